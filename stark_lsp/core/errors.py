@@ -1,0 +1,53 @@
+"""Errors that a user reads: what is wrong, where, and how to mend it."""
+
+from __future__ import annotations
+
+
+class StarkError(Exception):
+    """Something the user can understand and mend.
+
+    Parameters
+    ----------
+    message
+        What is wrong, one sentence.
+    cure
+        What to do about it, one sentence; empty when there is nothing to do.
+    path
+        The file it is about, or None.
+    line
+        1-based line in `path`, or None.
+    details
+        Longer evidence, such as a traceback; shown in logs and on request.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cure: str = "",
+        path: str | None = None,
+        line: int | None = None,
+        details: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+        self.path = path
+        self.line = line
+        self.details = details
+
+    def __str__(self) -> str:
+        where = ""
+        if self.path is not None:
+            where = self.path if self.line is None else f"{self.path}:{self.line}"
+            where += ": "
+        cure = f" {self.cure}" if self.cure else ""
+        return f"{where}{self.message}{cure}"
+
+
+class BadInput(StarkError):
+    """The user's file, class, inputs or options cannot be used as they are (exit code 2)."""
+
+
+class Fault(StarkError):
+    """Something outside the user's code broke: a worker, a disk, a driver (exit code 1)."""

@@ -1,0 +1,86 @@
+"""Run and node: one search on one class, and its tree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.status import AgentRole, Decision, RunState
+from stark_lsp.core.verdict import Reference, Verdict
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend; None is no limit."""
+
+    attempts: int = 30
+    """B in the paper."""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A candidate in the tree with its verdict."""
+
+    id: int
+    """0 is the root; children count upwards in order of creation."""
+    parent: int | None
+    role: AgentRole
+    candidate: Candidate
+    plan: Plan | None = None
+    """The advice this node carries out; a debug node keeps the plan of the node it repairs."""
+    verdict: Verdict | None = None
+    """None while the evaluation is under way."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was judged and not found `OK`."""
+        return self.verdict is not None and self.verdict.status.failed
+
+    @property
+    def score(self) -> float:
+        """Runtime in milliseconds, lower is better; +inf for a failed or unjudged node (paper, section 4.2)."""
+        if self.verdict is None or self.verdict.runtime_ms is None:
+            return math.inf
+        return self.verdict.runtime_ms
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A proposal the user turned down."""
+
+    run_id: str
+    node: int
+    reason: str
+    title: str = ""
+    strategy: str = ""
+    when: str = ""
+    """ISO 8601, UTC."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One search on one class."""
+
+    id: str
+    problem: Problem
+    seed: int
+    model: str
+    """Who answers as the agents: `playbook`, …"""
+    budget: Budget
+    state: RunState = RunState.PREPARING
+    message: str = ""
+    """Why the run ended as it did, for a person."""
+    created: str = ""
+    """ISO 8601, UTC."""
+    finished: str = ""
+    reference: Reference | None = None
+    best: int | None = None
+    """Node of the proposal, None if nothing faster was found."""
+    decision: Decision = Decision.OPEN
+    settings: dict[str, Any] = field(default_factory=dict)
+    """The search settings in wire form, so that a resumed run uses the same."""

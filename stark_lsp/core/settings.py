@@ -1,0 +1,64 @@
+"""Settings of search and evaluation: every hyper-parameter of the paper has its name here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Hyper-parameters of Algorithm 1; defaults are the paper's (Appendix B)."""
+
+    policy: str = "epsilon-greedy"
+    """Name in the policy registry."""
+    epsilon: float = 0.3
+    """Probability of exploring: a uniformly drawn expandable leaf instead of the best node."""
+    root_children: int = 5
+    """n_root: the root is not expanded beyond this many children."""
+    dead_branch_children: int = 3
+    """n_child: a node with more than this many children, all failed, is given up."""
+    leaderboard_size: int = 2
+    """r: how many leaders enter the plan agent's window."""
+    window_size: int = 5
+    """At most this many nodes in a context window; more are sampled down."""
+    attempts: int = 30
+    """B: budget of attempts."""
+    in_flight: int = 1
+    """Attempts under way at the same time; 1 replays exactly."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise ValueError(f"epsilon must lie in 0..1, not {self.epsilon}")
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name not in ("policy", "epsilon", "seed") and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{f.name} must be a whole number of at least 1, not {value!r}")
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How candidates are built, checked and timed."""
+
+    seeds: int = 5
+    """Number of different inputs a candidate must match on."""
+    warmup: int = 5
+    """Untimed calls before timing."""
+    rounds: int = 12
+    """Interleaved timing rounds (reference, candidate) behind one verdict."""
+    final_rounds: int = 30
+    """The same for the proposal, which is timed against torch.compile as well."""
+    round_ms: float = 30.0
+    """Aimed length of one round."""
+    load_timeout_s: float = 120.0
+    """For loading the user's file and preparing the problem's reference outputs."""
+    build_timeout_s: float = 300.0
+    """For building and loading one candidate."""
+    run_timeout_s: float = 60.0
+    """For one forward pass, and for one timing round."""
+    compile_baseline: bool = True
+    """Whether to time torch.compile as well."""
+    compile_timeout_s: float = 300.0
+    """For the first call of the torch.compile baseline."""
+    log_limit: int = 65536
+    """Characters of captured output that are kept."""

@@ -1,0 +1,142 @@
+"""Enums for everything that has a status or a kind; a sentence for each member."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class VerdictStatus(str, Enum):
+    """What evaluation says about one candidate: `OK`, or exactly one reason against it."""
+
+    OK = "OK"
+    """Compiled, ran, matched the reference on every seed, and was timed."""
+    REFUSED = "REFUSED"
+    """The static integrity check refused the source; it was never run."""
+    COMPILE_ERROR = "COMPILE_ERROR"
+    """A compiler rejected a kernel of the candidate."""
+    LOAD_ERROR = "LOAD_ERROR"
+    """The candidate file, its class, or the reference's weights could not be loaded."""
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    """The forward pass raised."""
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    """Host or device memory ran out."""
+    TIMED_OUT = "TIMED_OUT"
+    """A deadline passed and the process tree was killed."""
+    WRONG_SHAPE = "WRONG_SHAPE"
+    """An output differs in structure or shape."""
+    WRONG_DTYPE = "WRONG_DTYPE"
+    """An output differs in dtype or device."""
+    WRONG_RESULT = "WRONG_RESULT"
+    """An output differs in value beyond the tolerance."""
+    NOT_FINITE = "NOT_FINITE"
+    """An output holds NaN or infinity where the reference does not."""
+    MUTATED_INPUT = "MUTATED_INPUT"
+    """An input was changed, which the reference does not do."""
+    NONDETERMINISTIC = "NONDETERMINISTIC"
+    """Two calls with equal inputs gave different outputs beyond the tolerance."""
+    CHEATED = "CHEATED"
+    """The candidate tampered with the judge or did not do the work it was timed for."""
+    CRASHED = "CRASHED"
+    """The candidate's process died, for instance by a segmentation fault."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a node with this verdict counts as failed in the search."""
+        return self is not VerdictStatus.OK
+
+
+class Dialect(str, Enum):
+    """How a kernel is embedded in a candidate file."""
+
+    RAW = "raw"
+    """`extern "C"` launchers without torch headers, called through ctypes."""
+    INLINE = "inline"
+    """`load_inline` with `torch/extension.h`, as in the paper."""
+    TRITON = "triton"
+    """`@triton.jit` functions in the file."""
+    TORCH = "torch"
+    """No kernel of its own: PyTorch operators only."""
+
+
+class AgentRole(str, Enum):
+    """Who made a node."""
+
+    ROOT = "root"
+    """The reference itself."""
+    CODE = "code"
+    """A plan agent's advice, written down by the code agent."""
+    DEBUG = "debug"
+    """A repair of a failed parent by the debug agent."""
+
+
+class RunState(str, Enum):
+    """Where a run stands."""
+
+    PREPARING = "preparing"
+    """Loading the reference, checking it and taking the baselines."""
+    RUNNING = "running"
+    """Attempts are being made."""
+    FINISHED = "finished"
+    """Ended by its budget or because the agents have nothing more to propose."""
+    CANCELLED = "cancelled"
+    """Stopped by the user; can be resumed."""
+    INTERRUPTED = "interrupted"
+    """Its process died before the end; can be resumed."""
+    FAILED = "failed"
+    """Could not go on: bad input, or a fault that the message explains."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is at an end (a cancelled or interrupted one may be resumed)."""
+        return self not in (RunState.PREPARING, RunState.RUNNING)
+
+
+class Decision(str, Enum):
+    """What the user did with a proposal."""
+
+    OPEN = "open"
+    """Not decided yet."""
+    ACCEPTED = "accepted"
+    """The edit was applied."""
+    REJECTED = "rejected"
+    """The user said no; the reason is remembered."""
+
+
+class DeviceChoice(str, Enum):
+    """Where the user asks to optimize."""
+
+    AUTO = "auto"
+    """CUDA when torch sees a GPU, else the CPU."""
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Mode(str, Enum):
+    """Module mode in which reference and candidate are compared and timed."""
+
+    EVAL = "eval"
+    """`module.eval()` under `torch.no_grad()`; the editor's default."""
+    AS_CONSTRUCTED = "as-constructed"
+    """As the constructor left it, under `torch.no_grad()`; the convention of KernelBench suites."""
+
+
+class WriteMode(str, Enum):
+    """Where an accepted proposal goes."""
+
+    BESIDE = "beside"
+    """A new class right after the original one."""
+    REPLACE = "replace"
+    """The new class takes the place and the name of the original one."""
+    MODULE = "module"
+    """A new file next to the original one."""
+
+
+class InputSource(str, Enum):
+    """Where a class's inputs come from."""
+
+    FUNCTIONS = "functions"
+    """`get_inputs()` and `get_init_inputs()` in the file (KernelBench format)."""
+    TABLE = "table"
+    """A `[[tool.stark.input]]` table in `pyproject.toml` or `[[stark.input]]` in `stark.toml`."""
+    NONE = "none"
+    """Nowhere yet; the editor offers to write `get_inputs`."""
