@@ -1,0 +1,60 @@
+# stark-lsp: `make demo` shows it, `make test` proves it. Everything is installed into .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# Keeps the demo's and the tests' records away from yours.
+DEMO_STATE := $(CURDIR)/.cache/demo
+DEMO_SAMPLES := new_gelu swiglu_gate
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format client editor-test benchmarks clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/.user: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing stark-lsp with torch into $(VENV) (once; torch is large)"
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable '.[torch]'
+	@touch $@
+
+$(BIN)/.dev: $(BIN)/.user pyproject.toml
+	@$(BIN)/python -m pip install --quiet --editable '.[torch,dev]'
+	@touch $@
+
+demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
+	@for sample in $(DEMO_SAMPLES); do \
+	  STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp optimize samples/$$sample.py \
+	    --device cpu --model playbook --budget 6 --seed 0 --diff || exit $$?; \
+	done
+	@echo
+	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
+
+test: $(BIN)/.dev ## Run all tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(BIN)/.dev ## Check style, types and layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(BIN)/.dev ## Format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+client: ## Build the VS Code extension (needs node 18 or newer): vscode-client/stark-lsp.vsix
+	@cd vscode-client && npm ci --no-audit --no-fund --silent && npm run --silent package
+
+editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (Neovim, Emacs)
+	@$(BIN)/python -m pytest tests/editor -v
+
+benchmarks: $(BIN)/.dev ## Measure the server and the search against their bounds
+	@$(BIN)/python benchmarks/server.py
+	@$(BIN)/python benchmarks/search.py
+
+clean: ## Remove what make made, the environment included
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf vscode-client/node_modules vscode-client/out vscode-client/*.vsix
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

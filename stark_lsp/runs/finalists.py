@@ -1,0 +1,116 @@
+"""Which node becomes the proposal: the leaders are timed once more before anything is offered.
+
+The search ranks by runtimes taken at different moments, and the best of many noisy figures is
+optimistic. So the best verified nodes are judged again in fresh processes, with more rounds,
+interleaved with eager and torch.compile; a node is proposed only if the whole 95 % interval of its
+speed-up over eager lies above 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.run import Node
+from stark_lsp.core.verdict import Interval, Verdict
+
+FINALISTS = 3
+"""How many nodes are confirmed at most."""
+NEAR = 0.03
+"""A runner-up whose search runtime is within this fraction of the leader's is confirmed as well."""
+
+
+class Confirmer(Protocol):
+    """The part of the judge that is needed here."""
+
+    async def confirm(self, candidate: Candidate) -> Verdict:
+        """Judge a candidate with the long, interleaved timing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The outcome."""
+
+    node: Node | None
+    message: str
+    """One or two sentences for a person."""
+
+
+def faster_than_eager(verdict: Verdict | None) -> bool:
+    """Whether a verdict proves a gain: `OK`, and the interval of the speed-up above 1."""
+    return (
+        verdict is not None and verdict.ok and verdict.speedup_vs_eager is not None and verdict.speedup_vs_eager.low > 1
+    )
+
+
+def pick(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes worth confirming, best first: weights that load rank before those that do not."""
+    verified = [node for node in nodes if node.verdict is not None and node.verdict.ok]
+    verified.sort(key=lambda node: (not _loads(node), node.score, node.id))
+    return verified
+
+
+async def confirm_best(
+    judge: Confirmer,
+    nodes: Iterable[Node],
+    *,
+    keep: Callable[[Node], Awaitable[None]],
+    progress: Callable[[str], None],
+) -> Confirmed:
+    """Confirm the leaders and return the best that holds, with a message.
+
+    Parameters
+    ----------
+    judge
+        Who times them.
+    nodes
+        All attempts of the run, without the root.
+    keep
+        Stores a node with its confirmed verdict.
+    progress
+        Told what goes on.
+    """
+    order = pick(nodes)
+    if not order:
+        return Confirmed(None, "No candidate passed verification.")
+    proven: list[Node] = []
+    for place, node in enumerate(order[:FINALISTS]):
+        near = node.score <= order[0].score * (1 + NEAR)
+        if proven and not near:
+            break
+        progress(f"Timing finalist {place + 1} again, next to eager and torch.compile")
+        verdict = await judge.confirm(node.candidate)
+        node = replace(node, verdict=verdict)
+        await keep(node)
+        if faster_than_eager(verdict):
+            proven.append(node)
+    if not proven:
+        return Confirmed(None, "Nothing verified is faster than eager PyTorch beyond doubt.")
+    best = max(proven, key=lambda node: (_loads(node), _gain(node).value))
+    return Confirmed(best, _message(best))
+
+
+def _loads(node: Node) -> bool:
+    return node.verdict is not None and node.verdict.weights_loaded
+
+
+def _gain(node: Node) -> Interval:
+    assert node.verdict is not None
+    assert node.verdict.speedup_vs_eager is not None
+    return node.verdict.speedup_vs_eager
+
+
+def _message(node: Node) -> str:
+    gain = _gain(node)
+    text = f"{gain.value:.2f}x as fast as eager ({gain.low:.2f} to {gain.high:.2f})"
+    compared = node.verdict.speedup_vs_compile if node.verdict is not None else None
+    if compared is None:
+        return f"{text}; torch.compile was not compared."
+    if compared.high < 1:
+        return f"{text}, but torch.compile alone is {1 / compared.value:.2f}x as fast as that."
+    if compared.low > 1:
+        return f"{text} and {compared.value:.2f}x as fast as torch.compile."
+    return f"{text}, about as fast as torch.compile ({compared.low:.2f} to {compared.high:.2f})."

@@ -1,0 +1,24 @@
+"""What the user asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stark_lsp.core.run import Budget
+from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of one run; everything has a default that suits the editor."""
+
+    model: str = "playbook"
+    """Who answers as the agents; a name of `runs.models.available()`."""
+    budget: Budget = field(default_factory=Budget)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """Its `attempts` is overruled by `budget.attempts`."""
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    interpreter: str | None = None
+    """The Python that has the project's torch; None finds it (see `evaluation.interpreters`)."""
+    resume: bool = False
+    """Go on with the newest unfinished run on the same, unchanged class, if there is one."""

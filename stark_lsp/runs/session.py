@@ -1,0 +1,303 @@
+"""One run, from loading the reference to the proposal.
+
+1. Create the run in the store, or take up the newest unfinished one on the same unchanged class.
+2. Prepare: the worker loads the reference, checks it and takes the baselines (`evaluation`).
+3. Build the team that answers (`runs.models`).
+4. Search: Algorithm 1 (`search.engine`); every candidate and verdict goes to the store before anyone
+   hears of it, so that a kill at any point loses nothing that was paid for.
+5. Confirm: the leaders are timed once more in fresh processes, interleaved with eager and
+   torch.compile, until one of them proves faster than eager (`runs.finalists`).
+6. End: the run is recorded, `Ended` is emitted, the worker is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import Fault, StarkError
+from stark_lsp.core.events import Ended, Event, Judged, Planned, Prepared, Progress
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.settings import SearchSettings
+from stark_lsp.core.status import AgentRole, Dialect, RunState, VerdictStatus
+from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.wire import WireError, from_wire, to_wire
+from stark_lsp.evaluation.interpreters import find_interpreter
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
+from stark_lsp.runs import models
+from stark_lsp.runs.finalists import Confirmed, confirm_best
+from stark_lsp.runs.options import RunOptions
+from stark_lsp.search.engine import Engine
+from stark_lsp.search.randomness import dump_state, load_state
+from stark_lsp.search.tree import Tree
+from stark_lsp.store import RunStore
+from stark_lsp.store.paths import state_dir
+
+
+class RunSession:
+    """One run and who watches it.
+
+    Parameters
+    ----------
+    problem
+        The class to optimize, with the text it stood in when the user asked.
+    options
+        What the user asked for.
+    store
+        Where run, nodes and verdicts are kept.
+    emit
+        Called on the event loop for each `core.events.Event`, in order.
+    log
+        Called with lines for the log: the worker's stderr, decisions, timings.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        options: RunOptions,
+        *,
+        store: RunStore,
+        emit: Callable[[Event], None],
+        log: Callable[[str], None],
+    ) -> None:
+        models.check(options.model)
+        self._options = options
+        self._store = store
+        self._emit_outside = emit
+        self._log = log
+        self._task: asyncio.Task[Any] | None = None
+        self._engine: Engine | None = None
+        self._rng = Random(options.search.seed)
+        self._attempts = 0
+        self.resumed = False
+        """Whether an earlier run was taken up."""
+        self.nodes: dict[int, Node] = {}
+        """The tree so far, by node id; confirmed verdicts included."""
+        self.run = Run(
+            id=secrets.token_hex(4),
+            problem=problem,
+            seed=options.search.seed,
+            model=options.model,
+            budget=options.budget,
+            created=_now(),
+            settings=to_wire(replace(options.search, attempts=options.budget.attempts)),
+        )
+        """The run as it stands now."""
+
+    @property
+    def id(self) -> str:
+        """The run's id; changes once, when an earlier run is taken up."""
+        return self.run.id
+
+    @property
+    def best(self) -> Node | None:
+        """The node of the proposal, None if nothing faster was found (yet)."""
+        return None if self.run.best is None else self.nodes.get(self.run.best)
+
+    def cancel(self) -> None:
+        """Stop the run; `execute` ends within a second with the run recorded as cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def execute(self) -> Run:
+        """Drive the run to its end and return it.
+
+        Raises
+        ------
+        BadInput
+            The user's class or options cannot be used; recorded as `FAILED`.
+        Fault
+            Something outside the user's code broke; recorded as `FAILED`, resumable.
+        asyncio.CancelledError
+            The run was cancelled; recorded as `CANCELLED`, resumable.
+        """
+        self._task = asyncio.current_task()
+        try:
+            await self._open_record()
+            await self._drive()
+        except asyncio.CancelledError:
+            await self._end(RunState.CANCELLED, "Cancelled. Optimize the class again to go on from here.")
+            raise
+        except StarkError as error:
+            await self._end(RunState.FAILED, str(error), shield_store=True)
+            raise
+        return self.run
+
+    # --- the steps ---------------------------------------------------------------------------------
+
+    async def _open_record(self) -> None:
+        """Step 1: create the run in the store or take an unfinished one up."""
+        stored = None
+        if self._options.resume:
+            stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model)
+        if stored is None:
+            root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
+            self.nodes = {0: root}
+            await asyncio.to_thread(self._store.create, self.run)
+            await asyncio.to_thread(self._store.put_node, self.run.id, root, dump_state(self._rng))
+            return
+        self.resumed = True
+        self.nodes = dict(stored.nodes)
+        self.run = replace(
+            stored.run,
+            problem=self.run.problem,
+            budget=self._options.budget,
+            state=RunState.PREPARING,
+            message="",
+            finished="",
+            best=None,
+        )
+        if stored.rng_state:
+            load_state(self._rng, stored.rng_state)
+        await self._save()
+        done = sum(1 for node in self.nodes.values() if node.parent is not None and node.verdict is not None)
+        self._emit(Progress(f"Going on with run {self.run.id}: {done} attempts are kept", done, self._budget()))
+
+    async def _drive(self) -> None:
+        """Steps 2 to 6, with the worker gone at the end whatever happens."""
+        interpreter = find_interpreter(self._options.interpreter, self.run.problem.path)
+        self._log(f"run {self.run.id}: {self.run.problem.key} with {interpreter}")
+        self._emit(Progress("Loading the class and its inputs", 0, self._budget()))
+        judge = await open_judge(
+            self.run.problem,
+            interpreter=interpreter,
+            settings=self._options.evaluation,
+            cache_dir=cache_dir(),
+            log=self._log,
+        )
+        try:
+            reference = await judge.prepare(lambda text: self._emit(Progress(text, 0, self._budget())))
+            self.run = replace(self.run, reference=reference, state=RunState.RUNNING)
+            await self._record_root(reference)
+            self._emit(Prepared(reference))
+            self._emit(Progress("Analysing the reference", 0, self._budget()))
+            team = await models.build(self.run.model, self.run.problem, reference, judge)
+            reason = await self._search(judge, team, reference)
+            await self._propose(judge, reason)
+        finally:
+            await asyncio.shield(judge.close())
+
+    async def _record_root(self, reference: Reference) -> None:
+        eager = reference.baselines.eager
+        root = replace(
+            self.nodes[0],
+            verdict=Verdict(VerdictStatus.OK, "the reference", runtime=eager, environment=reference.environment),
+        )
+        self.nodes[0] = root
+        await asyncio.to_thread(self._store.put_node, self.run.id, root, dump_state(self._rng))
+        await self._save()
+
+    async def _search(self, judge: WorkerJudge, team: models.Team, reference: Reference) -> str:
+        """Step 4; return why the search ended."""
+        tree = Tree(self.nodes[0])
+        for node_id in sorted(self.nodes):
+            if node_id != 0:
+                tree.add(self.nodes[node_id])
+        rejections = await asyncio.to_thread(self._store.rejections, self.run.problem.key)
+        self._engine = Engine(
+            problem=self.run.problem,
+            reference=reference,
+            tree=tree,
+            settings=replace(self._search_settings(), attempts=self._budget()),
+            plan=team.plan,
+            code=team.code,
+            debug=team.debug,
+            judge=judge,
+            rng=self._rng,
+            emit=self._emit,
+            record=self._record,
+            rejections=tuple(rejections),
+        )
+        seconds = self.run.budget.seconds
+        if seconds is None:
+            return await self._engine.run()
+        search = asyncio.ensure_future(self._engine.run())
+        try:
+            done, _ = await asyncio.wait({search}, timeout=seconds)
+            if done:
+                return search.result()
+            # The attempt under way is given up: its candidate is stored, a resumed run judges it.
+            self._engine.stop(f"The time limit of {seconds:g} s was reached.")
+            search.cancel()
+            await asyncio.wait({search})
+            return f"The time limit of {seconds:g} s was reached."
+        finally:
+            search.cancel()
+            await asyncio.gather(search, return_exceptions=True)
+
+    async def _propose(self, judge: WorkerJudge, reason: str) -> None:
+        """Step 5 and 6: confirm the best node and end the run."""
+        nodes = [node for node in self.nodes.values() if node.id != 0]
+
+        def progress(text: str) -> None:
+            self._emit(Progress(text, self._attempts, self._budget()))
+
+        async def keep(node: Node) -> None:
+            self.nodes[node.id] = node
+            await asyncio.to_thread(self._store.put_node, self.run.id, node, dump_state(self._rng))
+
+        result: Confirmed = await confirm_best(judge, nodes, keep=keep, progress=progress)
+        self.run = replace(self.run, best=result.node.id if result.node else None)
+        await self._end(RunState.FINISHED, f"{result.message} {reason}".strip())
+
+    # --- helpers -----------------------------------------------------------------------------------
+
+    async def _record(self, node: Node, rng_state: str) -> None:
+        self.nodes[node.id] = node
+        await asyncio.to_thread(self._store.put_node, self.run.id, node, rng_state)
+
+    async def _save(self) -> None:
+        await asyncio.to_thread(self._store.update, self.run)
+
+    async def _end(self, state: RunState, message: str, *, shield_store: bool = False) -> None:
+        self.run = replace(self.run, state=state, message=message, finished=_now())
+        try:
+            await asyncio.shield(self._save())
+        except Fault as fault:
+            # With `shield_store` the store may be what broke; the first error is the one to raise.
+            if not shield_store:
+                raise
+            self._log(f"run {self.run.id}: its end could not be recorded: {fault}")
+        self._emit(Ended(self.run))
+
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, Planned):
+            self._attempts = max(self._attempts, event.node)
+        elif isinstance(event, Judged):
+            self._attempts = max(self._attempts, event.node.id)
+            verdict = event.node.verdict
+            if verdict is not None:
+                self._log(f"run {self.run.id}: node {event.node.id}: {verdict.status.value} {verdict.message}")
+        self._emit_outside(event)
+
+    def _budget(self) -> int:
+        return self.run.budget.attempts
+
+    def _search_settings(self) -> SearchSettings:
+        """Settings of the run as stored, so that a resumed run searches the same way."""
+        try:
+            return from_wire(self.run.settings, SearchSettings)
+        except WireError as error:
+            self._log(f"run {self.run.id}: stored settings are not readable, using today's: {error}")
+            return self._options.search
+
+
+def cache_dir() -> Path:
+    """Where builds are kept between runs."""
+    return state_dir() / "builds"
+
+
+def _reference_candidate(problem: Problem) -> Candidate:
+    return Candidate(problem.slice.text, Dialect.TORCH, problem.class_name)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
