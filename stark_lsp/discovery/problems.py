@@ -1,0 +1,130 @@
+"""A class of a document as a `Problem`: the entry point for a run."""
+
+from __future__ import annotations
+
+import os
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.status import DeviceChoice, InputSource, Mode
+from stark_lsp.discovery.classes import ModuleClass, find_all
+from stark_lsp.discovery.slicing import make_slice
+from stark_lsp.discovery.syntax import parse
+from stark_lsp.discovery.tables import check_tables
+
+
+def make_problem(
+    path: str,
+    text: str,
+    qualname: str | None,
+    *,
+    mode: Mode = Mode.EVAL,
+    device: DeviceChoice = DeviceChoice.AUTO,
+) -> Problem:
+    """Return the problem of a class.
+
+    Parameters
+    ----------
+    path
+        The document's path.
+    text
+        The whole document, saved or not.
+    qualname
+        Dotted name of the class, or its last part if that is clear. None picks `Model` if there is one, else the only
+        class, else the only one with inputs.
+    mode, device
+        How and where the class is compared and timed.
+
+    Raises
+    ------
+    BadInput
+        The text is not Python, there is no such class, more than one could be meant, or it has no inputs.
+    """
+    path = os.path.abspath(path)
+    try:
+        parse(text)
+        classes = find_all(text, path)
+    except SyntaxError as error:
+        raise BadInput(
+            f"the file is not valid Python: {error.msg}.", cure="Mend the line first.", path=path, line=error.lineno
+        ) from error
+    chosen = _named(path, classes, qualname) if qualname is not None else _only(path, classes)
+    if chosen.inputs.source is not InputSource.FUNCTIONS:
+        check_tables(path, chosen.qualname)
+    if chosen.inputs.source is InputSource.NONE:
+        raise BadInput(
+            f"the class {chosen.qualname} has no inputs to run it with.",
+            cure=_inputs_cure(classes, chosen),
+            path=path,
+            line=chosen.name_line + 1,
+        )
+    return Problem(
+        path=path,
+        qualname=chosen.qualname,
+        text=text,
+        slice=make_slice(text, chosen.qualname),
+        class_span=chosen.span,
+        inputs=chosen.inputs,
+        mode=mode,
+        device=device,
+    )
+
+
+def _inputs_cure(classes: tuple[ModuleClass, ...], chosen: ModuleClass) -> str:
+    alone = sum(found.reachable for found in classes) == 1 or chosen.qualname == "Model"
+    function = "get_inputs()" if alone else f"get_inputs_for_{chosen.qualname.replace('.', '_')}()"
+    return f"Add a function {function} that returns a list of them, or a [[tool.stark.input]] table in pyproject.toml."
+
+
+def _names(classes: tuple[ModuleClass, ...]) -> str:
+    return ", ".join(dict.fromkeys(found.qualname for found in classes if found.reachable))
+
+
+def _named(path: str, classes: tuple[ModuleClass, ...], qualname: str) -> ModuleClass:
+    matches = [found for found in classes if found.qualname == qualname]
+    if not matches:
+        last = [found for found in classes if found.qualname.rpartition(".")[2] == qualname]
+        matches = [found for found in last if found.reachable] or last
+        if len({found.qualname for found in matches}) > 1:
+            raise BadInput(
+                f"{qualname} could be any of {_names(tuple(matches))}.", cure="Give the full name.", path=path
+            )
+    if not matches:
+        known = _names(classes)
+        cure = f"Modules in this file: {known}." if known else "No class of this file derives from torch.nn.Module."
+        raise BadInput(f"there is no module class {qualname}.", cure=cure, path=path)
+    if not matches[0].reachable:
+        raise BadInput(
+            f"the class {qualname} is defined inside a function.",
+            cure="Move it to the module level.",
+            path=path,
+            line=matches[0].name_line + 1,
+        )
+    if len(matches) > 1:
+        places = " and ".join(str(found.name_line + 1) for found in matches)
+        raise BadInput(
+            f"the class {matches[0].qualname} is defined more than once, on lines {places}.",
+            cure="Rename one of them.",
+            path=path,
+            line=matches[0].name_line + 1,
+        )
+    return matches[0]
+
+
+def _only(path: str, classes: tuple[ModuleClass, ...]) -> ModuleClass:
+    reachable = tuple(found for found in classes if found.reachable)
+    if not reachable:
+        inside = ", ".join(found.qualname.rpartition(".")[2] for found in classes)
+        cure = f"Move {inside} out of its function." if inside else "Name a file with a class that derives from it."
+        raise BadInput("no class of this file derives from torch.nn.Module.", cure=cure, path=path)
+    names = list(dict.fromkeys(found.qualname for found in reachable))
+    if "Model" in names:
+        return _named(path, classes, "Model")
+    with_inputs = [found for found in reachable if found.inputs.source is not InputSource.NONE]
+    if len(names) > 1 and len(with_inputs) != 1:
+        raise BadInput(
+            f"the file has several module classes: {_names(reachable)}.",
+            cure=f"Say which, for instance {os.path.basename(path)}::{names[-1]}.",
+            path=path,
+        )
+    return _named(path, classes, names[0] if len(names) == 1 else with_inputs[0].qualname)

@@ -1,0 +1,93 @@
+"""Parsing that fails in one way only, and lines as editors and Python both count them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+BOM = "\ufeff"
+
+
+def parse(text: str) -> ast.Module:
+    """Return the syntax tree of `text`; line numbers are those of `text`, a byte order mark is ignored.
+
+    Raises
+    ------
+    SyntaxError
+        The text is not Python, for whatever reason (null bytes and absurd nesting included).
+    """
+    text = text.removeprefix(BOM)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a user's invalid escape sequence is not ours to report
+            return ast.parse(text)
+    except SyntaxError:
+        raise
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise SyntaxError(f"not readable as Python: {error}") from error
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines without their ends, broken at `\\n`, `\\r\\n` and `\\r` only, as Python and LSP do.
+
+    A text that ends with a line end has no empty last line here.
+    """
+    lines = _LINE_END.split(text)
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def keep_ends(text: str) -> list[str]:
+    """Return the lines with their ends; joined they give `text`."""
+    return _LINE.findall(text)
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the 0-based first line of a statement, decorators included."""
+    line = node.lineno
+    for decorator in getattr(node, "decorator_list", ()):
+        line = min(line, decorator.lineno)
+    return line - 1
+
+
+def last_line(node: ast.stmt) -> int:
+    """Return the 0-based last line of a statement."""
+    return (node.end_lineno or node.lineno) - 1
+
+
+def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """Return the statement lists directly inside a compound statement, in source order."""
+    found: list[list[ast.stmt]] = []
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        inner = getattr(statement, field, None)
+        if not isinstance(inner, list) or not inner:
+            continue
+        if isinstance(inner[0], ast.stmt):
+            found.append(inner)
+        else:
+            found.extend(part.body for part in inner)
+    return found
+
+
+def find_class(tree: ast.Module, qualname: str) -> list[ast.ClassDef]:
+    """Return the definitions of `qualname`, in source order; classes inside functions are not found."""
+    found: list[ast.ClassDef] = []
+
+    def visit(statements: list[ast.stmt], wanted: list[str]) -> None:
+        for statement in statements:
+            if isinstance(statement, ast.ClassDef):
+                if statement.name == wanted[0]:
+                    if len(wanted) == 1:
+                        found.append(statement)
+                    else:
+                        visit(statement.body, wanted[1:])
+            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for block in blocks(statement):
+                    visit(block, wanted)
+
+    visit(tree.body, qualname.split("."))
+    return found

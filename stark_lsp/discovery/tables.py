@@ -1,0 +1,150 @@
+"""Inputs written down in TOML: `[[tool.stark.input]]` of `pyproject.toml`, `[[stark.input]]` of `stark.toml`.
+
+[[tool.stark.input]]
+class = "models/net.py::Net"        # or "Net" alone
+init_args = [512]
+init_kwargs = {bias = false}
+args = [{shape = [8, 512], dtype = "float32", kind = "randn"}]
+kwargs = {mask = {shape = [8, 512], dtype = "bool", kind = "ones"}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from stark_lsp.core.errors import BadInput
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KINDS = ("randn", "rand", "randint", "zeros", "ones", "value")
+"""How the values of an input are made."""
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
+    "complex128",
+)  # fmt: skip
+_KEYS = {"class", "init_args", "init_kwargs", "args", "kwargs"}
+_INPUT_KEYS = {"shape", "dtype", "kind", "low", "high", "value"}
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table that names a class."""
+
+    table: dict[str, Any]
+    path: str
+    """The TOML file."""
+
+
+def find_table(path: str, qualname: str) -> FoundTable | None:
+    """Return the table for a class of the file at `path`, None if there is none; unreadable files have none."""
+    for toml in _toml_files(path):
+        try:
+            tables = _tables(toml)
+        except BadInput:
+            continue
+        for table in tables:
+            if _names(table.get("class"), toml, path, qualname):
+                return FoundTable(table, str(toml))
+    return None
+
+
+def check_tables(path: str, qualname: str) -> None:
+    """Check the TOML files a class's inputs may stand in, and its table if there is one.
+
+    Raises
+    ------
+    BadInput
+        A file is no TOML or the class's table is not as it must be; the text names the file and the key.
+    """
+    for toml in _toml_files(path):
+        for table in _tables(toml):
+            if _names(table.get("class"), toml, path, qualname):
+                _check(table, str(toml))
+                return
+
+
+def _toml_files(path: str) -> list[Path]:
+    """Return the nearest `stark.toml` and the nearest `pyproject.toml`, as far as there are any."""
+    found: list[Path] = []
+    for name in ("stark.toml", "pyproject.toml"):
+        for folder in Path(path).parents:
+            if (folder / name).is_file():
+                found.append(folder / name)
+                break
+    return found
+
+
+def _tables(toml: Path) -> list[dict[str, Any]]:
+    try:
+        stamp = toml.stat()
+        raw = _read(str(toml), stamp.st_mtime_ns, stamp.st_size)
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}.", cure="Make it readable.", path=str(toml)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"is not valid TOML: {error}.", cure="Mend it there.", path=str(toml)) from error
+    data = json.loads(raw)
+    where = data.get("tool", {}) if toml.name == "pyproject.toml" else data
+    stark = where.get("stark", {}) if isinstance(where, dict) else {}
+    tables = stark.get("input", []) if isinstance(stark, dict) else []
+    if isinstance(tables, dict):
+        tables = [tables]
+    return [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
+
+
+@lru_cache(maxsize=32)
+def _read(path: str, modified_ns: int, size: int) -> str:
+    """Return the file as JSON text: dates become text, and no caller can change what the next one gets."""
+    with open(path, "rb") as file:
+        return json.dumps(tomllib.load(file), default=str)
+
+
+def _names(wanted: object, toml: Path, path: str, qualname: str) -> bool:
+    if not isinstance(wanted, str):
+        return False
+    file, separator, name = wanted.rpartition("::")
+    if name != qualname:
+        return False
+    return not separator or os.path.realpath(toml.parent / file) == os.path.realpath(path)
+
+
+def _check(table: dict[str, Any], path: str) -> None:
+    name = table.get("class")
+
+    def refuse(message: str, cure: str) -> None:
+        raise BadInput(f"the input table of {name} {message}.", cure=cure, path=path)
+
+    for key in table.keys() - _KEYS:
+        refuse(f"has an unknown key {key!r}", f"Known keys: {', '.join(sorted(_KEYS))}.")
+    for key, kind in (("init_args", list), ("args", list), ("init_kwargs", dict), ("kwargs", dict)):
+        if key in table and not isinstance(table[key], kind):
+            refuse(f"has {key!r} of the wrong type", f"Write a {'list' if kind is list else 'table'}.")
+    entries: list[tuple[str, Any]] = [(f"args[{i}]", entry) for i, entry in enumerate(table.get("args", []))]
+    entries += [(f"kwargs.{key}", entry) for key, entry in table.get("kwargs", {}).items()]
+    if not entries:
+        refuse("has neither args nor kwargs", 'Add for instance args = [{shape = [8, 512], kind = "randn"}].')
+    for place, entry in entries:
+        if not isinstance(entry, dict):
+            refuse(f"has no table at {place}", "Write {shape = [...]}, or {value = ...} for a plain value.")
+            continue
+        for key in entry.keys() - _INPUT_KEYS:
+            refuse(f"has an unknown key {key!r} at {place}", f"Known keys: {', '.join(sorted(_INPUT_KEYS))}.")
+        if entry.get("kind", "randn") not in KINDS:
+            refuse(f"has an unknown kind {entry['kind']!r} at {place}", f"Known kinds: {', '.join(KINDS)}.")
+        if entry.get("dtype", "float32") not in DTYPES:
+            refuse(f"has an unknown dtype {entry['dtype']!r} at {place}", f"Known dtypes: {', '.join(DTYPES)}.")
+        if entry.get("kind") == "value" or ("kind" not in entry and "value" in entry):
+            if "value" not in entry:
+                refuse(f"has no value at {place}", "Add value = ....")
+            continue
+        shape = entry.get("shape")
+        if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+            refuse(f"has no shape at {place}", "Add shape = [...] of whole numbers.")
