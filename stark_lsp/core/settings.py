@@ -25,6 +25,8 @@ class SearchSettings:
     """B: budget of attempts."""
     in_flight: int = 1
     """Attempts under way at the same time; 1 replays exactly."""
+    fault_limit: int = 3
+    """So many infrastructure faults in a row stop the search with a diagnosis."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -1,0 +1,74 @@
+"""Faults in a row: how often something outside the candidates may break before the search stops."""
+
+from __future__ import annotations
+
+import traceback
+
+from stark_lsp.core.errors import Fault, StarkError
+
+
+class FaultStreak:
+    """Counts faults since the last attempt that worked.
+
+    Parameters
+    ----------
+    limit
+        The fault with this number stops the search.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = 0
+        self._who = ""
+        self._last: Exception | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the last thing that happened was a fault."""
+        return self._last is not None
+
+    def reset(self) -> None:
+        """Something worked: start counting again."""
+        self._count = 0
+        self._last = None
+
+    def note(self, who: str, error: Exception) -> str:
+        """Count one more fault and return a sentence on it.
+
+        Parameters
+        ----------
+        who
+            What broke, for instance "The judge".
+        error
+            What it raised.
+
+        Raises
+        ------
+        Fault
+            There were now as many in a row as allowed; the text is the diagnosis.
+        """
+        self._count += 1
+        self._who, self._last = who, error
+        if self._count >= self._limit:
+            raise self.diagnosis() from error
+        return f"{who} failed: {_reason(error)} Trying again."
+
+    def diagnosis(self) -> Fault:
+        """Return the fault to stop with."""
+        error = self._last
+        if error is None:
+            raise ValueError("there was no fault")
+        times = "once" if self._count == 1 else f"{self._count} times in a row"
+        known = error if isinstance(error, StarkError) else None
+        return Fault(
+            f"{self._who} failed {times}, so the search stopped. The last time: {_reason(error)}",
+            cure=(known.cure if known else "") or "The attempts so far are kept; resume the run when this is mended.",
+            path=known.path if known else None,
+            line=known.line if known else None,
+            details=(known.details if known else "") or "".join(traceback.format_exception(error)),
+        )
+
+
+def _reason(error: Exception) -> str:
+    text = error.message if isinstance(error, StarkError) else f"{type(error).__name__}: {error}"
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,214 @@
+"""The tree of attempts, with the orders that selection and windows need kept up to date.
+
+The root is the reference; every other node is a candidate made from its parent (paper, section 4.2).
+Adding or judging a node costs a few list insertions, so that a tree of 10,000 nodes stays cheap.
+Every order is a function of the nodes alone, never of the sequence in which they arrived: a tree
+loaded from the store behaves exactly like the one that grew.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
+from stark_lsp.core.verdict import Reference, Verdict
+
+
+def make_root(problem: Problem, reference: Reference) -> Node:
+    """Return the root: the reference's source, verified by definition, as fast as eager PyTorch."""
+    return Node(
+        id=0,
+        parent=None,
+        role=AgentRole.ROOT,
+        candidate=Candidate(problem.slice.text, Dialect.TORCH, problem.class_name),
+        verdict=Verdict(VerdictStatus.OK, runtime=reference.baselines.eager, environment=reference.environment),
+    )
+
+
+class Tree:
+    """Nodes by id, with parents and children.
+
+    Parameters
+    ----------
+    root
+        The node without a parent.
+    nodes
+        Further nodes, in any order; used to build a tree from the store.
+
+    Raises
+    ------
+    ValueError
+        The root has a parent, a node's parent is not in the tree, or an id occurs twice.
+    """
+
+    def __init__(self, root: Node, nodes: Iterable[Node] = ()) -> None:
+        if root.parent is not None:
+            raise ValueError(f"node {root.id} has parent {root.parent}, so it is not a root")
+        self.root_id = root.id
+        self.nodes: dict[int, Node] = {}
+        self._children: dict[int, list[int]] = {}
+        self._failed: dict[int, int] = {}
+        self._unjudged: dict[int, int] = {}
+        self._pending: list[int] = []
+        self._ranking: list[tuple[float, int]] = []
+        self._judged_leaves: list[int] = []
+        self._next_id = root.id + 1
+        self._insert(root)
+        for node in sorted(nodes, key=lambda node: node.id):
+            if node.id != root.id:
+                self.add(node)
+
+    @classmethod
+    def from_nodes(cls, nodes: Iterable[Node]) -> Tree:
+        """Build a tree from stored nodes, one of which is the root.
+
+        Raises
+        ------
+        ValueError
+            There is no root, or the nodes do not form one tree.
+        """
+        listed = list(nodes)
+        roots = [node for node in listed if node.parent is None]
+        if len(roots) != 1:
+            raise ValueError(f"a tree has one root, not {len(roots)}")
+        return cls(roots[0], listed)
+
+    @property
+    def root(self) -> Node:
+        """The reference."""
+        return self.nodes[self.root_id]
+
+    @property
+    def ranking(self) -> Sequence[tuple[float, int]]:
+        """(score, id) of every judged node, best first; ties go to the older node."""
+        return self._ranking
+
+    @property
+    def judged_leaves(self) -> Sequence[int]:
+        """Ids of judged nodes without children, in order of creation."""
+        return self._judged_leaves
+
+    @property
+    def pending(self) -> tuple[Node, ...]:
+        """Nodes whose verdict is not in yet, in order of creation."""
+        return tuple(self.nodes[node_id] for node_id in self._pending)
+
+    def add(self, node: Node) -> None:
+        """Add a child to its parent.
+
+        Raises
+        ------
+        ValueError
+            The id is taken, or the parent is not in the tree.
+        """
+        if node.id in self.nodes:
+            raise ValueError(f"node {node.id} is already in the tree")
+        if node.parent is None or node.parent not in self.nodes:
+            raise ValueError(f"node {node.id} has parent {node.parent}, which is not in the tree")
+        siblings = self._children[node.parent]
+        if not siblings:
+            _discard(self._judged_leaves, node.parent)
+        insort(siblings, node.id)
+        self._insert(node)
+        self._next_id = max(self._next_id, node.id + 1)
+
+    def replace(self, node: Node) -> None:
+        """Put `node` in the place of the one with its id, for instance when its verdict is in.
+
+        Raises
+        ------
+        ValueError
+            There is no such node, or its parent is another one.
+        """
+        old = self.nodes.get(node.id)
+        if old is None or old.parent != node.parent:
+            raise ValueError(f"there is no node {node.id} under {node.parent} to replace")
+        self._forget(old)
+        self._remember(node)
+
+    def children(self, node_id: int) -> tuple[Node, ...]:
+        """Return the node's children in order of creation."""
+        return tuple(self.nodes[child] for child in self._children[node_id])
+
+    def child_ids(self, node_id: int) -> Sequence[int]:
+        """Return the ids of the node's children in order of creation."""
+        return self._children[node_id]
+
+    def siblings(self, node_id: int) -> tuple[Node, ...]:
+        """Return the other children of the node's parent in order of creation; none for the root."""
+        parent = self.nodes[node_id].parent
+        if parent is None:
+            return ()
+        return tuple(self.nodes[child] for child in self._children[parent] if child != node_id)
+
+    def subtree(self, node_id: int) -> frozenset[int]:
+        """Return the ids of the node and everything below it."""
+        found = [node_id]
+        for current in found:  # grows while it is walked
+            found.extend(self._children[current])
+        return frozenset(found)
+
+    def leaves(self) -> tuple[Node, ...]:
+        """Return all nodes without children, judged or not, in order of creation."""
+        return tuple(self.nodes[node_id] for node_id in sorted(self.nodes) if not self._children[node_id])
+
+    def failed_children(self, node_id: int) -> int:
+        """Return how many children were judged and failed."""
+        return self._failed[node_id]
+
+    def pending_children(self, node_id: int) -> int:
+        """Return how many children have no verdict yet."""
+        return self._unjudged[node_id]
+
+    def next_id(self) -> int:
+        """Return the id above all ids in the tree."""
+        return self._next_id
+
+    def _insert(self, node: Node) -> None:
+        self._children[node.id] = []
+        self._failed[node.id] = 0
+        self._unjudged[node.id] = 0
+        self._remember(node)
+
+    def _remember(self, node: Node) -> None:
+        self.nodes[node.id] = node
+        if node.verdict is None:
+            insort(self._pending, node.id)
+        else:
+            insort(self._ranking, (_rank(node), node.id))
+            if not self._children[node.id]:
+                insort(self._judged_leaves, node.id)
+        self._count(node, +1)
+
+    def _forget(self, node: Node) -> None:
+        if node.verdict is None:
+            _discard(self._pending, node.id)
+        else:
+            del self._ranking[bisect_left(self._ranking, (_rank(node), node.id))]
+            _discard(self._judged_leaves, node.id)
+        self._count(node, -1)
+
+    def _count(self, node: Node, step: int) -> None:
+        if node.parent is None:
+            return
+        if node.verdict is None:
+            self._unjudged[node.parent] += step
+        elif node.failed:
+            self._failed[node.parent] += step
+
+
+def _rank(node: Node) -> float:
+    """Return the score; a runtime that is not a number must not upset the order."""
+    return math.inf if math.isnan(node.score) else node.score
+
+
+def _discard(ordered: list[int], value: int) -> None:
+    """Remove `value` from a sorted list if it is there."""
+    at = bisect_left(ordered, value)
+    if at < len(ordered) and ordered[at] == value:
+        del ordered[at]

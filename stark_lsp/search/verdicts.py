@@ -1,0 +1,60 @@
+"""Verdicts by source: the same candidate is judged once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.roles import Judge
+from stark_lsp.core.run import Node
+from stark_lsp.core.verdict import Verdict
+
+_Key = tuple[str, str]
+
+
+class VerdictBook:
+    """Asks the judge, unless the same source was judged before or is being judged.
+
+    Parameters
+    ----------
+    judge
+        Evaluates a candidate seen for the first time.
+    nodes
+        Nodes with verdicts from before; the root's is left out, since nobody judged it as a candidate.
+    """
+
+    def __init__(self, judge: Judge, nodes: Iterable[Node]) -> None:
+        self._judge = judge
+        self._under_way: dict[_Key, asyncio.Event] = {}
+        self._known: dict[_Key, Verdict] = {}
+        for node in nodes:
+            if node.parent is not None and node.verdict is not None:
+                self._known.setdefault(_key(node.candidate), node.verdict)
+
+    async def verdict(self, candidate: Candidate) -> Verdict:
+        """Return the verdict on `candidate`.
+
+        Raises
+        ------
+        Fault
+            The judge could not do its work.
+        """
+        key = _key(candidate)
+        while key not in self._known and key in self._under_way:
+            await self._under_way[key].wait()
+        if key in self._known:
+            return self._known[key]
+        done = self._under_way[key] = asyncio.Event()
+        try:
+            verdict = await self._judge.evaluate(candidate)
+            self._known[key] = verdict
+            return verdict
+        finally:
+            del self._under_way[key]
+            done.set()
+
+
+def _key(candidate: Candidate) -> _Key:
+    """Return what makes two candidates the same; the text itself, since a model may write what UTF-8 cannot encode."""
+    return candidate.source, candidate.class_name
