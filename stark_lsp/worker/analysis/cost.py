@@ -1,0 +1,77 @@
+"""What an operation costs: measured time, bytes moved and floating-point operations (estimates)."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import torch
+
+REPEATS = 5
+"""Timed repeats of one operation."""
+LIMIT_S = 0.05
+"""No further repeat once this much time was spent on one operation."""
+
+
+def measure_ms(call: Callable[[], Any], device: torch.device) -> float:
+    """Return the median time of `call` in milliseconds; the caller has warmed it up."""
+    samples: list[float] = []
+    begun = time.perf_counter()
+    while len(samples) < REPEATS:
+        if device.type == "cuda":
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            first.record()
+            for _ in range(4):
+                call()
+            last.record()
+            last.synchronize()
+            samples.append(first.elapsed_time(last) / 4)
+        else:
+            start = time.perf_counter()
+            call()
+            samples.append((time.perf_counter() - start) * 1e3)
+        if time.perf_counter() - begun > LIMIT_S:
+            break
+    return statistics.median(samples)
+
+
+def probe(device: torch.device) -> dict[str, float]:
+    """Return the memory bandwidth (GB/s, of a large copy) and the cost of one tiny operation (ms)."""
+    size = 64 if device.type == "cuda" else 16
+    big = torch.ones(size * 1024 * 1024 // 4, device=device)
+    target = torch.empty_like(big)
+    small = torch.ones(1, device=device)
+    target.copy_(big)
+    small.add(1)
+    copy_ms = max(measure_ms(lambda: target.copy_(big), device), 1e-6)
+    tiny_ms = measure_ms(lambda: small.add(1), device)
+    return {"bandwidth_gbs": 2 * big.numel() * 4 / copy_ms / 1e6, "overhead_ms": tiny_ms}
+
+
+def tensor_bytes(tensor: torch.Tensor) -> int:
+    """Return the bytes that a full read or write of `tensor` moves; a broadcast (stride 0) dim counts once."""
+    sizes = [size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0 or size == 0]
+    return prod(sizes) * tensor.element_size()
+
+
+def flops(name: str, inputs: list[torch.Tensor], outputs: list[torch.Tensor], module: Any) -> int:
+    """Estimate floating-point operations: 2·M·N·K for products, one for each output element otherwise."""
+    if not outputs:
+        return 0
+    out = outputs[0].numel()
+    last = name.rpartition(".")[2].lower()
+    weight = getattr(module, "weight", None) if module is not None else None
+    if last == "linear" and inputs:
+        return 2 * out * inputs[0].shape[-1] if inputs[0].dim() else 0
+    if last.startswith(("conv1d", "conv2d", "conv3d")):
+        kernel = weight if weight is not None else (inputs[1] if len(inputs) > 1 else None)
+        return 2 * out * prod(kernel.shape[1:]) if kernel is not None else out
+    if last in ("matmul", "mm", "bmm", "addmm", "baddbmm", "__matmul__") and len(inputs) >= 2:
+        left = inputs[-2]
+        return 2 * out * left.shape[-1] if left.dim() else 0
+    if last == "scaled_dot_product_attention" and len(inputs) >= 2:
+        return 4 * out * inputs[1].shape[-2]
+    return max([out, *(tensor.numel() for tensor in inputs)])

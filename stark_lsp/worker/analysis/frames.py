@@ -1,0 +1,64 @@
+"""Which of the user's lines an operation comes from."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+from typing import Any
+
+import torch
+
+_SKIPPED = tuple(
+    os.path.join(os.path.realpath(folder), "")
+    for folder in (
+        os.path.dirname(torch.__file__),
+        os.path.dirname(__file__),
+        sysconfig.get_paths()["stdlib"],
+        sysconfig.get_paths()["platstdlib"],
+    )
+)
+_PACKAGES = tuple(
+    os.path.join(os.path.realpath(sysconfig.get_paths()[kind]), "") for kind in ("purelib", "platlib")
+)
+_known: dict[str, bool] = {}
+
+
+def is_user_file(name: str) -> bool:
+    """Whether a file is neither the standard library, nor torch, nor this analysis."""
+    known = _known.get(name)
+    if known is None:
+        path = os.path.realpath(name)
+        # site-packages lies inside the standard library's folder; a package there is still "theirs".
+        library = path.startswith(_SKIPPED) and not (
+            path.startswith(_PACKAGES) and not path.startswith((_SKIPPED[0], _SKIPPED[1]))
+        )
+        known = _known[name] = not name.startswith("<frozen") and not library
+    return known
+
+
+def user_frames(start: FrameType | None, stop: FrameType | None) -> list[FrameType]:
+    """Return the user's frames from the innermost outwards, up to `stop`."""
+    found: list[FrameType] = []
+    frame = start
+    while frame is not None and frame is not stop:
+        if is_user_file(frame.f_code.co_filename):
+            found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def describe(frames: list[FrameType]) -> list[dict[str, Any]]:
+    """Return frames as JSON: file, 1-based line, function."""
+    return [
+        {"path": frame.f_code.co_filename, "line": frame.f_lineno, "function": frame.f_code.co_name} for frame in frames
+    ]
+
+
+def innermost(stop: FrameType | None) -> tuple[str | None, int | None]:
+    """Return file and line of the innermost user frame of the caller."""
+    frames = user_frames(sys._getframe(1), stop)
+    if not frames:
+        return None, None
+    return frames[0].f_code.co_filename, frames[0].f_lineno

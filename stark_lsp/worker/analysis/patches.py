@@ -1,0 +1,207 @@
+"""What is replaced in Python while a module is recorded, and put back afterwards."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import handle_torch_function
+
+from .encode import meta
+from .errors import NotTraceable
+from .recorder import Recorder
+from .values import TracedFloat, TracedInt, expr_of, plain, track
+
+CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
+"""Modules of torch.nn that only call others: recorded through."""
+_MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor", "prod")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A module of torch.nn that counts as one operation."""
+
+    module: torch.nn.Module
+    path: str
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return its parameters and buffers."""
+        return [*self.module.parameters(), *self.module.buffers()]
+
+    def describe(self) -> dict[str, Any]:
+        """Return class, path, plain attributes, and which parameters and buffers exist."""
+        attributes = {
+            name: value
+            for name, value in vars(self.module).items()
+            if not name.startswith("_") and _is_literal(value)
+        }
+        attributes["training"] = self.module.training
+        own = {**self.module._parameters, **self.module._buffers}
+        return {
+            "class": type(self.module).__name__,
+            "library": type(self.module).__module__,
+            "path": self.path,
+            "attributes": {name: list(v) if isinstance(v, tuple) else v for name, v in attributes.items()},
+            "tensors": {name: meta(value) if value is not None else None for name, value in own.items()},
+            "hooks": bool(self.module._forward_hooks or self.module._forward_pre_hooks),
+        }
+
+
+def is_leaf(module: torch.nn.Module) -> bool:
+    """Whether a module counts as one operation."""
+    return type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS)
+
+
+def module_paths(root: torch.nn.Module) -> dict[int, str]:
+    """Return, for the id of each module, the expression that reaches it from `self`."""
+    paths: dict[int, str] = {}
+
+    def walk(module: torch.nn.Module, path: str) -> None:
+        if id(module) in paths:
+            return
+        paths[id(module)] = path
+        for name, child in module._modules.items():
+            if child is not None:
+                walk(child, path + _step(module, name))
+
+    walk(root, "self")
+    return paths
+
+
+def _step(module: torch.nn.Module, name: str) -> str:
+    if isinstance(module, (torch.nn.Sequential, torch.nn.ModuleList)) and name.isdigit():
+        return f"[{name}]"
+    if isinstance(module, torch.nn.ModuleDict):
+        return f"[{name!r}]"
+    return f".{name}" if name.isidentifier() else f".get_submodule({name!r})"
+
+
+class Attributes:
+    """Notes the numbers, switches and texts the code reads from the user's modules."""
+
+    def __init__(self, recorder: Recorder, paths: dict[int, str]) -> None:
+        self.recorder = recorder
+        self.paths = paths
+        self.read: dict[str, Any] = {}
+
+    def seen(self, module: Any, name: str, value: Any) -> Any:
+        """Return what the code is given for `module.name`."""
+        path = self.paths.get(id(module))
+        if path is None or name.startswith("__") or name in vars(torch.nn.Module):
+            return value
+        if name not in vars(module):
+            return value
+        expression = f"{path}.{name}"
+        if name == "training" or (not name.startswith("_") and _is_literal(value)):
+            self.read[expression] = list(value) if isinstance(value, tuple) else value
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return track(value, ["self", expression], self.recorder.note)
+        elif hasattr(value, "__dict__") and not isinstance(value, (torch.nn.Module, torch.Tensor, type)):
+            members = [item for item in vars(value).items() if item[0].isidentifier() and _is_literal(item[1])]
+            for member, content in members[:32]:
+                self.read[f"{expression}.{member}"] = list(content) if isinstance(content, tuple) else content
+        return value
+
+
+@contextlib.contextmanager
+def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -> Iterator[None]:
+    """Record calls of modules, reads of their attributes, `range` and `math` on tracked numbers."""
+    with contextlib.ExitStack() as undo:
+        _patch_calls(recorder, attributes.paths, undo)
+        classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
+        for cls in classes:
+            _patch_attributes(cls, attributes, undo)
+        for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
+            _patch_range(namespace, undo)
+        for name in _MATH:
+            _patch_math(name, recorder, undo)
+        yield
+
+
+def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.ExitStack) -> None:
+    original = torch.nn.Module.__call__
+
+    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if recorder._quiet:
+            return original(module, *args, **kwargs)
+        path = paths.get(id(module))
+        if path is None:
+            raise NotTraceable(
+                f"a {type(module).__name__} is made inside forward, and not kept by the module", *recorder._here()
+            )
+        if not is_leaf(module):
+            recorder.module_stack.append(path)
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                recorder.module_stack.pop()
+
+        def run(_: Any, *inner: Any, **named: Any) -> Any:
+            return original(module, *inner, **named)
+
+        run.stark_leaf = Leaf(module, path)  # type: ignore[attr-defined]
+        return handle_torch_function(run, (), path, *args, **kwargs)
+
+    torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+    undo.callback(setattr, torch.nn.Module, "__call__", original)
+
+
+def _patch_attributes(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
+    if "__getattribute__" in vars(cls):
+        return
+    inherited = cls.__getattribute__
+
+    def read(module: Any, name: str) -> Any:
+        value = inherited(module, name)
+        if attributes.recorder._quiet or name.startswith("_"):
+            return value
+        return attributes.seen(module, name, value)
+
+    cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
+    undo.callback(delattr, cls, "__getattribute__")
+
+
+def _globals_of(cls: type) -> dict[str, Any] | None:
+    forward = getattr(cls, "forward", None)
+    own = getattr(forward, "__globals__", None)
+    if own is not None:
+        return own  # type: ignore[no-any-return]
+    module = sys.modules.get(cls.__module__)
+    return vars(module) if module is not None else None
+
+
+def _patch_range(namespace: dict[str, Any], undo: contextlib.ExitStack) -> None:
+    if "range" in namespace:
+        return
+
+    def counted(*bounds: Any) -> range:
+        return builtins.range(*(b.fact() if isinstance(b, (TracedInt, TracedFloat)) else b for b in bounds))
+
+    namespace["range"] = counted
+    undo.callback(namespace.pop, "range", None)
+
+
+def _patch_math(name: str, recorder: Recorder, undo: contextlib.ExitStack) -> None:
+    original: Callable[..., Any] = getattr(math, name)
+
+    def compute(*args: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], (TracedInt, TracedFloat)):
+            return track(original(plain(args[0])), ["math", name, expr_of(args[0])], recorder.note)
+        return original(*args)
+
+    setattr(math, name, compute)
+    undo.callback(setattr, math, name, original)
+
+
+def _is_literal(value: Any) -> bool:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return True
+    return isinstance(value, (tuple, list)) and len(value) <= 16 and all(
+        item is None or isinstance(item, (bool, int, float, str)) for item in value
+    )

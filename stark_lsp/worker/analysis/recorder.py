@@ -1,0 +1,388 @@
+"""Records each PyTorch operation of one call as a node."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import cost, frames
+from .encode import encode, meta
+from .errors import NotTraceable
+from .names import name_of
+from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
+
+READS_DATA = frozenset(
+    "item tolist __bool__ __int__ __float__ __index__ __complex__ numpy __array__ equal allclose is_nonzero "
+    "__contains__ __nonzero__ data_ptr".split()
+)
+"""Functions whose Python result depends on what a tensor holds."""
+METADATA = frozenset(
+    "is_floating_point is_complex is_signed is_contiguous stride storage_offset element_size type get_device "
+    "is_inference is_conj is_neg is_sparse is_same_size untyped_storage result_type is_pinned is_shared names "
+    "has_names requires_grad_ nbytes itemsize".split()
+)
+"""Functions that tell about a tensor, not about what it holds."""
+MAX_NODES = 20_000
+"""A longer recording is given up: nobody could read the rewritten `forward`."""
+
+
+class Recorder(TorchFunctionMode):
+    """The record of one call; see `tracing.analyze` for how it is used."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.device = device
+        self.nodes: list[dict[str, Any]] = []
+        self.guards: list[dict[str, Any]] = []
+        self.read_dtype = False
+        self.root_frame: FrameType | None = None
+        """The frame that called the module; frames outside it are not the user's."""
+        self.module_stack: list[str] = []
+        """Expressions of the user's modules being run, outermost first."""
+        self._tensors: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
+        self._constants: dict[int, tuple[torch.Tensor, str]] = {}
+        self._sizes: dict[tuple[int, int, Any], int] = {}
+        self._devices: list[tuple[torch.device, list[int]]] = []
+        self._quiet = False
+        self._modes = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
+
+    # ---- what there is before the first operation --------------------------------------------------
+
+    def add_input(self, tensor: torch.Tensor, expression: str) -> None:
+        """Note a tensor that the caller passes."""
+        self._own(tensor, self._add({"op": "input", "target": expression, "outputs": [meta(tensor)]}), 0)
+
+    def know(self, tensor: torch.Tensor, expression: str) -> None:
+        """Note a tensor that exists outside the call: a parameter, a buffer, a constant of the file."""
+        self._constants.setdefault(id(tensor), (tensor, expression))
+
+    # ---- numbers ----------------------------------------------------------------------------------
+
+    def note(self, expr: Expr, relation: str, value: Any) -> None:
+        """Note that `expr relation value` held at this point of the record."""
+        if self._quiet or not mentions_call(expr):
+            return
+        guard = {"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)}
+        same = [g for g in self.guards if (g["expr"], g["relation"], g["value"]) == (expr, relation, value)]
+        if not same:
+            path, line = self._here()
+            self.guards.append({**guard, "path": path, "line": line})
+
+    def _number(self, ref: list[int], what: Any, value: int) -> Any:
+        """Return a tracked size of a tensor, as a node of its own."""
+        key = (ref[0], ref[1], what)
+        node = self._sizes.get(key)
+        if node is None:
+            node = self._add({"op": "size", "target": what, "args": [{"ref": ref}], "value": value, **self._place()})
+            self._sizes[key] = node
+        return track(value, ["node", node], self.note)
+
+    # ---- operations -------------------------------------------------------------------------------
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._quiet:
+            return func(*args, **kwargs)
+        leaf = getattr(func, "stark_leaf", None)
+        name = name_of(func) if leaf is None else "module"
+        last = name.rpartition(".")[2]
+        if leaf is None:
+            if name.startswith("?_") or last in ("__repr__", "__str__", "__format__", "__dir__", "__hash__"):
+                return func(*args, **kwargs)
+            special = self._metadata(name, args, kwargs)
+            if special is not None:
+                return special[0]
+            if last in READS_DATA:
+                raise self._refuse(f"the code reads what a tensor holds ({last.strip('_')}), which decides what it does")
+        self._check_modes()
+        return self._record(func, name, args, kwargs, leaf)
+
+    def _metadata(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+        """Answer questions about a tensor's shape, dtype and place; None if `name` is not one."""
+        if not args or not isinstance(args[0], torch.Tensor) or not name.startswith(("Tensor.", "torch.")):
+            return None
+        tensor = args[0]
+        if name in ("Tensor.shape.get", "Tensor.size"):
+            ref = self._ref(tensor)
+            dim = args[1] if len(args) > 1 else kwargs.get("dim")
+            with torch._C.DisableTorchFunction():
+                shape = tuple(tensor.shape)
+            if dim is None:
+                return (TracedSize(self._number(ref, axis, int(size)) for axis, size in enumerate(shape)),)
+            axis = plain(dim) % len(shape)
+            return (self._number(ref, axis, int(shape[axis])),)
+        if name in ("Tensor.dim", "Tensor.ndim.get", "Tensor.ndimension"):
+            with torch._C.DisableTorchFunction():
+                return (self._number(self._ref(tensor), "dim", tensor.dim()),)
+        if name in ("Tensor.numel", "torch.numel", "Tensor.nelement"):
+            with torch._C.DisableTorchFunction():
+                return (self._number(self._ref(tensor), "numel", tensor.numel()),)
+        with torch._C.DisableTorchFunction():
+            if name == "Tensor.__len__":
+                size = self._number(self._ref(tensor), 0, int(tensor.shape[0]))
+                return (size.fact(),)
+            if name == "Tensor.device.get":
+                device = torch.device(str(tensor.device))
+                self._devices.append((device, self._ref(tensor)))
+                return (device,)
+            if name in ("Tensor.dtype.get", "torch.is_floating_point", "Tensor.is_floating_point", "torch.result_type"):
+                self.read_dtype = True
+                if name == "Tensor.dtype.get":
+                    return (tensor.dtype,)
+            if name == "Tensor.__iter__":
+                return None
+            if name.endswith(".get") and not isinstance(getattr(tensor, name.split(".")[1], None), torch.Tensor):
+                return (getattr(tensor, name.split(".")[1]),)
+        return None
+
+    def _record(
+        self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], leaf: Any
+    ) -> Any:
+        inputs = list(tensors_in((args, kwargs)))
+        watched = [*inputs, *(leaf.tensors() if leaf is not None else ())]
+        node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
+        if leaf is not None:
+            node["module"] = leaf.describe()
+        self._encode_arguments(node, args[1:] if leaf is not None else args, kwargs)
+        versions = [tensor._version for tensor in watched]
+        before = [self._ref(tensor) if any(tensor is item for item in inputs) else None for tensor in watched]
+        plain_args, plain_kwargs = unwrap(args), unwrap(kwargs)
+        self._quiet = True
+        try:
+            out = func(*plain_args, **plain_kwargs)
+            mutated = [i for i, tensor in enumerate(watched) if tensor._version != versions[i]]
+            results = list(tensors_in(out))
+            if not mutated and results and len(self.nodes) < MAX_NODES:
+                with torch._C.DisableTorchFunction():
+                    node["time_ms"] = cost.measure_ms(lambda: func(*plain_args, **plain_kwargs), self.device)
+        finally:
+            self._quiet = False
+        if not results and not mutated:
+            if isinstance(out, (bool, int, float)) and name.rpartition(".")[2] not in METADATA:
+                raise self._refuse(f"{name} turns a tensor into a Python number, which the code then relies on")
+            return out
+        self._names()
+        with torch._C.DisableTorchFunction():
+            self._describe_results(node, name, out, results, inputs, watched, mutated, before, leaf)
+        return out
+
+    def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            node["args"] = [encode(value, self._ref, self._device) for value in args]
+            node["kwargs"] = [[key, encode(value, self._ref, self._device)] for key, value in kwargs.items()]
+        except NotTraceable as error:
+            raise (error if error.path is not None else self._refuse(error.message)) from error
+
+    def _describe_results(
+        self,
+        node: dict[str, Any],
+        name: str,
+        out: Any,
+        results: list[torch.Tensor],
+        inputs: list[torch.Tensor],
+        watched: list[torch.Tensor],
+        mutated: list[int],
+        before: list[list[int] | None],
+        leaf: Any,
+    ) -> None:
+        node.update(self._place())
+        node["structure"] = "tensor" if isinstance(out, torch.Tensor) else "sequence"
+        if not isinstance(out, (torch.Tensor, tuple, list)) and out is not None:
+            raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
+        if isinstance(out, (tuple, list)) and not all(isinstance(item, torch.Tensor) for item in out):
+            node["structure"] = "nested"
+        node["mutates"] = [before[i] for i in mutated if before[i] is not None]
+        node["mutates_state"] = any(before[i] is None or self._is_outside(watched[i]) for i in mutated)
+        node["outputs"] = [meta(tensor) for tensor in results]
+        storages = {tensor.untyped_storage().data_ptr() for tensor in inputs if _has_storage(tensor)}
+        node["view"] = (
+            not mutated and bool(results) and all(_has_storage(t) and t.untyped_storage().data_ptr() in storages for t in results)
+            and any(t.numel() for t in results)
+        )
+        node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
+        node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated, node)
+        moved = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
+        node["bytes"] = moved
+        module = leaf.module if leaf is not None else None
+        label = node["module"]["class"] if leaf is not None else name
+        node["flops"] = 0 if node["view"] else cost.flops(label, inputs, results, module)
+        if node["structure"] == "nested" and results:
+            node["opaque_results"] = True
+        number = self._add(node)
+        if node["same"]:
+            # The very object that came in (dropout in eval mode): one value under two node numbers.
+            self._own(results[0], number, 0)
+            return
+        for index, tensor in enumerate(results):
+            self._own(tensor, number, index)
+        if node["structure"] == "nested":
+            self._index_nested(number, node, out)
+
+    def _index_nested(self, number: int, node: dict[str, Any], out: Any) -> None:
+        """Remember how to reach each tensor of a nested result, for instance `[1][0]` of an LSTM."""
+        paths: list[str] = []
+
+        def walk(value: Any, path: str) -> None:
+            if isinstance(value, torch.Tensor):
+                paths.append(path)
+            elif isinstance(value, (tuple, list)):
+                for index, member in enumerate(value):
+                    walk(member, f"{path}[{index}]")
+
+        walk(out, "")
+        node["paths"] = paths
+        node.pop("opaque_results", None)
+
+    def _safe(
+        self, out: Any, inputs: list[torch.Tensor], watched: list[torch.Tensor], mutated: list[int], node: dict[str, Any]
+    ) -> bool:
+        """Whether an in-place operation can be read as an ordinary one: nobody else sees the memory it changes."""
+        if len(mutated) != 1 or not isinstance(out, torch.Tensor) or not inputs:
+            return False
+        target = watched[mutated[0]]
+        if out is not target or target is not inputs[0] or self._is_outside(target):
+            return False
+        storage = target.untyped_storage().data_ptr()
+        for reference, _, _ in list(self._tensors.values()):
+            other = reference()
+            if other is not None and other is not target and _has_storage(other):
+                if other.untyped_storage().data_ptr() == storage and other.numel():
+                    return False
+        return not any(tensor.untyped_storage().data_ptr() == storage for tensor, _ in self._constants.values()
+                       if _has_storage(tensor))
+
+    # ---- where and under what names ---------------------------------------------------------------
+
+    def _place(self) -> dict[str, Any]:
+        found = frames.user_frames(sys._getframe(2), self.root_frame)
+        return {"frames": frames.describe(found), "module_path": self.module_stack[-1] if self.module_stack else "self"}
+
+    def _names(self) -> None:
+        """Note the names under which the user's function holds tensors now."""
+        found = frames.user_frames(sys._getframe(2), self.root_frame)
+        for frame in found[:1]:
+            for name, value in list(frame.f_locals.items()):
+                if isinstance(value, torch.Tensor):
+                    place = self._find(value)
+                    if place is not None and name.isidentifier():
+                        self.nodes[place[0]].setdefault("names", {}).setdefault(str(place[1]), name)
+                elif isinstance(value, TracedInt) and value.expr[0] == "node" and not name.startswith("_"):
+                    self.nodes[value.expr[1]].setdefault("names", {}).setdefault("0", name)
+
+    def _here(self) -> tuple[str | None, int | None]:
+        found = frames.user_frames(sys._getframe(2), self.root_frame)
+        return (found[0].f_code.co_filename, found[0].f_lineno) if found else (None, None)
+
+    def _refuse(self, message: str) -> NotTraceable:
+        path, line = self._here()
+        return NotTraceable(message, path, line)
+
+    def _check_modes(self) -> None:
+        now = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
+        if now != self._modes:
+            raise self._refuse("the code switches autocast or gradients on or off while it runs")
+
+    @staticmethod
+    def _cpu_autocast() -> bool:
+        try:
+            return bool(torch.is_autocast_enabled("cpu"))
+        except TypeError:
+            return bool(torch.is_autocast_cpu_enabled())
+
+    # ---- which tensor is which --------------------------------------------------------------------
+
+    def result(self, value: Any) -> Any:
+        """Return the call's result as JSON."""
+        self._names()
+        return encode(value, self._ref, self._device)
+
+    def _add(self, node: dict[str, Any]) -> int:
+        if len(self.nodes) >= MAX_NODES:
+            raise self._refuse(f"the call takes more than {MAX_NODES} operations")
+        self.nodes.append({"id": len(self.nodes), **node})
+        return len(self.nodes) - 1
+
+    def _own(self, tensor: torch.Tensor, node: int, index: int) -> None:
+        self._tensors[id(tensor)] = (weakref.ref(tensor), node, index)
+
+    def _find(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+        entry = self._tensors.get(id(tensor))
+        return (entry[1], entry[2]) if entry is not None and entry[0]() is tensor else None
+
+    def _ref(self, tensor: torch.Tensor) -> list[int]:
+        place = self._find(tensor)
+        if place is None:
+            constant = self._constants.get(id(tensor))
+            if constant is None:
+                raise self._refuse(
+                    "a tensor is used here that was made where the recording cannot see it "
+                    "(a compiled function, a custom autograd function, or an object outside the module)"
+                )
+            with torch._C.DisableTorchFunction():
+                node = self._add({"op": "attribute", "target": constant[1], "outputs": [meta(tensor)]})
+            self._own(tensor, node, 0)
+            place = (node, 0)
+        return [place[0], place[1]]
+
+    def _is_outside(self, tensor: torch.Tensor) -> bool:
+        place = self._find(tensor)
+        return id(tensor) in self._constants or (place is not None and self.nodes[place[0]]["op"] == "input")
+
+    def _device(self, device: torch.device) -> Any:
+        for known, ref in self._devices:
+            if known is device:
+                return {"device_of": ref}
+        return {"device": str(device)}
+
+
+def mentions_call(expr: Expr) -> bool:
+    """Whether an expression depends on what the call was given (not only on how the module is configured)."""
+    if expr[0] in ("node", "input"):
+        return True
+    if expr[0] in ("self", "const"):
+        return False
+    return any(isinstance(part, list) and mentions_call(part) for part in expr[1:])
+
+
+def tensors_in(value: Any) -> Any:
+    """Yield the tensors of nested tuples, lists, dicts and slices."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for member in value:
+            yield from tensors_in(member)
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from tensors_in(member)
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))
+
+
+def unwrap(value: Any) -> Any:
+    """Return `value` with tracked numbers replaced by plain ones."""
+    if isinstance(value, (TracedInt, TracedFloat)):
+        return plain(value)
+    if isinstance(value, TracedSize):
+        return torch.Size([plain(size) for size in value])
+    if isinstance(value, tuple):
+        members = [unwrap(member) for member in value]
+        return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
+    if isinstance(value, list):
+        return [unwrap(member) for member in value]
+    if type(value) is dict:
+        return {key: unwrap(member) for key, member in value.items()}
+    if isinstance(value, slice):
+        return slice(unwrap(value.start), unwrap(value.stop), unwrap(value.step))
+    return value
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided

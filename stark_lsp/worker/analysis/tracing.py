@@ -1,0 +1,143 @@
+"""Calls a module once and returns the record."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from typing import Any
+
+import torch
+
+from . import cost
+from .encode import number
+from .errors import NotTraceable
+from .patches import Attributes, is_leaf, module_paths, patched
+from .recorder import Recorder
+from .values import track
+
+VERSION = 1
+"""Version of the JSON form."""
+
+
+def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Record one call of `module` and return what it computes and what it costs, as JSON values.
+
+    Parameters
+    ----------
+    module
+        The user's module, on its device and in the mode it is timed in.
+    args, kwargs
+        Real example inputs on the same device.
+
+    Raises
+    ------
+    NotTraceable
+        The computation depends on tensor data, or on something a recording cannot follow.
+    """
+    device = _device_of(module, args, kwargs)
+    hooked = next((m for m in module.modules() if not is_leaf(m) and (m._forward_hooks or m._forward_pre_hooks)), None)
+    if hooked is not None:
+        raise NotTraceable(f"{type(hooked).__name__} has forward hooks, which a rewritten forward would not call")
+    recorder = Recorder(device)
+    paths = module_paths(module)
+    _know_state(module, paths, recorder)
+    inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
+    attributes = Attributes(recorder, paths)
+    with torch.no_grad():
+        module(*args, **kwargs)
+        total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
+        probes = cost.probe(device)
+        recorder._modes = (False, *recorder._modes[1:])
+        recorder.root_frame = sys._getframe()
+        with patched(module, recorder, attributes), recorder:
+            out = module(*given, **given_kwargs)
+            recorder._quiet = True
+        recorder._quiet = False
+        output = recorder.result(out)
+    return {
+        "version": VERSION,
+        "class": type(module).__name__,
+        "device": device.type,
+        "total_ms": total_ms,
+        **probes,
+        "training": module.training,
+        "inputs": inputs,
+        "nodes": recorder.nodes,
+        "output": output,
+        "guards": recorder.guards,
+        "attributes": {name: _literal(value) for name, value in attributes.read.items()},
+        "read_dtype": recorder.read_dtype,
+    }
+
+
+def _literal(value: Any) -> Any:
+    return [number(item) for item in value] if isinstance(value, list) else number(value)
+
+
+def _device_of(module: torch.nn.Module, args: Any, kwargs: Any) -> torch.device:
+    from .recorder import tensors_in
+
+    for tensor in [*tensors_in((args, kwargs)), *module.parameters()]:
+        return tensor.device  # type: ignore[no-any-return]
+    return torch.device("cpu")
+
+
+def _know_state(module: torch.nn.Module, paths: dict[int, str], recorder: Recorder) -> None:
+    """Tell the recorder every tensor that the module holds, and those its file holds as constants."""
+    for child in module.modules():
+        path = paths[id(child)]
+        for name, tensor in [*child._parameters.items(), *child._buffers.items(), *vars(child).items()]:
+            if isinstance(tensor, torch.Tensor):
+                recorder.know(tensor, f"{path}.{name}")
+        namespace = getattr(getattr(type(child), "forward", None), "__globals__", {})
+        if not type(child).__module__.startswith("torch."):
+            for name, value in list(namespace.items()):
+                if isinstance(value, torch.Tensor):
+                    recorder.know(value, name)
+
+
+def _add_inputs(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], recorder: Recorder
+) -> tuple[list[dict[str, Any]], tuple[Any, ...], dict[str, Any]]:
+    """Name every input by the parameter it is bound to, and hand numbers over as tracked ones."""
+    try:
+        signature = inspect.signature(module.forward)
+        bound = signature.bind(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        raise NotTraceable(f"the inputs do not fit forward: {error}") from error
+    bound.apply_defaults()
+    described: list[dict[str, Any]] = []
+    for name, value in list(bound.arguments.items()):
+        kind = signature.parameters[name].kind
+        bound.arguments[name] = _describe_input(value, name, described, recorder)
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            bound.arguments[name] = tuple(bound.arguments[name])
+    return described, bound.args, bound.kwargs
+
+
+def _describe_input(value: Any, expression: str, described: list[dict[str, Any]], recorder: Recorder) -> Any:
+    if isinstance(value, torch.Tensor):
+        recorder.add_input(value, expression)
+        described.append({"expression": expression, "kind": "tensor", "node": len(recorder.nodes) - 1})
+        return value
+    if value is None or isinstance(value, (bool, str)):
+        described.append({"expression": expression, "kind": "value", "value": value})
+        return value
+    if isinstance(value, (int, float)):
+        described.append({"expression": expression, "kind": "value", "value": number(value)})
+        return track(value, ["input", expression], recorder.note)
+    if isinstance(value, (list, tuple)):
+        described.append({"expression": f"len({expression})", "kind": "value", "value": len(value)})
+        members = [_describe_input(m, f"{expression}[{i}]", described, recorder) for i, m in enumerate(value)]
+        if isinstance(value, tuple):
+            return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
+        return members
+    if isinstance(value, dict):
+        described.append({"expression": f"len({expression})", "kind": "value", "value": len(value)})
+        return {k: _describe_input(m, f"{expression}[{k!r}]", described, recorder) for k, m in value.items()}
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _describe_input(getattr(value, field.name), f"{expression}.{field.name}", described, recorder)
+        return value
+    raise NotTraceable(f"the input {expression} is a {type(value).__name__}, which cannot be followed")

@@ -1,0 +1,214 @@
+"""Python numbers that remember where they came from.
+
+A size read from a tensor, or a number read from a module, is given to the user's `forward` as one of
+these instead of a plain number. They compute like numbers and keep an expression, so that the
+rewritten `forward` can stay as general as the original one. Whenever a plain fact leaves them (a
+comparison, a loop count, an index), the fact is noted as an assumption.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+Expr = list[Any]
+"""`["node", id]`, `["self", path]`, `["input", path]`, `["const", number]`, `[symbol, a, b]` or `["math", name, a]`."""
+
+Note = Callable[[Expr, str, Any], None]
+"""Called with an expression, a relation and the other side: this held when the module was recorded."""
+
+
+def expr_of(value: Any) -> Expr:
+    """Return the expression of a tracked or plain number."""
+    if isinstance(value, (TracedInt, TracedFloat)):
+        return value.expr
+    return ["const", value]
+
+
+def plain(value: Any) -> Any:
+    """Return the plain number behind a tracked one; anything else as it is."""
+    if isinstance(value, TracedInt):
+        return int.__int__(value)
+    if isinstance(value, TracedFloat):
+        return float.__float__(value)
+    return value
+
+
+def track(value: Any, expr: Expr, note: Note) -> Any:
+    """Return `value` as a tracked number; booleans and non-numbers stay as they are."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return TracedInt(value, expr, note)
+    if isinstance(value, float):
+        return TracedFloat(value, expr, note)
+    return value
+
+
+_BINARY = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+}
+_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_FACTS = ("and", "or", "xor", "lshift", "rshift")
+
+
+def _binary(name: str, symbol: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    compute = getattr(operator, name)
+
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, (int, float)):
+            if isinstance(other, (list, tuple, str)) and name == "mul":
+                return compute(other, self.fact())
+            return NotImplemented
+        left, right = (other, self) if reflected else (self, other)
+        result = compute(plain(left), plain(right))
+        return track(result, [symbol, expr_of(left), expr_of(right)], self.note)
+
+    return method
+
+
+def _compare(name: str, symbol: str) -> Callable[[Any, Any], Any]:
+    compute = getattr(operator, name)
+
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        result = compute(plain(self), plain(other))
+        self.note([symbol, self.expr, expr_of(other)], "is", result)
+        return result
+
+    return method
+
+
+def _fact_operation(name: str) -> Callable[[Any, Any], Any]:
+    compute = getattr(operator, f"{name}_" if name in ("and", "or") else name)
+
+    def method(self: Any, other: Any) -> Any:
+        return compute(self.fact(), plain(other)) if isinstance(other, int) else NotImplemented
+
+    return method
+
+
+class _Tracked:
+    """What tracked integers and floats share."""
+
+    expr: Expr
+    note: Note
+
+    def fact(self) -> Any:
+        """Return the plain number and note that the code relies on it."""
+        value = plain(self)
+        self.note(self.expr, "==", value)
+        return value
+
+    def __bool__(self) -> bool:
+        value = plain(self) != 0
+        self.note(["!=", self.expr, ["const", 0]], "is", value)
+        return value
+
+    def __hash__(self) -> int:
+        return hash(self.fact())
+
+    def __int__(self) -> int:
+        return int(self.fact())
+
+    def __float__(self) -> float:
+        return float(self.fact())
+
+    def __str__(self) -> str:
+        return str(self.fact())
+
+    def __repr__(self) -> str:
+        return repr(self.fact())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.fact(), spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.fact(), digits) if digits is not None else round(self.fact())
+
+    def __trunc__(self) -> int:
+        return math.trunc(self.fact())
+
+    def __neg__(self) -> Any:
+        return track(-plain(self), ["-", ["const", 0], self.expr], self.note)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return abs(self.fact())
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other  # type: ignore[operator]
+
+    def __reduce__(self) -> Any:
+        value = self.fact()
+        return (type(value), (value,))
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __copy__(self) -> Any:
+        return self
+
+
+for _name, _symbol in _BINARY.items():
+    setattr(_Tracked, f"__{_name}__", _binary(_name, _symbol, reflected=False))
+    setattr(_Tracked, f"__r{_name}__", _binary(_name, _symbol, reflected=True))
+for _name, _symbol in _COMPARE.items():
+    setattr(_Tracked, f"__{_name}__", _compare(_name, _symbol))
+for _name in _FACTS:
+    setattr(_Tracked, f"__{_name}__", _fact_operation(_name))
+
+
+class TracedInt(_Tracked, int):
+    """A whole number with its expression."""
+
+    def __new__(cls, value: int, expr: Expr, note: Note) -> TracedInt:
+        self = int.__new__(cls, value)
+        self.expr = expr
+        self.note = note
+        return self
+
+    def __index__(self) -> int:
+        return int(self.fact())
+
+
+class TracedFloat(_Tracked, float):
+    """A real number with its expression."""
+
+    def __new__(cls, value: float, expr: Expr, note: Note) -> TracedFloat:
+        self = float.__new__(cls, value)
+        self.expr = expr
+        self.note = note
+        return self
+
+
+class TracedSize(tuple):  # type: ignore[type-arg]
+    """Stands in for `torch.Size`; its members are `TracedInt`."""
+
+    def numel(self) -> Any:
+        """Return the product of the sizes."""
+        product: Any = 1
+        for size in self:
+            product = size * product
+        return product
+
+    def __getitem__(self, key: Any) -> Any:
+        item = tuple.__getitem__(self, key)
+        return TracedSize(item) if isinstance(key, slice) else item
+
+    def __add__(self, other: Any) -> TracedSize:
+        return TracedSize(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> TracedSize:
+        return TracedSize(tuple(other) + tuple(self))
