@@ -48,7 +48,7 @@ def failed(status: VerdictStatus = VerdictStatus.COMPILE_ERROR) -> Verdict:
 
 def node(node_id: int, parent: int, verdict: Verdict | None = None, source: str = "") -> Node:
     """Return a node made by the code agent."""
-    return Node(node_id, parent, AgentRole.CODE, Candidate(source or f"# {node_id}"), Plan(f"plan {node_id}"), verdict)
+    return Node(node_id, parent, AgentRole.CODE, Candidate(source or f"# {node_id}"), Plan(f"plan {node_id}", "Do it."), verdict)
 
 
 def tree_of(*nodes: Node) -> Tree:
@@ -76,7 +76,7 @@ class Agents:
         self.contexts.append(("plan", context))
         if len(context.siblings) >= self.dry_after:
             raise NothingToPropose(f"node {context.selected.id} is dry")
-        return Plan(title=f"idea {rng.randrange(self.variety)}")
+        return Plan(title=f"idea {rng.randrange(self.variety)}", advice="Do it.")
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
         self.contexts.append(("code", context))
