@@ -1,0 +1,78 @@
+"""The command line: `stark-lsp optimize | runs | doctor | serve`.
+
+`main` knows the names of the commands and one line on each; a command's own file is imported only when
+that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
+
+To add a command, add a line to `COMMANDS` and a file with `configure(parser)` and `run(args) -> int`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from stark_lsp import __version__
+
+COMMANDS = {
+    "optimize": "search for a faster implementation of an nn.Module class",
+    "runs": "list, show, apply or delete past runs",
+    "doctor": "say what is there, what is missing, and how to mend it",
+    "serve": "start the language server (editors do this for you)",
+}
+"""Every command with its line in `stark-lsp --help`; `stark_lsp.cli.<name>` is its file."""
+
+EPILOG = """\
+examples:
+  stark-lsp doctor                                  check this machine
+  stark-lsp optimize model.py                       optimize the class Model of model.py
+  stark-lsp optimize model.py::Attention            ... another class of it
+  stark-lsp optimize model.py --write beside        ... and write the result into the file
+  stark-lsp runs                                    what was tried so far
+
+Each command has its own help: stark-lsp optimize --help
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; those of the process by default.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="stark-lsp",
+        description="Find a faster, verified implementation of a PyTorch module.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"stark-lsp {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    asked = next((word for word in arguments if not word.startswith("-")), None)
+    command: Any = None
+    for name, line in COMMANDS.items():
+        if name == asked:
+            command = importlib.import_module(f"stark_lsp.cli.{name}")
+            command.configure(
+                commands.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
+            )
+        else:
+            commands.add_parser(name, help=line)
+    args = parser.parse_args(arguments)
+    if command is None:
+        parser.print_help()
+        return 0
+    try:
+        return int(command.run(args))
+    except Exception as error:  # noqa: BLE001 - the outermost frame: every error is told to the user and logged
+        from stark_lsp.cli.failures import report
+
+        return report(error)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130

@@ -1,0 +1,51 @@
+"""The terminal: which stream, how wide, and text that cannot take it over."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters but tab and newline, and those that turn the direction of text around."""
+
+PLAIN_WIDTH = 120
+"""Columns when the output is not a terminal."""
+
+
+def make(*, to_stderr: bool = False, quiet: bool = False) -> Console:
+    """Return the console for people.
+
+    Parameters
+    ----------
+    to_stderr
+        Leave standard output to a result in a format of its own.
+    quiet
+        Print nothing.
+    """
+    console = Console(stderr=to_stderr, quiet=quiet, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PLAIN_WIDTH
+    return console
+
+
+def clean(text: str) -> str:
+    """Return text from a candidate, a compiler or a model with nothing in it that steers a terminal."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def line(console: Console, text: str | Text, style: str = "") -> None:
+    """Print one paragraph; when the output is not a terminal it is never broken, so that paths stay whole."""
+    shown = Text(clean(text)) if isinstance(text, str) else text
+    console.print(shown, style=style or None, soft_wrap=not console.is_terminal)
+
+
+def short_path(path: str | Path) -> str:
+    """Return `path` relative to the working directory if it lies below it."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)

@@ -1,0 +1,221 @@
+"""Reading and writing the user's file: bytes that are not part of an edit stay as they are.
+
+Encoding (PEP 263), byte-order mark, line endings and permissions are kept. A file is written to a
+neighbour first and then moved into place, so that it is never seen half-written, and not at all if it
+changed since it was read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import tempfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.proposals.edit import Replacement
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file as it was read."""
+
+    path: Path
+    raw: bytes
+    """Its bytes."""
+    encoding: str
+    """As Python would read it, for instance `utf-8` or `utf-8-sig`."""
+    text: str
+    """Its text with `\\n` line ends."""
+
+    @property
+    def newline(self) -> str:
+        """The line end that most lines have."""
+        seen = Counter(LINE_END.findall(self._decoded))
+        return seen.most_common(1)[0][0] if seen else "\n"
+
+    @property
+    def _decoded(self) -> str:
+        return self.raw.decode(self.encoding)
+
+    def edited(self, edits: Iterable[Replacement]) -> bytes:
+        """Return the file's bytes with `edits` applied.
+
+        Parameters
+        ----------
+        edits
+            0-based lines and columns of `text`; they do not overlap.
+
+        Raises
+        ------
+        BadInput
+            The new text cannot be written in the file's encoding.
+        """
+        decoded = self._decoded
+        starts = [0, *(match.end() for match in LINE_END.finditer(decoded))]
+
+        def offset(line: int, column: int) -> int:
+            return min(starts[line] + column, len(decoded)) if line < len(starts) else len(decoded)
+
+        newline = self.newline
+        for edit in sorted(edits, key=lambda e: (e.start_line, e.start_column), reverse=True):
+            begin, end = offset(edit.start_line, edit.start_column), offset(edit.end_line, edit.end_column)
+            new = edit.new_text.replace("\r\n", "\n").replace("\n", newline)
+            decoded = decoded[:begin] + new + decoded[end:]
+        try:
+            return decoded.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"The proposal does not fit the file's encoding, {self.encoding}.",
+                path=str(self.path),
+                cure="Save the file as UTF-8, or use --write module.",
+            ) from error
+
+
+def read(path: Path) -> Document:
+    """Read a Python file.
+
+    Raises
+    ------
+    BadInput
+        It is not there, not a file, or not text in the encoding it declares.
+    """
+    shown = str(path)
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise BadInput("There is no such file.", path=shown, cure=_did_you_mean(path)) from None
+    except IsADirectoryError:
+        raise BadInput("This is a folder.", path=shown, cure="Name a Python file in it.") from None
+    except OSError as error:
+        raise BadInput(f"The file cannot be read: {error.strerror}.", path=shown) from error
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        text = raw.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise BadInput(
+            "The file is not text in the encoding it declares.", path=shown, cure="Save it as UTF-8."
+        ) from error
+    if "\0" in text:
+        raise BadInput("This is not a Python file: it holds null bytes.", path=shown)
+    return Document(path, raw, encoding, LINE_END.sub("\n", text))
+
+
+def of_text(path: Path, text: str) -> Document:
+    """Return the document that `path` was when it held `text`."""
+    return Document(path, text.encode(), "utf-8", text)
+
+
+def replace(document: Document, new: bytes) -> None:
+    """Put `new` in the place of the document's bytes.
+
+    Raises
+    ------
+    BadInput
+        The file changed since it was read; it is left alone.
+    Fault
+        It cannot be written.
+    """
+    check_unchanged(document)
+    target = Path(os.path.realpath(document.path))  # keep a symbolic link a link
+    write(target, new, mode=stat.S_IMODE(target.stat().st_mode))
+
+
+def check_unchanged(document: Document) -> None:
+    """Raise `BadInput` if the file no longer holds what was read from it."""
+    try:
+        same = document.path.read_bytes() == document.raw
+    except OSError:
+        same = False
+    if not same:
+        raise BadInput(
+            "The file changed while the search was going on, so nothing was written.",
+            path=str(document.path),
+            cure="Run the same command again to optimize the class as it is now.",
+        )
+
+
+def create(path: Path, text: str, like: Document) -> None:
+    """Write a new file, with the line ends and permissions of `like`.
+
+    Raises
+    ------
+    BadInput
+        There is a file of that name already.
+    Fault
+        It cannot be written.
+    """
+    if path.exists():
+        raise BadInput("This file exists already and is left alone.", path=str(path), cure="Move it away first.")
+    mode = stat.S_IMODE(like.path.stat().st_mode) if like.path.exists() else 0o644
+    write(path, text.replace("\n", like.newline).encode(), mode=mode)
+
+
+def write(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Write a file atomically.
+
+    Raises
+    ------
+    Fault
+        It cannot be written; what was there before is still there.
+    """
+    name = ""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is None:
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except OSError as error:
+        if name:
+            Path(name).unlink(missing_ok=True)
+        raise Fault(
+            f"The file cannot be written: {error.strerror}.",
+            path=str(path),
+            cure="Check its folder and the free space.",
+        ) from error
+
+
+def check_writable(path: Path) -> None:
+    """Say before a long search, not after it, that a result could not be written to `path`.
+
+    Raises
+    ------
+    BadInput
+        The folder is not there or closed to us, or `path` is itself a folder.
+    """
+    if path.is_dir():
+        raise BadInput("This is a folder.", path=str(path), cure="Name a file in it.")
+    if not path.parent.is_dir():
+        raise BadInput("There is no such folder.", path=str(path.parent), cure="Create it first.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise BadInput("This folder cannot be written to.", path=str(path.parent), cure="Choose another one.")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _did_you_mean(path: Path) -> str:
+    from difflib import get_close_matches
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix == ".py"]
+    except OSError:
+        return f"There is no folder {path.parent} either."
+    near = get_close_matches(path.name, names, n=1)
+    return f"Did you mean {path.parent / near[0]}?" if near else "Check the path."

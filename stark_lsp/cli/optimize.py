@@ -1,0 +1,160 @@
+"""`stark-lsp optimize`: one search on one class, watched from a terminal.
+
+1. `options` turns the arguments into settings; `documents` reads the file; `discovery` finds the class.
+2. `watcher` shows what happens while `driver` runs the session and minds Ctrl-C.
+3. `outcome` shows the tree, the numbers and the proposal; `proposal` writes it where asked to.
+4. `report` writes the same as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stark_lsp.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stark_lsp.cli.documents import Document
+    from stark_lsp.cli.failures import Log
+    from stark_lsp.core.problem import Problem
+
+DESCRIPTION = """\
+Search for a faster implementation of an nn.Module class.
+
+Every candidate is compiled, checked against the original class on several inputs, and timed. What is
+offered at the end was verified and is faster than eager PyTorch beyond the noise of the measurement.
+
+The file needs example inputs: a function get_inputs() that returns the arguments of forward() and,
+if the constructor takes any, get_init_inputs(). Several classes in one file can each have their own,
+get_inputs_for_<Class>().
+"""
+
+EPILOG = """\
+examples:
+  stark-lsp optimize model.py                           search, then show the proposal
+  stark-lsp optimize model.py::Attention --budget 10    choose the class, make 10 attempts
+  stark-lsp optimize model.py --write beside            write the new class after the old one
+  stark-lsp optimize model.py --diff -q > model.patch   keep the proposal as a patch
+  stark-lsp optimize model.py --json - --quiet          the result for a script
+  stark-lsp optimize model.py --resume                  go on after Ctrl-C
+
+exit codes:
+  0  a faster, verified implementation was found      2  the file, class or an option cannot be used
+  3  nothing faster was found                         1  something else broke
+  130  stopped by Ctrl-C; --resume goes on
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `stark-lsp optimize`."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    options.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command and return the exit code."""
+    from stark_lsp.cli import report
+    from stark_lsp.cli.failures import Log, as_stark_error
+
+    log = Log()
+    try:
+        return _optimize(args, log)
+    except Exception as error:
+        if args.json:
+            report.write(report.of_error(as_stark_error(error)), args.json)
+        raise
+
+
+def _optimize(args: argparse.Namespace, log: Log) -> int:
+    from stark_lsp.cli import console, documents, driver, failures, outcome, report
+    from stark_lsp.cli.watcher import Watcher
+    from stark_lsp.core.errors import BadInput
+    from stark_lsp.runs.session import RunSession
+    from stark_lsp.store import RunStore
+    from stark_lsp.store.paths import default_store_path
+
+    if args.json == "-" and args.diff and args.quiet:
+        raise BadInput("Both --json - and --diff --quiet write to standard output.", cure="Give --json a file name.")
+    run_options = options.run_options(args)
+    if args.json and args.json != "-":
+        documents.check_writable(Path(args.json))
+    out = console.make(to_stderr=args.json == "-", quiet=args.quiet)
+    document, problem = _problem(args)
+    store = RunStore(default_store_path())
+    store.mark_interrupted()
+
+    watcher = Watcher(out, problem, attempts=run_options.budget.attempts)
+    session = RunSession(problem, run_options, store=store, emit=watcher, log=log)
+    if args.resume:
+        watcher.on_prepared = lambda: _say_what_is_resumed(out, session)
+    with watcher:
+        ending = driver.drive(session)
+    nodes = session.nodes
+    if ending.signal is not None:
+        outcome.show_stopped(out, ending.run, nodes, again=_again(args))
+        if args.json:
+            report.write(report.of_run(ending.run, nodes), args.json)
+        return 128 + ending.signal
+    best = None if ending.run.best is None else nodes.get(ending.run.best)
+    outcome.show(out, ending.run, nodes, seconds=watcher.seconds)
+    # The report goes first: a proposal that cannot be written to the file is not lost with it.
+    if args.json:
+        report.write(report.of_run(ending.run, nodes), args.json)
+    if best is None:
+        return failures.NOTHING_FASTER
+    _offer(args, out, document, session, problem)
+    return failures.OK
+
+
+def _problem(args: argparse.Namespace) -> tuple[Document, Problem]:
+    from stark_lsp.cli import documents
+    from stark_lsp.core.errors import BadInput
+    from stark_lsp.core.status import DeviceChoice, Mode
+    from stark_lsp.discovery.problems import make_problem
+
+    file, _, qualname = args.target.partition("::")
+    if not file:
+        raise BadInput("No file is named.", cure="Write it before the class: model.py::Model.")
+    path = Path(file).absolute()
+    document = documents.read(path)
+    problem = make_problem(
+        str(path), document.text, qualname or None, mode=Mode(args.mode), device=DeviceChoice(args.device)
+    )
+    return document, problem
+
+
+def _say_what_is_resumed(out: Console, session: object) -> None:
+    if not getattr(session, "resumed", False):
+        out.print("There is no unfinished run on this class as it is now; this is a new one.", style="dim")
+
+
+def _offer(args: argparse.Namespace, out: Console, document: Document, session: object, problem: Problem) -> None:
+    """Show the proposal and write it if that was asked for."""
+    from stark_lsp.cli import console, diffs, proposal
+    from stark_lsp.core.status import WriteMode
+    from stark_lsp.runs.session import RunSession
+
+    assert isinstance(session, RunSession)
+    assert session.best is not None
+    offer = proposal.make(session.run, session.best, document, WriteMode(args.write or "beside"))
+    if args.diff and args.quiet:
+        diffs.write_patch(offer.patch)
+    else:
+        diffs.show(out, offer.patch, whole=args.diff)
+    if not args.write:
+        out.print(f"Nothing was written. To put it into the file: stark-lsp runs apply {session.id}", style="dim")
+        return
+    for path in proposal.apply(offer):
+        console.line(out, f"Written: {console.short_path(path)}", "bold green")
+
+
+def _again(args: argparse.Namespace) -> str:
+    """Return the command that goes on from here."""
+    import shlex
+
+    words = [word for word in args.arguments if word != "--resume"]
+    return shlex.join(["stark-lsp", *words, "--resume"])

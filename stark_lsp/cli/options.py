@@ -1,0 +1,108 @@
+"""The options of `stark-lsp optimize`, and how they become settings."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+
+if TYPE_CHECKING:
+    from stark_lsp.runs.options import RunOptions
+
+HYPER_PARAMETERS = {
+    "policy": "how the next node is chosen",
+    "epsilon": "probability of exploring a leaf instead of the best node",
+    "root_children": "most attempts made on the original class directly",
+    "dead_branch_children": "a node with more failed children than this is given up",
+    "leaderboard_size": "best nodes that the plan agent is shown",
+    "window_size": "most nodes that an agent is shown at a time",
+    "in_flight": "attempts under way at the same time; with 1 a run can be repeated exactly",
+}
+"""Fields of `SearchSettings` with their help; `attempts` and `seed` are `--budget` and `--seed`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add all options to `parser`."""
+    defaults = SearchSettings()
+    parser.add_argument("target", metavar="FILE[::Class]", help="a Python file, and which of its classes")
+
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--budget", type=int, default=defaults.attempts, metavar="N", help="attempts to make (default: %(default)s)"
+    )
+    search.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds")
+    search.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="seed of every random choice")
+    search.add_argument(
+        "--model", default="playbook", metavar="NAME", help="who plans and writes (default: %(default)s)"
+    )
+    search.add_argument("--resume", action="store_true", help="go on with the unfinished run on this class, if any")
+
+    measuring = parser.add_argument_group("measuring")
+    measuring.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to optimize (default: a GPU if any)"
+    )
+    measuring.add_argument(
+        "--mode",
+        choices=("eval", "as-constructed"),
+        default="eval",
+        help="module mode to compare and time in (default: %(default)s)",
+    )
+    measuring.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
+    measuring.add_argument("--no-compile-baseline", action="store_true", help="do not time torch.compile as well")
+
+    result = parser.add_argument_group("result")
+    result.add_argument(
+        "--write",
+        choices=("beside", "replace", "module"),
+        help="write the proposal: after the class, in its place, or as a new file",
+    )
+    result.add_argument("--diff", action="store_true", help="show all of the proposal; with --quiet, print it as a patch")
+    result.add_argument("--json", metavar="OUT", help='write the result as JSON to OUT, "-" for standard output')
+    result.add_argument("--quiet", "-q", action="store_true", help="show nothing but errors and what was asked for")
+
+    tuning = parser.add_argument_group("hyper-parameters of the search")
+    for name, text in HYPER_PARAMETERS.items():
+        default = getattr(defaults, name)
+        tuning.add_argument(
+            "--" + name.replace("_", "-"),
+            type=type(default),
+            default=default,
+            metavar={str: "NAME", float: "P"}.get(type(default), "N"),
+            help=f"{text} (default: %(default)s)",
+        )
+
+
+def run_options(args: argparse.Namespace) -> RunOptions:
+    """Return what was asked for.
+
+    Raises
+    ------
+    BadInput
+        An option has a value that makes no sense, or names a policy or model there is not.
+    """
+    from stark_lsp.core.errors import BadInput
+    from stark_lsp.core.run import Budget
+    from stark_lsp.runs import models
+    from stark_lsp.runs.options import RunOptions
+    from stark_lsp.search.policies import make_policy
+
+    if args.budget < 1:
+        raise BadInput(f"--budget must be at least 1, not {args.budget}.")
+    if args.time_limit is not None and not args.time_limit > 0:
+        raise BadInput(f"--time-limit must be more than 0 seconds, not {args.time_limit:g}.")
+    models.check(args.model)
+    tuned = {name: getattr(args, name) for name in HYPER_PARAMETERS}
+    try:
+        search = SearchSettings(attempts=args.budget, seed=args.seed, **tuned)
+        make_policy(search.policy, search)
+    except ValueError as error:
+        raise BadInput(f"{error}.", cure="See stark-lsp optimize --help.") from error
+    return RunOptions(
+        model=args.model,
+        budget=Budget(attempts=args.budget, seconds=args.time_limit),
+        search=search,
+        evaluation=EvaluationSettings(compile_baseline=not args.no_compile_baseline),
+        interpreter=args.python,
+        resume=args.resume,
+    )

@@ -1,0 +1,141 @@
+"""The end of a run on a terminal: the tree, the numbers, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from stark_lsp.cli import figures, words
+from stark_lsp.cli.console import clean, line
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.status import RunState
+
+
+def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None) -> None:
+    """Show tree, numbers and conclusion of a run.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    run
+        The run.
+    nodes
+        Its tree by node id.
+    seconds
+        How long it took, None if that is not known.
+    """
+    console.print()
+    if len(nodes) > 1:
+        console.print(tree(run, nodes))
+        console.print()
+    if run.reference is not None:
+        console.print(numbers(run, nodes))
+        console.print()
+    style = "bold green" if run.best is not None else "bold" if run.state is RunState.FINISHED else "yellow"
+    line(console, run.message or f"The run is {words.STATE[run.state]}.", style)
+    remark = compile_remark(run)
+    if remark:
+        line(console, remark, "yellow")
+    tried = figures.count(sum(1 for node in nodes.values() if node.verdict is not None and node.id), "attempt")
+    took = f" in {figures.duration(seconds)}" if seconds is not None else ""
+    line(console, f"{tried}{took}, run {run.id}", "dim")
+    console.print()
+
+
+def show_stopped(console: Console, run: Run, nodes: Mapping[int, Node], *, again: str) -> None:
+    """Say that a run was stopped, and how to go on with it."""
+    done = sum(1 for node in nodes.values() if node.id and node.verdict is not None)
+    kept = (
+        f"{figures.count(done, 'attempt')} {'is' if done == 1 else 'are'} kept" if done else "No attempt was finished"
+    )
+    line(console, f"Stopped. {kept}.", "bold")
+    line(console, f"To go on: {again}")
+
+
+def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
+    """Return the tree of attempts: number, what came of it, speed-up, plan and variant."""
+    children: dict[int, list[int]] = {}
+    for number in sorted(nodes):
+        parent = nodes[number].parent
+        if parent is not None:
+            children.setdefault(parent, []).append(number)
+    top = Tree(_root_label(run), guide_style="dim")
+    waiting = [(0, top)]
+    while waiting:
+        number, branch = waiting.pop()
+        for child in children.get(number, ()):
+            waiting.append((child, branch.add(_label(nodes[child], proposal=child == run.best))))
+    return top
+
+
+def numbers(run: Run, nodes: Mapping[int, Node]) -> Table:
+    """Return the table of times: eager, torch.compile and the proposal, with 95 % intervals."""
+    assert run.reference is not None
+    baselines = run.reference.baselines
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    for column in ("", "time for one call", "against eager", "against torch.compile"):
+        table.add_column(column, no_wrap=True)
+    table.add_row("eager", figures.timing(baselines.eager))
+    if baselines.compile is not None:
+        ratio = baselines.eager.median_ms / baselines.compile.median_ms
+        table.add_row("torch.compile", figures.timing(baselines.compile), figures.times(ratio))
+    elif baselines.compile_message:
+        table.add_row("torch.compile", Text("no time", style="dim"))
+    best = nodes.get(run.best) if run.best is not None else None
+    if best is not None and best.verdict is not None and best.verdict.runtime is not None:
+        verdict, runtime = best.verdict, best.verdict.runtime
+        table.add_row(
+            f"attempt {best.id}",
+            figures.timing(runtime),
+            figures.times_interval(verdict.speedup_vs_eager) if verdict.speedup_vs_eager else "",
+            figures.times_interval(verdict.speedup_vs_compile) if verdict.speedup_vs_compile else "",
+            style="bold green",
+        )
+    return table
+
+
+def compile_remark(run: Run) -> str:
+    """Return what to say about torch.compile that the run's message does not: empty if nothing."""
+    if run.reference is None or run.state is not RunState.FINISHED:
+        return ""
+    baselines = run.reference.baselines
+    if baselines.compile is None:
+        return ""
+    ratio = baselines.eager.median_ms / baselines.compile.median_ms
+    if run.best is None and baselines.compile.high_ms < baselines.eager.low_ms:
+        return f"torch.compile alone is {figures.times(ratio)} as fast as eager here; it needs no new code."
+    return ""
+
+
+def _root_label(run: Run) -> Text:
+    label = Text.assemble((clean(run.problem.qualname), "bold"), (" as it is", "dim"))
+    if run.reference is not None:
+        label.append(f"  {figures.milliseconds(run.reference.baselines.eager.median_ms)}")
+    return label
+
+
+def _label(node: Node, *, proposal: bool) -> Text:
+    verdict = node.verdict
+    label = Text.assemble((f"{node.id} ", "bold cyan"))
+    if verdict is None:
+        label.append("not judged", "dim")
+    elif verdict.runtime_ms is not None:
+        gain = verdict.speedup_vs_eager
+        style = "bold green" if proposal else "green" if gain is not None and gain.low > 1 else ""
+        label.append(figures.milliseconds(verdict.runtime_ms), style)
+        if gain is not None:
+            label.append(f"  {figures.times(gain.value)}", style)
+    else:
+        label.append(words.STATUS[verdict.status], "red")
+    label.append(f"  {words.title(node)}")
+    variant = words.parameters(node.plan)
+    if variant:
+        label.append(f"  {variant}", "dim")
+    if proposal:
+        label.append("  proposal", "bold green")
+    return label

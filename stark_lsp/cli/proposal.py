@@ -1,0 +1,74 @@
+"""From the best node to a changed file: builds the edit, shows it as a patch, applies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stark_lsp.cli import documents
+from stark_lsp.cli.console import short_path
+from stark_lsp.cli.documents import Document
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.status import WriteMode
+from stark_lsp.proposals.diff import unified
+from stark_lsp.proposals.edit import ProposalEdit, build_edit
+from stark_lsp.proposals.provenance import provenance_comment
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An edit of one document, ready to show and to apply."""
+
+    document: Document
+    """The file as it was when the edit was made for it."""
+    edit: ProposalEdit
+    edited: bytes
+    """The document's bytes with the edit applied."""
+    patch: str
+    """Unified diff of all files."""
+
+
+def make(run: Run, node: Node, document: Document, mode: WriteMode) -> Offer:
+    """Build the offer of `node` for `document`.
+
+    Raises
+    ------
+    StaleProposal
+        The class is no longer what the run was made for.
+    BadInput
+        The new text does not fit the file's encoding.
+    """
+    edit = build_edit(run.problem, document.text, node.candidate, provenance_comment(run, node), mode)
+    edited = document.edited(edit.edits)
+    after = documents.LINE_END.sub("\n", edited.decode(document.encoding))
+    patch = unified(document.text, after, short_path(document.path)) if edit.edits else ""
+    if edit.new_file is not None:
+        patch += unified("", edit.new_file.text, short_path(edit.new_file.path))
+    return Offer(document, edit, edited, patch)
+
+
+def apply(offer: Offer) -> tuple[Path, ...]:
+    """Write the offer and return the files that were written.
+
+    Raises
+    ------
+    BadInput
+        The file changed since it was read, or the new file exists; nothing is written.
+    Fault
+        A file cannot be written.
+    """
+    written: list[Path] = []
+    new_file = offer.edit.new_file
+    if new_file is not None:
+        documents.check_unchanged(offer.document)
+        documents.create(Path(new_file.path), new_file.text, like=offer.document)
+        written.append(Path(new_file.path))
+    if offer.edit.edits:
+        try:
+            documents.replace(offer.document, offer.edited)
+        except Exception:
+            for path in written:
+                path.unlink(missing_ok=True)
+            raise
+        written.append(offer.document.path)
+    return tuple(written)
