@@ -35,7 +35,7 @@ from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.search.faults import FaultStreak
 from stark_lsp.search.leaderboard import best
 from stark_lsp.search.policies import make_policy
-from stark_lsp.search.randomness import derive, dump_state, load_search_state
+from stark_lsp.search.randomness import derive, dump_state, parse_state
 from stark_lsp.search.tree import Tree
 from stark_lsp.search.verdicts import VerdictBook
 from stark_lsp.search.windows import code_window, debug_window, plan_window
@@ -110,8 +110,8 @@ class Engine:
         self._exhausted: set[int] = set()
         self._why = ""
         if state:
-            stored = load_search_state(state)
-            self._rng.setstate(stored.rng.getstate())
+            stored = parse_state(state)
+            self._rng.setstate(stored.generator)
             self._exhausted.update(stored.exhausted)
             self._why = stored.why
         self._busy: Counter[int] = Counter()

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from stark_lsp.core.errors import Fault
 
@@ -18,7 +19,8 @@ from stark_lsp.core.errors import Fault
 class SearchState:
     """What a resumed search needs besides the tree."""
 
-    rng: Random
+    generator: tuple[Any, ...]
+    """`Random.getstate()` of the run's generator."""
     exhausted: frozenset[int] = frozenset()
     """Nodes for which an agent has nothing (more) to propose."""
     why: str = ""
@@ -31,7 +33,7 @@ def dump_state(rng: Random, exhausted: Iterable[int] = (), why: str = "") -> str
     return json.dumps({"random": [version, list(internal), gauss], "exhausted": sorted(exhausted), "why": why})
 
 
-def load_search_state(text: str) -> SearchState:
+def parse_state(text: str) -> SearchState:
     """Read what `dump_state` wrote.
 
     Raises
@@ -42,24 +44,24 @@ def load_search_state(text: str) -> SearchState:
     try:
         data = json.loads(text)
         version, internal, gauss = data["random"]
-        rng = Random()
-        rng.setstate((version, tuple(internal), gauss))
-        return SearchState(rng, frozenset(int(node) for node in data["exhausted"]), str(data["why"]))
+        generator = (version, tuple(internal), gauss)
+        Random().setstate(generator)
+        return SearchState(generator, frozenset(int(node) for node in data["exhausted"]), str(data["why"]))
     except (ValueError, TypeError, KeyError) as error:
         raise Fault(
             "The stored state of the search cannot be read.", cure="Start a new run.", details=repr(error)
         ) from error
 
 
-def load_state(text: str) -> Random:
-    """Return the generator alone of what `dump_state` wrote.
+def load_state(rng: Random, text: str) -> None:
+    """Put `rng` into the state that `dump_state` wrote; `Engine(state=...)` does this and takes the rest as well.
 
     Raises
     ------
     Fault
         The text is not such a state.
     """
-    return load_search_state(text).rng
+    rng.setstate(parse_state(text).generator)
 
 
 def derive(rng: Random) -> Random:
