@@ -36,7 +36,7 @@ from stark_lsp.runs import models
 from stark_lsp.runs.finalists import Confirmed, confirm_best
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.search.engine import Engine
-from stark_lsp.search.randomness import dump_state, load_state
+from stark_lsp.search.randomness import dump_state
 from stark_lsp.search.tree import Tree
 from stark_lsp.store import RunStore
 from stark_lsp.store.paths import state_dir
@@ -76,6 +76,7 @@ class RunSession:
         self._task: asyncio.Task[Any] | None = None
         self._engine: Engine | None = None
         self._rng = Random(options.search.seed)
+        self._state = dump_state(self._rng)
         self._attempts = 0
         self.resumed = False
         """Whether an earlier run was taken up."""
@@ -142,7 +143,7 @@ class RunSession:
             root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
             self.nodes = {0: root}
             await asyncio.to_thread(self._store.create, self.run)
-            await asyncio.to_thread(self._store.put_node, self.run.id, root, dump_state(self._rng))
+            await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
             return
         self.resumed = True
         self.nodes = dict(stored.nodes)
@@ -155,8 +156,7 @@ class RunSession:
             finished="",
             best=None,
         )
-        if stored.rng_state:
-            load_state(self._rng, stored.rng_state)
+        self._state = stored.rng_state or self._state
         await self._save()
         done = sum(1 for node in self.nodes.values() if node.parent is not None and node.verdict is not None)
         self._emit(Progress(f"Going on with run {self.run.id}: {done} attempts are kept", done, self._budget()))
@@ -192,7 +192,7 @@ class RunSession:
             verdict=Verdict(VerdictStatus.OK, "the reference", runtime=eager, environment=reference.environment),
         )
         self.nodes[0] = root
-        await asyncio.to_thread(self._store.put_node, self.run.id, root, dump_state(self._rng))
+        await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
         await self._save()
 
     async def _search(self, judge: WorkerJudge, team: models.Team, reference: Reference) -> str:
@@ -215,6 +215,7 @@ class RunSession:
             emit=self._emit,
             record=self._record,
             rejections=tuple(rejections),
+            state=self._state,
         )
         seconds = self.run.budget.seconds
         if seconds is None:
@@ -242,7 +243,7 @@ class RunSession:
 
         async def keep(node: Node) -> None:
             self.nodes[node.id] = node
-            await asyncio.to_thread(self._store.put_node, self.run.id, node, dump_state(self._rng))
+            await asyncio.to_thread(self._store.put_node, self.run.id, node, self._state)
 
         result: Confirmed = await confirm_best(judge, nodes, keep=keep, progress=progress)
         self.run = replace(self.run, best=result.node.id if result.node else None)
@@ -252,6 +253,7 @@ class RunSession:
 
     async def _record(self, node: Node, rng_state: str) -> None:
         self.nodes[node.id] = node
+        self._state = rng_state
         await asyncio.to_thread(self._store.put_node, self.run.id, node, rng_state)
 
     async def _save(self) -> None:
