@@ -1,0 +1,46 @@
+// Bundles the extension into out/extension.js, or with --tests each src/test/*.test.ts into out/test/.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import * as esbuild from "esbuild";
+
+const has = (flag) => process.argv.includes(flag);
+
+const common = {
+  bundle: true,
+  platform: "node",
+  target: "node20",
+  format: "cjs",
+  logLevel: "info",
+};
+
+if (has("--tests")) {
+  const tests = readdirSync("src/test").filter((name) => name.endsWith(".test.ts"));
+  await esbuild.build({ ...common, entryPoints: tests.map((name) => `src/test/${name}`), outdir: "out/test" });
+} else {
+  const options = {
+    ...common,
+    entryPoints: ["src/extension.ts"],
+    outfile: "out/extension.js",
+    external: ["vscode"],
+    minify: has("--production"),
+    sourcemap: has("--production") ? false : "linked",
+  };
+  if (has("--watch")) {
+    await (await esbuild.context(options)).watch();
+  } else {
+    const { metafile } = await esbuild.build({ ...options, metafile: true });
+    writeFileSync("out/THIRD_PARTY_LICENSES.txt", licenses(Object.keys(metafile.inputs)));
+  }
+}
+
+/** The licenses of the packages that went into the bundle. */
+function licenses(inputs) {
+  const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/;
+  const packages = new Set(inputs.map((input) => folder.exec(input)?.[0]).filter(Boolean));
+  const texts = [...packages].sort().map((path) => {
+    const { name, version, license } = JSON.parse(readFileSync(`${path}/package.json`, "utf8"));
+    const file = readdirSync(path).find((entry) => /^licen[cs]e/i.test(entry));
+    const text = file === undefined ? "" : readFileSync(`${path}/${file}`, "utf8").trim();
+    return `${name} ${version} (${license})\n\n${text}\n`;
+  });
+  return texts.join(`\n${"-".repeat(80)}\n\n`);
+}

@@ -1,0 +1,40 @@
+// The interpreter chosen in the Python extension (ms-python.python), if that extension is there.
+
+import * as vscode from "vscode";
+
+/** The part of the Python extension's public API that is used here. */
+interface PythonApi {
+  readonly environments: {
+    getActiveEnvironmentPath(resource?: vscode.Uri): { readonly path: string };
+    resolveEnvironment(
+      environment: { readonly path: string } | string,
+    ): Promise<{ readonly executable: { readonly uri?: vscode.Uri } } | undefined>;
+    readonly onDidChangeActiveEnvironmentPath: vscode.Event<unknown>;
+  };
+}
+
+async function pythonApi(): Promise<PythonApi | undefined> {
+  const extension = vscode.extensions.getExtension<PythonApi>("ms-python.python");
+  if (extension === undefined) {
+    return undefined;
+  }
+  const api = extension.isActive ? extension.exports : await extension.activate();
+  return (api as Partial<PythonApi> | undefined)?.environments === undefined ? undefined : api;
+}
+
+/** Path of the interpreter that the user chose for the first workspace folder, undefined if there is none. */
+export async function activeInterpreter(): Promise<string | undefined> {
+  const api = await pythonApi();
+  if (api === undefined) {
+    return undefined;
+  }
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+  const environment = await api.environments.resolveEnvironment(api.environments.getActiveEnvironmentPath(folder));
+  return environment?.executable.uri?.fsPath;
+}
+
+/** Call `listener` whenever the user chooses another interpreter. */
+export async function onInterpreterChanged(listener: () => void): Promise<vscode.Disposable> {
+  const api = await pythonApi();
+  return api?.environments.onDidChangeActiveEnvironmentPath(listener) ?? new vscode.Disposable(() => undefined);
+}

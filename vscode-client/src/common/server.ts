@@ -1,0 +1,166 @@
+// The server's life: found, started, restarted, told of changed settings.
+
+import * as vscode from "vscode";
+import {
+  DidChangeConfigurationNotification,
+  LanguageClient,
+  type LanguageClientOptions,
+  type Middleware,
+} from "vscode-languageclient/node";
+import { findLaunch, installCommand, isLaunch, type Launch, type LaunchProblem } from "./launch";
+import { probeInterpreter, which } from "./probe";
+import { activeInterpreter } from "./python";
+import { launchSettings, SECTION, serverSettings } from "./settings";
+
+const STOP_TIMEOUT_MS = 5_000;
+
+export class Server implements vscode.Disposable {
+  private client: LanguageClient | undefined;
+  /** Starts and stops wait for each other. */
+  private queue: Promise<void> = Promise.resolve();
+
+  /**
+   * @param middleware what the features add to the talk with the server
+   * @param onStarted called with each new client, before it starts
+   */
+  constructor(
+    private readonly context: vscode.ExtensionContext,
+    private readonly output: vscode.LogOutputChannel,
+    private readonly middleware: Middleware,
+    private readonly onStarted: (client: LanguageClient) => void,
+  ) {}
+
+  get running(): boolean {
+    return this.client?.isRunning() ?? false;
+  }
+
+  /** Start the server, or start it anew; in a folder that is not trusted nothing is started. */
+  restart(): Promise<void> {
+    return this.enqueue(async () => {
+      await this.stopNow();
+      if (!vscode.workspace.isTrusted) {
+        this.output.info("This folder is not trusted yet: the server starts once it is.");
+        return;
+      }
+      const launch = await this.find();
+      if (isLaunch(launch)) {
+        await this.startNow(launch);
+      } else {
+        // Not awaited: a message waits for the user, and a restart must not wait for that.
+        void this.explain(launch);
+      }
+    });
+  }
+
+  stop(): Promise<void> {
+    return this.enqueue(() => this.stopNow());
+  }
+
+  /** Tell the server the settings as they are now. */
+  async sendSettings(): Promise<void> {
+    if (this.client?.isRunning()) {
+      const settings = { [SECTION]: await serverSettings() };
+      await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings });
+    }
+  }
+
+  dispose(): void {
+    void this.stop();
+  }
+
+  private enqueue(job: () => Promise<void>): Promise<void> {
+    this.queue = this.queue.then(job).catch((error: unknown) => {
+      this.output.error(error instanceof Error ? error : String(error));
+    });
+    return this.queue;
+  }
+
+  /** A folder of our own as current folder: `python -m` looks for modules there before anywhere else. */
+  private async home(): Promise<string> {
+    await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
+    return this.context.globalStorageUri.fsPath;
+  }
+
+  private async find(): Promise<Launch | LaunchProblem> {
+    const cwd = await this.home();
+    const settings = launchSettings();
+    const pythons = [await which("python3"), await which("python")].filter((found) => found !== undefined);
+    const sources = { ...settings, active: await activeInterpreter(), onPath: await which("stark-lsp"), pythons };
+    return findLaunch(sources, (interpreter) => probeInterpreter(interpreter, cwd));
+  }
+
+  private async startNow(launch: Launch): Promise<void> {
+    this.output.info(`Starting ${launch.command} ${launch.args.join(" ")}`);
+    const options: LanguageClientOptions = {
+      documentSelector: [{ scheme: "file", language: "python" }],
+      initializationOptions: { [SECTION]: await serverSettings() },
+      outputChannel: this.output,
+      traceOutputChannel: this.output,
+      progressOnInitialization: false,
+      middleware: {
+        ...this.middleware,
+        workspace: {
+          // The server asks for its section: it gets the Python extension's interpreter too.
+          configuration: async (params, token, next) => {
+            const answers = await next(params, token);
+            if (!Array.isArray(answers)) {
+              return answers;
+            }
+            const settings = await serverSettings();
+            return answers.map((answer, i) => (params.items[i]?.section === SECTION ? settings : (answer as unknown)));
+          },
+          didChangeConfiguration: () => this.sendSettings(),
+        },
+      },
+    };
+    const executable = { command: launch.command, args: [...launch.args], options: { cwd: await this.home() } };
+    const client = new LanguageClient(SECTION, "STARK", executable, options);
+    this.client = client;
+    this.onStarted(client);
+    try {
+      await client.start();
+    } catch (error) {
+      this.output.error(error instanceof Error ? error : String(error));
+      void this.explain({
+        message: `STARK's server did not start (${launch.command}). The output tells why.`,
+        installInto: undefined,
+      });
+    }
+  }
+
+  private async stopNow(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    if (client === undefined) {
+      return;
+    }
+    try {
+      await client.stop(STOP_TIMEOUT_MS);
+    } catch (error) {
+      this.output.warn(`The server did not stop in an orderly way: ${String(error)}`);
+    }
+    await client.dispose();
+  }
+
+  private async explain(problem: LaunchProblem): Promise<void> {
+    this.output.error(problem.message);
+    const { installInto } = problem;
+    const command = installInto === undefined ? undefined : installCommand(installInto, process.platform === "win32");
+    const message = command === undefined ? problem.message : `${problem.message} To install it: ${command}`;
+    const terminal = "Open in terminal";
+    const settings = "Choose another interpreter";
+    const output = "Show output";
+    const buttons = command === undefined ? [settings, output] : [terminal, settings, output];
+    const choice = await vscode.window.showErrorMessage(message, ...buttons);
+    if (choice === terminal && command !== undefined) {
+      const shell = vscode.window.createTerminal("STARK");
+      shell.show();
+      // Typed but not run: the user looks at it first. Restart server picks the result up.
+      shell.sendText(command, false);
+    } else if (choice === settings) {
+      await vscode.commands.executeCommand("workbench.action.openSettings", "stark.server");
+    } else if (choice === output) {
+      this.output.show(true);
+    }
+  }
+}

@@ -1,0 +1,42 @@
+// Reads VS Code's settings.
+
+import * as os from "node:os";
+import * as vscode from "vscode";
+import { expandPath } from "./expand";
+import { collectSettings, type Settings } from "./options";
+import { activeInterpreter } from "./python";
+
+export const SECTION = "stark";
+
+function expand(path: string): string {
+  return expandPath(path, {
+    home: os.homedir(),
+    workspaceFolder: vscode.workspace.workspaceFolders?.[0]?.uri.fsPath,
+    env: process.env,
+  });
+}
+
+/** What the server is told: the settings, with the Python extension's interpreter where none is set. */
+export async function serverSettings(): Promise<Settings> {
+  const configuration = vscode.workspace.getConfiguration(SECTION);
+  const settings = collectSettings((name) => configuration.get(name), expand);
+  const interpreter = settings["interpreter"] ?? (await activeInterpreter());
+  // `diffView`: this client shows a proposal in a diff editor of its own.
+  return { ...settings, ...(interpreter === undefined ? {} : { interpreter }), diffView: true };
+}
+
+/** How to start the server, as set by the user; empty strings where nothing is set. */
+export interface LaunchSettings {
+  readonly path: string;
+  readonly interpreter: string;
+  readonly arguments: readonly string[];
+}
+
+export function launchSettings(): LaunchSettings {
+  const configuration = vscode.workspace.getConfiguration(`${SECTION}.server`);
+  return {
+    path: expand(configuration.get<string>("path", "")),
+    interpreter: expand(configuration.get<string>("interpreter", "")),
+    arguments: configuration.get<string[]>("arguments", []),
+  };
+}

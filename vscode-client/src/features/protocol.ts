@@ -1,0 +1,22 @@
+// The shapes of the server's answers that go beyond the protocol's own, checked before use.
+
+/** Answer to `stark.review`: the whole text of the file before and after. */
+export interface Review {
+  readonly title: string;
+  readonly uri: string;
+  readonly original: string;
+  readonly proposed: string;
+}
+
+export function parseReview(answer: unknown): Review | undefined {
+  if (typeof answer !== "object" || answer === null) {
+    return undefined;
+  }
+  const { title, uri, original, proposed } = answer as Record<string, unknown>;
+  const complete =
+    typeof title === "string" &&
+    typeof uri === "string" &&
+    typeof original === "string" &&
+    typeof proposed === "string";
+  return complete ? { title, uri, original, proposed } : undefined;
+}

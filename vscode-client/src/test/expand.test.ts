@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { expandPath } from "../common/expand";
+
+const context = { home: "/home/ada", workspaceFolder: "/work/net", env: { VENV: "/opt/venv" } };
+
+test("a path may start at home, at the workspace folder or at an environment variable", () => {
+  assert.equal(expandPath("~/venv/bin/python", context), "/home/ada/venv/bin/python");
+  assert.equal(expandPath(" ${workspaceFolder}/.venv/bin/python ", context), "/work/net/.venv/bin/python");
+  assert.equal(expandPath("${env:VENV}/bin/python", context), "/opt/venv/bin/python");
+  assert.equal(expandPath("${userHome}/x", context), "/home/ada/x");
+});
+
+test("what is not a variable stays as it is", () => {
+  assert.equal(expandPath("/a/~b/${other}/c", context), "/a/~b/${other}/c");
+  assert.equal(expandPath("~ada/x", context), "~ada/x");
+});
+
+test("an unset variable becomes nothing", () => {
+  assert.equal(expandPath("${env:NONE}/x", context), "/x");
+  assert.equal(expandPath("${workspaceFolder}/x", { ...context, workspaceFolder: undefined }), "/x");
+});
