@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_STRING_OR_COMMENT = re.compile(
+STRING_OR_COMMENT = re.compile(
     r"#[^\r\n]*"
     r'|"""(?:[^"\\]|\\[\s\S]|"(?!""))*"""'
     r"|'''(?:[^'\\]|\\[\s\S]|'(?!''))*'''"
@@ -26,7 +26,7 @@ _KEEPS = re.compile(r"\bclass\b")
 
 def mask(text: str) -> str:
     """Return `text` with strings and comments emptied; every line stays where it is."""
-    return _STRING_OR_COMMENT.sub(lambda found: _emptied(found.group()), text)
+    return STRING_OR_COMMENT.sub(lambda found: _emptied(found.group()), text)
 
 
 def _emptied(token: str) -> str:
