@@ -1,0 +1,12 @@
+"""What outlives a process: runs, nodes, verdicts and rejections, in one SQLite file.
+
+`runs` is the store itself; `schema` holds the tables and how older files are brought up to date;
+`database` opens the file and runs transactions; `faults` turns SQLite's errors into words; `owner` tells
+whether the process behind a run is still there; `paths` says where all this lives.
+
+Every call is synchronous and may come from any thread; an event loop calls it through `asyncio.to_thread`.
+"""
+
+from stark_lsp.store.runs import RunStore, StoredRun
+
+__all__ = ["RunStore", "StoredRun"]

@@ -1,0 +1,160 @@
+"""Between the words of `core` and rows of the tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from typing import Any
+
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.status import RunState
+from stark_lsp.core.wire import from_wire, to_wire
+from stark_lsp.store.owner import Liveness, Owner, liveness, this_process
+
+STALE_AFTER_S = 24 * 3600.0
+"""A run that another host or container owns counts as given up when nothing was written for so long."""
+
+UNDER_WAY = (RunState.PREPARING.value, RunState.RUNNING.value)
+"""States of a run that has an owner."""
+
+
+def to_json(value: Any) -> str:
+    """Return a wire form as ASCII, so that text from a model which UTF-8 cannot encode comes back unchanged."""
+    return json.dumps(value)
+
+
+def plain(text: str) -> str:
+    """Return text for a column of its own; what UTF-8 cannot encode becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def digest(problem: Problem) -> str:
+    """Return what must be equal for stored attempts to be worth anything: text, inputs, mode and device."""
+    parts = [problem.text, to_wire(problem.inputs), problem.mode.value, problem.device.value]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def find_run(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row | None:
+    """Return the row of a run, None if there is none."""
+    cursor = connection.execute("SELECT * FROM runs WHERE id = ?", (plain(run_id),))
+    cursor.row_factory = sqlite3.Row
+    row: sqlite3.Row | None = cursor.fetchone()
+    return row
+
+
+def write_run(connection: sqlite3.Connection, run: Run) -> None:
+    """Insert or update the row of a run; this process owns it while it is under way."""
+    owner = this_process() if run.state.value in UNDER_WAY else None
+    values = {
+        "id": run.id,
+        "key": plain(run.problem.key),
+        "digest": digest(run.problem),
+        "model": plain(run.model),
+        "state": run.state.value,
+        "decision": run.decision.value,
+        "best": run.best,
+        "created": plain(run.created),
+        "finished": plain(run.finished),
+        "owner_pid": owner.pid if owner else None,
+        "owner_started": owner.started if owner else None,
+        "owner_place": owner.place if owner else None,
+        "wire": to_json(to_wire(run)),
+    }
+    changes = ", ".join(f"{name} = excluded.{name}" for name in values if name != "id")
+    connection.execute(
+        f"INSERT INTO runs ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
+        f" ON CONFLICT (id) DO UPDATE SET {changes}",
+        tuple(values.values()),
+    )
+    touch(connection, run.id, None)
+
+
+def write_node(connection: sqlite3.Connection, run_id: str, node: Node) -> None:
+    """Insert or update a node and, where it has one, its verdict."""
+    wire = to_wire(node)
+    verdict = wire.pop("verdict")
+    values = (
+        run_id,
+        node.id,
+        node.parent,
+        node.role.value,
+        node.candidate.dialect.value,
+        plain(node.plan.title if node.plan else ""),
+        to_json(wire),
+    )
+    connection.execute(
+        "INSERT INTO nodes (run_id, id, parent, role, dialect, title, wire) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (run_id, id) DO UPDATE SET parent = excluded.parent, role = excluded.role,"
+        " dialect = excluded.dialect, title = excluded.title, wire = excluded.wire WHERE wire <> excluded.wire",
+        values,
+    )
+    if node.verdict is not None:
+        connection.execute(
+            "INSERT OR REPLACE INTO verdicts (run_id, node, status, runtime_ms, wire) VALUES (?, ?, ?, ?, ?)",
+            (run_id, node.id, node.verdict.status.value, node.verdict.runtime_ms, to_json(verdict)),
+        )
+
+
+def read_node(wire: str, verdict: str | None) -> Node:
+    """Return the node of a row of `nodes` and its row of `verdicts`.
+
+    Raises
+    ------
+    ValueError
+        The text is not a node (`WireError`), or not JSON.
+    """
+    data = json.loads(wire)
+    data["verdict"] = None if verdict is None else json.loads(verdict)
+    return from_wire(data, Node)
+
+
+def touch(connection: sqlite3.Connection, run_id: str, rng_state: str | None) -> None:
+    """Note that the run's process is at work, and the engine's state if there is a new one."""
+    connection.execute(
+        "INSERT INTO states (run_id, rng_state, touched) VALUES (?1, coalesce(?2, ''), ?3) ON CONFLICT (run_id)"
+        " DO UPDATE SET touched = excluded.touched, rng_state = coalesce(?2, rng_state)",
+        (run_id, rng_state, time.time()),
+    )
+
+
+def owner_of(row: sqlite3.Row) -> Owner | None:
+    """Return the process that works on a run, None if it has none."""
+    if row["owner_pid"] is None:
+        return None
+    return Owner(row["owner_pid"], row["owner_started"], row["owner_place"])
+
+
+def owner_lives(row: sqlite3.Row) -> bool:
+    """Whether the run is under way in a process that certainly still runs."""
+    owner = owner_of(row)
+    return row["state"] in UNDER_WAY and owner is not None and liveness(owner) is Liveness.ALIVE
+
+
+def resumable(row: sqlite3.Row) -> bool:
+    """Whether a run can be gone on with; `row` has a column `begun` besides those of `runs`."""
+    if row["state"] in UNDER_WAY:
+        return not owner_lives(row)
+    if row["state"] == RunState.FAILED.value:
+        return bool(row["begun"])
+    return row["state"] in (RunState.CANCELLED.value, RunState.INTERRUPTED.value)
+
+
+def abandoned(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Return the runs that count as under way although their process is gone."""
+    cursor = connection.execute(
+        "SELECT runs.*, states.touched FROM runs LEFT JOIN states ON states.run_id = runs.id WHERE state IN (?, ?)",
+        UNDER_WAY,
+    )
+    cursor.row_factory = sqlite3.Row
+    return [row for row in cursor if _gone(row)]
+
+
+def _gone(row: sqlite3.Row) -> bool:
+    owner = owner_of(row)
+    state = Liveness.GONE if owner is None else liveness(owner)
+    if state is Liveness.UNKNOWN:
+        return time.time() - (row["touched"] or 0.0) > STALE_AFTER_S
+    return state is Liveness.GONE

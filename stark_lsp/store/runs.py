@@ -1,0 +1,254 @@
+"""The store of runs: what a restart or a crash goes on from.
+
+A node is written when its candidate exists and again with its verdict, each time together with the
+engine's state, in one transaction: whenever the process dies, the file holds a point from which the
+search goes on exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.run import Node, Rejection, Run
+from stark_lsp.core.status import RunState
+from stark_lsp.core.wire import WireError, from_wire, to_wire
+from stark_lsp.store import rows
+from stark_lsp.store.database import Database
+from stark_lsp.store.owner import this_process
+
+_log = logging.getLogger(__name__)
+
+_Runs = list[Run]  # inside RunStore, `list` is its method
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run with all that is needed to go on with it."""
+
+    run: Run
+    nodes: dict[int, Node]
+    """By id, in order of creation."""
+    rng_state: str
+    """The engine's state as last recorded (`Engine(state=...)`); empty if there is none."""
+
+
+class RunStore:
+    """Runs, nodes, verdicts and rejections in one SQLite file.
+
+    Making one touches nothing; the file is opened at first use. Every method may raise `Fault` with the
+    path and the cure: disk full, no permission, locked for long, damaged.
+
+    Parameters
+    ----------
+    path
+        The file; see `store.paths.default_store_path`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._database = Database(self.path)
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._database.close()
+
+    # --- runs --------------------------------------------------------------------------------------
+
+    def create(self, run: Run) -> None:
+        """Store a new run, owned by this process while it is under way.
+
+        Raises
+        ------
+        ValueError
+            There is a run with this id.
+        """
+        with self._database.write() as connection:
+            if rows.find_run(connection, run.id) is not None:
+                raise ValueError(f"run {run.id} is already stored")
+            rows.write_run(connection, run)
+
+    def update(self, run: Run) -> None:
+        """Store the run as it stands now; while it is under way this process becomes its owner.
+
+        Raises
+        ------
+        BadInput
+            Another living process works on it, or it is not in the store.
+        """
+        with self._database.write() as connection:
+            row = self._require(connection, run.id)
+            if rows.owner_lives(row) and rows.owner_of(row) != this_process():
+                raise BadInput(
+                    f"Run {run.id} is under way in another process ({row['owner_pid']}).",
+                    cure="Wait for it, or cancel it there.",
+                )
+            rows.write_run(connection, run)
+
+    def list(self, limit: int = 50, key: str | None = None) -> _Runs:
+        """Return the newest runs first.
+
+        Parameters
+        ----------
+        limit
+            At most so many.
+        key
+            Only runs on this problem (`Problem.key`).
+        """
+        with self._database.read() as connection:
+            found = connection.execute(
+                "SELECT id, wire FROM runs WHERE ?1 IS NULL OR key = ?1 ORDER BY created DESC, rowid DESC LIMIT ?2",
+                (None if key is None else rows.plain(key), limit),
+            ).fetchall()
+        runs = []
+        for run_id, wire in found:
+            try:
+                runs.append(from_wire(json.loads(wire), Run))
+            except (WireError, ValueError) as error:
+                _log.warning("run %s in %s cannot be read and is left out: %s", run_id, self.path, error)
+        return runs
+
+    def load(self, run_id: str) -> StoredRun:
+        """Return a run with its nodes.
+
+        Raises
+        ------
+        BadInput
+            There is no such run.
+        Fault
+            What is stored cannot be read.
+        """
+        with self._database.read() as connection:
+            row = self._require(connection, run_id)
+            state = connection.execute("SELECT rng_state FROM states WHERE run_id = ?", (run_id,)).fetchone()
+            nodes = connection.execute(
+                "SELECT nodes.wire, verdicts.wire FROM nodes"
+                " LEFT JOIN verdicts ON verdicts.run_id = nodes.run_id AND verdicts.node = nodes.id"
+                " WHERE nodes.run_id = ? ORDER BY nodes.id",
+                (run_id,),
+            ).fetchall()
+        try:
+            run = from_wire(json.loads(row["wire"]), Run)
+            loaded = [rows.read_node(wire, verdict) for wire, verdict in nodes]
+        except (WireError, ValueError) as error:
+            raise Fault(
+                f"Run {run_id} cannot be read from the store.",
+                cure=f"Delete it with `stark-lsp runs delete {run_id}`, or use the stark-lsp that wrote it.",
+                path=str(self.path),
+                details=str(error),
+            ) from error
+        return StoredRun(run, {node.id: node for node in loaded}, state[0] if state else "")
+
+    def latest_resumable(self, problem: Problem, model: str | None = None) -> StoredRun | None:
+        """Return the newest run on the unchanged problem that can be gone on with, None if there is none.
+
+        That is a run which was cancelled or interrupted, failed after it had made an attempt, or still counts
+        as under way although its process is gone. Unchanged means: the same document text, inputs, mode
+        and device.
+
+        Parameters
+        ----------
+        problem
+            What is to be optimized, as it stands now.
+        model
+            Only runs that this model answered.
+        """
+        with self._database.read() as connection:
+            cursor = connection.execute(
+                "SELECT *, EXISTS (SELECT 1 FROM nodes WHERE run_id = runs.id AND parent IS NOT NULL) AS begun"
+                " FROM runs WHERE key = ?1 AND digest = ?2 AND (?3 IS NULL OR model = ?3)"
+                " ORDER BY created DESC, rowid DESC",
+                (rows.plain(problem.key), rows.digest(problem), model),
+            )
+            cursor.row_factory = sqlite3.Row
+            found = next((row["id"] for row in cursor if rows.resumable(row)), None)
+        return None if found is None else self.load(found)
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run with its nodes; rejections are kept.
+
+        Raises
+        ------
+        BadInput
+            There is no such run, or it is under way.
+        """
+        with self._database.write() as connection:
+            row = self._require(connection, run_id)
+            if rows.owner_lives(row):
+                raise BadInput(f"Run {run_id} is under way.", cure="Cancel it first.")
+            connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+
+    def mark_interrupted(self) -> tuple[str, ...]:
+        """Mark runs as interrupted whose process ended before they did, and return their ids."""
+        with self._database.read() as connection:  # most of the time there is nothing to write
+            if not rows.abandoned(connection):
+                return ()
+        with self._database.write() as connection:
+            found = rows.abandoned(connection)
+            for row in found:
+                wire = json.loads(row["wire"])
+                wire["state"] = RunState.INTERRUPTED.value
+                wire["message"] = "Its process ended before the run did. Optimize the class again to go on from there."
+                connection.execute(
+                    "UPDATE runs SET state = ?, wire = ?, owner_pid = NULL, owner_started = NULL, owner_place = NULL"
+                    " WHERE id = ?",
+                    (RunState.INTERRUPTED.value, rows.to_json(wire), row["id"]),
+                )
+            return tuple(row["id"] for row in found)
+
+    # --- nodes -------------------------------------------------------------------------------------
+
+    def put_node(self, run_id: str, node: Node, rng_state: str | None = None) -> None:
+        """Store a node, and with it the engine's state.
+
+        Parameters
+        ----------
+        node
+            With or without its verdict; a stored verdict is never removed.
+        rng_state
+            What the engine gave with the node; None leaves the stored state as it is.
+
+        Raises
+        ------
+        BadInput
+            The run is not in the store (any more).
+        """
+        with self._database.write() as connection:
+            self._require(connection, run_id)
+            rows.write_node(connection, run_id, node)
+            rows.touch(connection, run_id, rng_state)
+
+    # --- rejections --------------------------------------------------------------------------------
+
+    def add_rejection(self, key: str, rejection: Rejection) -> None:
+        """Remember what the user turned down on the problem `key` (`Problem.key`)."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT INTO rejections (key, wire) VALUES (?, ?)", (rows.plain(key), rows.to_json(to_wire(rejection)))
+            )
+
+    def rejections(self, key: str) -> tuple[Rejection, ...]:
+        """Return what the user turned down on the problem `key`, oldest first."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                "SELECT wire FROM rejections WHERE key = ? ORDER BY number", (rows.plain(key),)
+            ).fetchall()
+        rejections = []
+        for (wire,) in found:
+            try:
+                rejections.append(from_wire(json.loads(wire), Rejection))
+            except (WireError, ValueError) as error:
+                _log.warning("a rejection in %s cannot be read and is left out: %s", self.path, error)
+        return tuple(rejections)
+
+    def _require(self, connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
+        row = rows.find_run(connection, run_id)
+        if row is None:
+            raise BadInput(f"There is no run {run_id} in the store.", cure="`stark-lsp runs` lists the runs there are.")
+        return row
