@@ -53,12 +53,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("stark.restart", () => started.restart()),
     vscode.commands.registerCommand("stark.showOutput", () => output.show()),
     vscode.commands.registerCommand("stark.cancelRun", () => vscode.commands.executeCommand("stark.cancel")),
+    vscode.commands.registerCommand("stark.dismissPlans", () => vscode.commands.executeCommand("stark.dismiss")),
     vscode.workspace.onDidGrantWorkspaceTrust(() => started.restart()),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
+      // Of the others the server is told by the language client.
       if (event.affectsConfiguration(`${SECTION}.server`)) {
         await started.restart();
-      } else if (event.affectsConfiguration(SECTION)) {
-        await started.sendSettings();
       }
     }),
   );

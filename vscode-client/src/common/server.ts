@@ -7,12 +7,19 @@ import {
   type LanguageClientOptions,
   type Middleware,
 } from "vscode-languageclient/node";
+import { parseExecute } from "../features/protocol";
 import { findLaunch, installCommand, isLaunch, type Launch, type LaunchProblem } from "./launch";
 import { probeInterpreter, which } from "./probe";
 import { activeInterpreter } from "./python";
 import { launchSettings, SECTION, serverSettings } from "./settings";
 
 const STOP_TIMEOUT_MS = 5_000;
+
+/**
+ * Notification of the server: the user chose a button of one of its messages, and the command behind it needs the
+ * editor's own windows (a diff, a question). Only the two commands that do are taken.
+ */
+const EXECUTE = "stark/execute";
 
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
@@ -21,13 +28,13 @@ export class Server implements vscode.Disposable {
 
   /**
    * @param middleware what the features add to the talk with the server
-   * @param onStarted called with each new client, before it starts
+   * @param onStarted called with each new start
    */
   constructor(
     private readonly context: vscode.ExtensionContext,
     private readonly output: vscode.LogOutputChannel,
     private readonly middleware: Middleware,
-    private readonly onStarted: (client: LanguageClient) => void,
+    private readonly onStarted: () => void,
   ) {}
 
   get running(): boolean {
@@ -93,7 +100,8 @@ export class Server implements vscode.Disposable {
     this.output.info(`Starting ${launch.command} ${launch.args.join(" ")}`);
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file", language: "python" }],
-      initializationOptions: { [SECTION]: await serverSettings() },
+      // This client shows a proposal in a diff editor of its own. The settings are asked for by the server.
+      initializationOptions: { [SECTION]: { diffView: true } },
       outputChannel: this.output,
       traceOutputChannel: this.output,
       progressOnInitialization: false,
@@ -116,7 +124,8 @@ export class Server implements vscode.Disposable {
     const executable = { command: launch.command, args: [...launch.args], options: { cwd: await this.home() } };
     const client = new LanguageClient(SECTION, "STARK", executable, options);
     this.client = client;
-    this.onStarted(client);
+    client.onNotification(EXECUTE, (request: unknown) => executeOnBehalf(request));
+    this.onStarted();
     try {
       await client.start();
     } catch (error) {
@@ -162,5 +171,12 @@ export class Server implements vscode.Disposable {
     } else if (choice === output) {
       this.output.show(true);
     }
+  }
+}
+
+async function executeOnBehalf(request: unknown): Promise<void> {
+  const wanted = parseExecute(request);
+  if (wanted !== undefined) {
+    await vscode.commands.executeCommand(wanted.command, ...wanted.arguments);
   }
 }

@@ -21,8 +21,7 @@ export async function serverSettings(): Promise<Settings> {
   const configuration = vscode.workspace.getConfiguration(SECTION);
   const settings = collectSettings((name) => configuration.get(name), expand);
   const interpreter = settings["interpreter"] ?? (await activeInterpreter());
-  // `diffView`: this client shows a proposal in a diff editor of its own.
-  return { ...settings, ...(interpreter === undefined ? {} : { interpreter }), diffView: true };
+  return interpreter === undefined ? settings : { ...settings, interpreter };
 }
 
 /** How to start the server, as set by the user; empty strings where nothing is set. */

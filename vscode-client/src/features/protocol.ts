@@ -20,3 +20,21 @@ export function parseReview(answer: unknown): Review | undefined {
     typeof proposed === "string";
   return complete ? { title, uri, original, proposed } : undefined;
 }
+
+/** A command that the server wants to be run here, after the user chose its button. */
+export interface Execute {
+  readonly command: string;
+  readonly arguments: readonly unknown[];
+}
+
+const EXECUTABLE: readonly unknown[] = ["stark.review", "stark.reject"];
+
+export function parseExecute(request: unknown): Execute | undefined {
+  if (typeof request !== "object" || request === null) {
+    return undefined;
+  }
+  const { command, arguments: args } = request as Record<string, unknown>;
+  return typeof command === "string" && EXECUTABLE.includes(command) && Array.isArray(args)
+    ? { command, arguments: args as unknown[] }
+    : undefined;
+}

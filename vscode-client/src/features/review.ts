@@ -47,7 +47,7 @@ export class ReviewFeature implements vscode.TextDocumentContentProvider, vscode
     const file = vscode.Uri.parse(review.uri);
     const side = (scheme: string): vscode.Uri => vscode.Uri.from({ scheme, path: file.path, query: key });
     const left = (await holds(file, review.original)) ? file : side(ORIGINAL);
-    await vscode.commands.executeCommand("vscode.diff", left, side(PROPOSED), review.title, { preview: true });
+    await vscode.commands.executeCommand("vscode.diff", left, side(PROPOSED), review.title, { preview: false });
     return true;
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { offerAt, type Offer } from "../features/classes";
-import { parseReview } from "../features/protocol";
+import { parseExecute, parseReview } from "../features/protocol";
 import { hasReason, withReason } from "../features/reason";
 
 const at = (line: number, command: string): Offer => ({ command, arguments: [line], line });
@@ -34,4 +34,11 @@ test("a reason goes into the first argument and the rest stays", () => {
   assert.ok(hasReason([{ run: "r1", reason: "" }]));
   assert.ok(!hasReason([{ run: "r1" }]));
   assert.ok(!hasReason([]));
+});
+
+test("the server may have a review or a rejection run here, and nothing else", () => {
+  const review = { command: "stark.review", arguments: [{ run: "r1" }] };
+  assert.deepEqual(parseExecute(review), review);
+  assert.equal(parseExecute({ command: "workbench.action.terminal.new", arguments: [] }), undefined);
+  assert.equal(parseExecute({ command: "stark.review" }), undefined);
 });
