@@ -1,0 +1,91 @@
+"""Puts the server together and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+from stark_lsp.server.faststart import protocol_types
+
+protocol_types()
+
+from lsprotocol import types  # noqa: E402
+
+from stark_lsp.server import (  # noqa: E402
+    code_actions,
+    commands,
+    diagnostics,
+    hover,
+    lenses,
+    lifetime,
+    settings,
+    transport,
+    watching,
+)
+from stark_lsp.server.client import read_facts  # noqa: E402
+from stark_lsp.server.desk import Desk  # noqa: E402
+from stark_lsp.server.language_server import StarkServer  # noqa: E402
+from stark_lsp.server.proposals import Proposals  # noqa: E402
+
+
+def make_server() -> StarkServer:
+    """Return a server with all features."""
+    server = StarkServer()
+    desk = Desk(server)
+    proposals = Proposals(server, desk)
+    shown = diagnostics.Diagnostics(server, desk)
+    desk.touch = shown.touch
+    watcher = watching.Watching(server, desk)
+
+    lenses.register(server, desk)
+    code_actions.register(server, desk)
+    hover.register(server, desk)
+    commands.register(server, desk, proposals)
+    settings.register(server)
+    watching.register(server, desk, watcher)
+    lifetime.register(server)
+
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        encoding = server.workspace.position_encoding or types.PositionEncodingKind.Utf16
+        server.begin(read_facts(params.capabilities), str(getattr(encoding, "value", encoding)))
+        server.initial = settings.section_of(params.initialization_options)
+        server.diff_view = server.initial.get("diffView") is True
+        diagnostics.register(server, shown)
+        if params.process_id is not None:
+            lifetime.watch_parent(server, params.process_id)
+
+    @server.feature(types.INITIALIZED)
+    def initialized(params: types.InitializedParams) -> None:
+        server.spawn(settings.start(server), "reading the settings")
+
+    return server
+
+
+def serve(tcp: int | None = None, log_file: str | None = None) -> int:
+    """Serve one client and return the exit code.
+
+    Parameters
+    ----------
+    tcp
+        Port on the loopback interface, for debugging; None for stdin and stdout.
+    log_file
+        File that the log is appended to; None for stderr.
+    """
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    if log_file is not None:
+        logging.basicConfig(filename=log_file, level=logging.INFO, format=form)
+    else:
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=form)
+    # Every message sent is formatted and logged at INFO, documents included.
+    logging.getLogger("pygls").setLevel(logging.WARNING)
+    return asyncio.run(_serve(tcp))
+
+
+async def _serve(tcp: int | None) -> int:
+    server = make_server()
+    lifetime.handle_signals(server)
+    if tcp is not None:
+        return await transport.serve_tcp(server, tcp)
+    return await transport.serve_stdio(server)

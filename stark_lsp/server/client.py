@@ -1,0 +1,76 @@
+"""What the client on the other side can do, read once from its capabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lsprotocol import types
+
+
+@dataclass(frozen=True)
+class ClientFacts:
+    """The client's abilities that change how the server speaks to it; the defaults are the poorest client."""
+
+    progress: bool = False
+    """Shows work-done progress that the server begins."""
+    message_actions: bool = False
+    """Shows messages with buttons."""
+    show_document: bool = False
+    """Opens a document when asked."""
+    apply_edit: bool = False
+    document_changes: bool = False
+    """Takes versioned edits."""
+    create_files: bool = False
+    """Takes edits that create a file."""
+    change_annotations: bool = False
+    """Shows a label for an edit."""
+    lens_refresh: bool = False
+    """Asks for lenses again when told to."""
+    action_literals: bool = False
+    """Takes code actions with a kind, not only bare commands."""
+    pull_diagnostics: bool = False
+    """Pulls diagnostics and does so again when told to; otherwise they are published."""
+    diagnostic_refresh: bool = False
+    markdown: bool = False
+    """Renders Markdown in a hover."""
+    configuration: bool = False
+    """Answers `workspace/configuration`."""
+    register_configuration: bool = False
+    """Wants `workspace/didChangeConfiguration` to be registered."""
+    register_watched_files: bool = False
+    """Watches files on the server's behalf when asked."""
+
+
+def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
+    """Read the facts out of the capabilities of `initialize`; anything absent counts as no."""
+
+    def has(path: str) -> Any:
+        value: Any = capabilities
+        for name in path.split("."):
+            value = getattr(value, name, None)
+            if value is None:
+                return None
+        return value
+
+    operations = has("workspace.workspace_edit.resource_operations") or ()
+    refresh = bool(has("workspace.diagnostics.refresh_support"))
+    formats = has("text_document.hover.content_format") or ()
+    return ClientFacts(
+        progress=bool(has("window.work_done_progress")),
+        message_actions=has("window.show_message") is not None,
+        show_document=bool(has("window.show_document.support")),
+        apply_edit=bool(has("workspace.apply_edit")),
+        document_changes=bool(has("workspace.workspace_edit.document_changes")),
+        create_files=types.ResourceOperationKind.Create in operations,
+        change_annotations=has("workspace.workspace_edit.change_annotation_support") is not None,
+        lens_refresh=bool(has("workspace.code_lens.refresh_support")),
+        action_literals=has("text_document.code_action.code_action_literal_support") is not None,
+        # A client that pulls but cannot be told to pull again would never see what a run finds.
+        pull_diagnostics=has("text_document.diagnostic") is not None and refresh,
+        diagnostic_refresh=refresh,
+        markdown=types.MarkupKind.Markdown in formats,
+        configuration=bool(has("workspace.configuration")),
+        register_configuration=bool(has("workspace.did_change_configuration.dynamic_registration")),
+        register_watched_files=bool(has("workspace.did_change_watched_files.dynamic_registration")),
+    )

@@ -1,0 +1,161 @@
+"""The commands behind lenses, code actions and the editor's palette.
+
+Each returns at once with a small JSON object; what takes longer goes on as a task. (pygls cannot
+shut down cleanly while a command is in flight, and an editor may block until a command returns.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.server import wording
+from stark_lsp.server.documents import read_file
+from stark_lsp.server.lenses import ACCEPT, ADD_INPUTS, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW
+from stark_lsp.server.text import path_of
+from stark_lsp.server.views import Phase, RunView
+from stark_lsp.server.workspace_edits import insertion
+
+if TYPE_CHECKING:
+    from stark_lsp.server.desk import Desk
+    from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.proposals import Proposals
+
+Answer = dict[str, Any]
+
+
+def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
+    """Return a command's argument: by position, or by name in a first argument that is an object; else empty."""
+    first = arguments[0] if arguments else None
+    if isinstance(first, dict):
+        value = next((first[name] for name in names if name in first), None)
+        if value is None and index > 0 and len(arguments) > index:
+            value = arguments[index]
+    else:
+        value = arguments[index] if len(arguments) > index else None
+    return value if isinstance(value, str) else ""
+
+
+def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
+    """Register the commands."""
+
+    def failed(error: StarkError) -> Answer:
+        server.say(wording.trouble(error), warning=True)
+        return {"status": "error", "message": str(error)}
+
+    def target(arguments: Sequence[Any]) -> tuple[str, str]:
+        uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
+        if not uri or not qualname:
+            raise BadInput("This command needs a document and a class.", cure="Use the lens on the class line.")
+        return uri, qualname
+
+    def view_of(arguments: Sequence[Any]) -> RunView:
+        run = argument(arguments, 0, "run")
+        if run:
+            view = desk.find(run) or desk.restore(run)
+            if view is None:
+                raise BadInput(
+                    f"There is no run {run[:40]!r} with an open proposal.", cure="`stark-lsp runs` lists the runs."
+                )
+            return view
+        offered = [view for view in desk.views if view.phase is Phase.OFFERED]
+        if len(offered) != 1:
+            raise BadInput(
+                f"There are {len(offered)} open proposals." if offered else "There is no open proposal.",
+                cure="Use the lens on the class line.",
+            )
+        return offered[0]
+
+    @server.command(OPTIMIZE)
+    def optimize(*arguments: Any) -> Answer:
+        try:
+            uri, qualname = target(arguments)
+            before = {view.id for view in desk.active()}
+            view = desk.optimize(uri, qualname)
+        except StarkError as error:
+            return failed(error)
+        status = "running" if view.id in before else "queued" if len(desk.active()) > 1 else "started"
+        return {"status": status, "run": view.id}
+
+    @server.command(ADD_INPUTS)
+    def add_inputs(*arguments: Any) -> Answer:
+        try:
+            uri, qualname = target(arguments)
+            path = path_of(uri)
+            document = server.documents.get(uri)
+            text = document.text if document is not None else read_file(path) if path is not None else None
+            if text is None:
+                raise BadInput("The document is not open and cannot be read.", path=path)
+            from stark_lsp.discovery.stubs import inputs_stub
+
+            line, stub = inputs_stub(text, qualname)
+        except StarkError as error:
+            return failed(error)
+        if not server.facts.apply_edit:
+            return failed(BadInput("This editor applies no edits from a server.", cure=f"Add by hand:\n{stub}"))
+        edit = insertion(uri, document.version if document is not None else None, line, stub, server.facts)
+        label = f"Add inputs for {qualname}"
+        server.spawn(_apply(server, types.ApplyWorkspaceEditParams(edit, label)), "adding get_inputs")
+        return {"status": "applying"}
+
+    @server.command(CANCEL)
+    def cancel(*arguments: Any) -> Answer:
+        run = argument(arguments, 0, "run")
+        views = desk.active()
+        if run:
+            views = [view for view in views if view.id == run or run in view.aliases]
+        stopped = [view.id for view in views if desk.cancel(view)]
+        if not stopped:
+            server.say(f"STARK: run {run[:40]} is not under way." if run else "STARK: no run is under way.")
+        return {"status": "cancelling" if stopped else "idle", "runs": stopped}
+
+    @server.command(REVIEW)
+    def review(*arguments: Any) -> Answer:
+        try:
+            view = view_of(arguments)
+            if server.diff_view:
+                return dict(proposals.compare(view))
+        except StarkError as error:
+            return failed(error)
+        server.spawn(proposals.review(view), "the review")
+        return {"status": "showing", "run": view.id}
+
+    @server.command(ACCEPT)
+    def accept(*arguments: Any) -> Answer:
+        try:
+            view = view_of(arguments)
+        except StarkError as error:
+            return failed(error)
+        server.spawn(proposals.accept(view), "accepting the proposal")
+        return {"status": "applying", "run": view.id}
+
+    @server.command(REJECT)
+    def reject(*arguments: Any) -> Answer:
+        try:
+            view = view_of(arguments)
+        except StarkError as error:
+            return failed(error)
+        server.spawn(proposals.reject(view, argument(arguments, 1, "reason")), "rejecting the proposal")
+        return {"status": "rejecting", "run": view.id}
+
+    @server.command(DISMISS)
+    def dismiss(*arguments: Any) -> Answer:
+        run = argument(arguments, 0, "run")
+        views = [view] if run and (view := desk.find(run)) else [] if run else list(desk.views)
+        if run and not views:
+            return failed(BadInput(f"There is no run {run[:40]!r} to dismiss."))
+        for view in views:
+            desk.dismiss(view)
+        return {"status": "dismissed", "runs": [view.id for view in views]}
+
+
+async def _apply(server: StarkServer, params: types.ApplyWorkspaceEditParams) -> None:
+    result = await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
+    if getattr(result, "applied", False):
+        server.refresh_lenses()
+        return
+    why = getattr(result, "failure_reason", None)
+    server.say(f"STARK: the editor did not apply the edit{f': {why}' if why else ''}.", warning=True)

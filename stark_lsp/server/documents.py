@@ -1,0 +1,156 @@
+"""The open documents: their text as the editor has it, and the classes in them.
+
+The server keeps the text itself instead of leaving it to pygls, for two reasons: pygls splits lines
+where editors do not (at form feeds, for instance), and anchors must see each change in terms of the
+text *before* it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from stark_lsp.server.text import Place, Units, key_of, offset_of, path_of, split_lines
+
+if TYPE_CHECKING:
+    from stark_lsp.discovery.classes import ModuleClass
+    from stark_lsp.discovery.index import DocumentIndex
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit of a document; `start` None means that the whole text was replaced."""
+
+    text: str
+    """The new text of the range, or of the document."""
+    start: Place | None = None
+    end: Place | None = None
+
+
+@dataclass
+class Document:
+    """One open document."""
+
+    uri: str
+    path: str | None
+    """None if the URI names no file on this machine."""
+    version: int
+    text: str
+    lines: tuple[str, ...] = field(init=False)
+    _index: DocumentIndex | None = field(default=None, init=False)
+    _indexed: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = split_lines(self.text)
+
+    def apply(self, change: Change) -> None:
+        """Apply one change."""
+        if change.start is None or change.end is None:
+            self.text = change.text
+            self.lines = split_lines(self.text)
+            return
+        start, end = offset_of(self.lines, change.start), offset_of(self.lines, change.end)
+        end = max(start, end)
+        self.text = self.text[:start] + change.text + self.text[end:]
+        # Only the touched lines are split again; the line before and after take part, since an edit
+        # can join or divide a CRLF pair.
+        first = max(change.start[0] - 1, 0)
+        last = min(change.end[0] + 2, len(self.lines))
+        head, tail = self.lines[:first], self.lines[last:]
+        begin = sum(len(line) for line in head)
+        finish = len(self.text) - sum(len(line) for line in tail)
+        self.lines = head + split_lines(self.text[begin:finish]) + tail
+
+    @property
+    def classes(self) -> tuple[ModuleClass, ...]:
+        """The module classes in the text; those of the last text that parsed while it does not."""
+        if self._index is None:
+            from stark_lsp.discovery.index import DocumentIndex
+
+            self._index = DocumentIndex(self.path)
+        if self._indexed is not self.text:
+            self._index.update(self.text)
+            self._indexed = self.text
+        return self._index.classes
+
+    def reread(self) -> None:
+        """Look for the classes again although the text is the same: an inputs table elsewhere changed."""
+        if self._index is not None:
+            self._index.forget()
+        self._indexed = None
+
+    def find(self, qualname: str) -> ModuleClass | None:
+        """Return the class of that name, None if there is none."""
+        return next((cls for cls in self.classes if cls.qualname == qualname), None)
+
+
+Watcher = Callable[[Document, Change], None]
+"""Told of each change, before it is applied."""
+
+
+class Documents:
+    """All open documents.
+
+    Parameters
+    ----------
+    units
+        The client's units of columns.
+    """
+
+    def __init__(self, units: Units | None = None) -> None:
+        self.units = units or Units()
+        self.on_change: Watcher = lambda document, change: None
+        self._open: dict[str, Document] = {}
+
+    def get(self, uri: str) -> Document | None:
+        """Return the open document, None if it is not open."""
+        return self._open.get(key_of(uri))
+
+    def at(self, path: str) -> Document | None:
+        """Return the open document of a file, None if it is not open."""
+        return next((document for document in self._open.values() if document.path == path), None)
+
+    def all(self) -> tuple[Document, ...]:
+        """Return the open documents."""
+        return tuple(self._open.values())
+
+    def open(self, item: types.TextDocumentItem) -> Document:
+        """Take a document in."""
+        document = Document(item.uri, path_of(item.uri), item.version, item.text)
+        self._open[key_of(item.uri)] = document
+        return document
+
+    def close(self, uri: str) -> Document | None:
+        """Forget a document."""
+        return self._open.pop(key_of(uri), None)
+
+    def change(self, params: types.DidChangeTextDocumentParams) -> Document | None:
+        """Apply the changes of one notification in order; None if the document is not open."""
+        document = self.get(params.text_document.uri)
+        if document is None:
+            return None
+        for event in params.content_changes:
+            change = self._read(document, event)
+            self.on_change(document, change)
+            document.apply(change)
+        document.version = params.text_document.version
+        return document
+
+    def _read(self, document: Document, event: types.TextDocumentContentChangeEvent) -> Change:
+        if isinstance(event, types.TextDocumentContentChangePartial):
+            start = self.units.place(document.lines, event.range.start)
+            end = self.units.place(document.lines, event.range.end)
+            return Change(event.text, start, end)
+        return Change(event.text)
+
+
+def read_file(path: str) -> str | None:
+    """Return the text of a file on disk with its own line ends, None if it is not there or not UTF-8."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,115 @@
+"""Hover over an anchor: the plan, what came of it, and how that was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from stark_lsp.core.problem import Span
+from stark_lsp.core.run import Node
+from stark_lsp.core.verdict import Reference
+from stark_lsp.server import wording
+from stark_lsp.server.diagnostics import message, places
+from stark_lsp.server.markup import code, escaped, tamed, unmarked
+from stark_lsp.server.text import trimmed_range
+from stark_lsp.server.views import AnchoredPlan, RunView
+
+if TYPE_CHECKING:
+    from stark_lsp.server.desk import Desk
+    from stark_lsp.server.language_server import StarkServer
+
+ATTEMPTS = 8
+"""Attempts listed for one place; the best ones and the newest failures."""
+
+
+def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
+    """Return the Markdown for one place of one run."""
+    _, chosen = message(view, plans)
+    lines = [f"**STARK: {escaped(chosen.plan.title, 160)}**", ""]
+    note = chosen.anchor.note.strip()
+    if note and note not in chosen.plan.advice:
+        lines += [tamed(note, 600), ""]
+    lines += [tamed(chosen.plan.advice).strip(), "", "**Attempts**", ""]
+    shown = _shown(view, plans)
+    lines += [_attempt(view, item) for item in shown]
+    if len(plans) > len(shown):
+        lines.append(f"- and {len(plans) - len(shown)} more")
+    lines += ["", f"**Lineage** {wording.lineage(chosen.node, _parents(view))}"]
+    if view.reference is not None:
+        lines += ["", *_baselines(view.reference)]
+    lines += ["", f"Run {code(view.id)} · {escaped(view.status)}"]
+    return "\n".join(lines)
+
+
+def hover_at(views: list[RunView], line: int) -> tuple[str, list[tuple[int, int]]] | None:
+    """Return the Markdown for a line and the (first, last) lines it is about; None where no anchor is."""
+    parts: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for view in views:
+        # The smallest place first: that is the one the user points at.
+        here = sorted((p for p in places(view) if line in p[0]), key=lambda p: p[0].end - p[0].start)
+        for span, plans in here[:2]:
+            parts.append(describe(view, plans))
+            spans.append((span.start, span.end))
+    return ("\n\n---\n\n".join(parts), spans) if parts else None
+
+
+def _shown(view: RunView, plans: list[AnchoredPlan]) -> list[AnchoredPlan]:
+    def order(item: AnchoredPlan) -> tuple[float, int]:
+        node = view.nodes.get(item.node)
+        interval = wording.gain(node.verdict) if node is not None else None
+        return (-interval.value if interval is not None else 0.0, -item.node)
+
+    return sorted(plans, key=order)[:ATTEMPTS]
+
+
+def _attempt(view: RunView, item: AnchoredPlan) -> str:
+    node: Node | None = view.nodes.get(item.node)
+    text = f"- {item.node}: {wording.outcome(node)}"
+    variant = wording.parameters(item.plan)
+    if variant:
+        text += f" · {escaped(variant, 120)}"
+    if node is not None and node.verdict is not None and not node.verdict.ok and node.verdict.message:
+        text += f" · {code(node.verdict.message, 200)}"
+    return text
+
+
+def _parents(view: RunView) -> dict[int, int | None]:
+    return {node.id: node.parent for node in view.nodes.values()}
+
+
+def _baselines(reference: Reference) -> list[str]:
+    baselines = reference.baselines
+    eager = f"eager {wording.milliseconds(baselines.eager)}"
+    if baselines.compile is not None:
+        compiled = f"torch.compile {wording.milliseconds(baselines.compile)}"
+    else:
+        why = escaped(baselines.compile_message, 160)
+        compiled = f"torch.compile not timed{f': {why}' if why else ''}"
+    lines = [
+        f"**Baselines** {eager} · {compiled}",
+        "",
+        f"**Measured on** {escaped(wording.device(reference.environment))}",
+    ]
+    return lines + [f"\n{escaped(note)}" for note in reference.notes]
+
+
+def register(server: StarkServer, desk: Desk) -> None:
+    """Answer `textDocument/hover`."""
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(params: types.HoverParams) -> types.Hover | None:
+        views = desk.at(params.text_document.uri)
+        if not views:
+            return None
+        found = hover_at(views, params.position.line)
+        if found is None:
+            return None
+        text, spans = found
+        lines = desk.lines(params.text_document.uri) or ()
+        if server.facts.markdown:
+            contents = types.MarkupContent(types.MarkupKind.Markdown, text)
+        else:
+            contents = types.MarkupContent(types.MarkupKind.PlainText, unmarked(text))
+        return types.Hover(contents, trimmed_range(lines, Span(*spans[0]), server.documents.units))

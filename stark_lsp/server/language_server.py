@@ -1,0 +1,205 @@
+"""The server object that all features share: documents, settings, the client's abilities, the runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+
+from stark_lsp import __version__
+from stark_lsp.server.client import ClientFacts
+from stark_lsp.server.configuration import Configuration
+from stark_lsp.server.documents import Document, Documents
+from stark_lsp.server.text import Units
+
+logger = logging.getLogger(__name__)
+
+Closer = Callable[[], Coroutine[Any, Any, None]]
+
+
+class StarkProtocol(LanguageServerProtocol):
+    """pygls' protocol, with the documents kept by `Documents` and an orderly exit."""
+
+    _server: StarkServer
+
+    def _execute_handler(
+        self,
+        msg_id: Any,
+        handler: Any,
+        callback: Any,
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        # pygls 2.1 keeps the future of every notification for good: a leak with each keystroke.
+        super()._execute_handler(msg_id, handler, callback, args, kwargs)
+        future = self._request_futures.get(msg_id)
+        if future is None:
+            return
+        if future.done():
+            self._request_futures.pop(msg_id, None)
+        elif isinstance(future, asyncio.Future):
+            future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *args: object) -> None:  # type: ignore[override]
+        """Leave; the code says whether `shutdown` came first (LSP 3.17, "Exit Notification")."""
+        self._server.leave(0 if self._shutdown or self._server.closing else 1)
+
+    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
+        """Cancel what a progress is about; a progress that has ended meanwhile needs nothing."""
+        cancel = self._server.cancels.get(params.token)
+        if cancel is not None:
+            cancel()
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        """Take a document in."""
+        document = self._server.documents.open(params.text_document)
+        for hook in self._server.on_open:
+            hook(document)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
+        """Apply changes to a document."""
+        document = self._server.documents.change(params)
+        if document is None:
+            logger.warning("a change of a document that is not open: %s", params.text_document.uri)
+            return
+        for hook in self._server.on_changed:
+            hook(document)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        """Forget a document."""
+        document = self._server.documents.close(params.text_document.uri)
+        if document is not None:
+            for hook in self._server.on_close:
+                hook(document)
+
+
+class StarkServer(LanguageServer):
+    """The language server."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "stark-lsp",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            protocol_cls=StarkProtocol,
+            converter_factory=default_converter,
+            max_workers=1,
+        )
+        self.facts = ClientFacts()
+        self.documents = Documents()
+        self.initial: dict[str, Any] = {}
+        """The `stark` section of the initialization options."""
+        self.configuration = Configuration()
+        self.diff_view = False
+        """Whether the client shows a diff itself when `stark.review` answers with both texts."""
+        self.leaving = asyncio.Event()
+        """Set when the server is to leave."""
+        self.exit_code = 1
+        """Exit code of the process; 0 after an orderly `shutdown` and `exit`."""
+        self.on_open: list[Callable[[Document], None]] = []
+        self.on_changed: list[Callable[[Document], None]] = []
+        self.on_close: list[Callable[[Document], None]] = []
+        self.cancels: dict[types.ProgressToken, Callable[[], None]] = {}
+        """What to do when the user cancels a progress, by its token."""
+        self.closers: list[Closer] = []
+        """What must end before the process leaves."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed: asyncio.Task[None] | None = None
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    def begin(self, facts: ClientFacts, encoding: str) -> None:
+        """Take over what `initialize` brought."""
+        self.facts = facts
+        self.documents.units = Units(encoding)
+
+    def leave(self, code: int) -> None:
+        """Leave the process with this exit code, once what runs has ended."""
+        self.exit_code = code
+        self.leaving.set()
+
+    @property
+    def closing(self) -> bool:
+        """Whether `shutdown` was asked for, or the connection ended."""
+        return self._closed is not None
+
+    async def close(self) -> None:
+        """End what runs; may be called more than once, and waits for the first."""
+        if self._closed is None:
+            self._closed = asyncio.create_task(self._close())
+        await asyncio.shield(self._closed)
+
+    async def _close(self) -> None:
+        for result in await asyncio.gather(*(closer() for closer in self.closers), return_exceptions=True):
+            if isinstance(result, BaseException):
+                logger.error("while closing: %r", result)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run a coroutine in the background, keep it alive, and report it if it breaks."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            logger.error("%s failed", task.get_name(), exc_info=error)
+            self.say(f"STARK: {task.get_name()} failed: {error!r}. The server's log has the details.", error=True)
+
+    # --- speaking to the client -----------------------------------------------------------------------
+
+    async def ask(self, method: str, params: Any) -> Any:
+        """Send a request and return the client's answer.
+
+        The request outlives a cancellation of the caller: pygls raises when the answer to a cancelled
+        request arrives.
+
+        Raises
+        ------
+        JsonRpcException
+            The client answered with an error.
+        """
+        future = asyncio.wrap_future(self.protocol.send_request(method, params))
+        # An error that nobody waits for any more is nobody's concern.
+        future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return await asyncio.shield(future)
+
+    async def ask_or(self, default: Any, method: str, params: Any) -> Any:
+        """Do as `ask`, but log an error answer and return `default` for it."""
+        try:
+            return await self.ask(method, params)
+        except JsonRpcException as error:
+            self.log(f"the client refused {method}: {error}")
+            return default
+
+    def say(self, message: str, *, error: bool = False, warning: bool = False) -> None:
+        """Show a message to the user."""
+        kind = types.MessageType.Error if error else types.MessageType.Warning if warning else types.MessageType.Info
+        self.window_show_message(types.ShowMessageParams(kind, message))
+
+    def log(self, message: str) -> None:
+        """Write a line to the client's log."""
+        self.window_log_message(types.LogMessageParams(types.MessageType.Log, message))
+
+    def refresh_lenses(self) -> None:
+        """Have the client ask for lenses again, if it can be told."""
+        if self.facts.lens_refresh:
+            self.spawn(self.ask_or(None, types.WORKSPACE_CODE_LENS_REFRESH, None), "lens refresh")
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log errors of messages that no response can carry; a popup for each would help nobody."""
+        logger.error("%s: %s", getattr(source, "__name__", source), error)

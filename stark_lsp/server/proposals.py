@@ -1,0 +1,359 @@
+"""The proposal of a run: offered, reviewed, accepted or rejected.
+
+1. `offer` asks at the end of a run, with buttons where the client has them.
+2. `review` shows it: the extension's diff, or a written diff with the evidence.
+3. `accept` makes the edit for today's text (refusing if the class changed), has the client apply it,
+   and checks that the document became what was proposed.
+4. `reject` keeps the reason for the next run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.status import Decision
+from stark_lsp.server import wording
+from stark_lsp.server.documents import Document, read_file
+from stark_lsp.server.markup import plain
+from stark_lsp.server.text import apply_replacements, uri_of
+from stark_lsp.server.views import Phase, RunView
+from stark_lsp.server.workspace_edits import Shape, workspace_edit
+
+if TYPE_CHECKING:
+    from stark_lsp.proposals.edit import ProposalEdit
+    from stark_lsp.server.desk import Desk
+    from stark_lsp.server.language_server import StarkServer
+
+SETTLE_S = 2.0
+"""Seconds in which an editor is expected to tell the server of an edit it has applied."""
+
+REVIEW, ACCEPT, REJECT = "Review", "Accept", "Reject"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A proposal as an edit of today's text."""
+
+    edit: ProposalEdit
+    document: Document | None
+    """The open document, None if the file is not open."""
+    before: str
+    after: str
+
+    @property
+    def path(self) -> str | None:
+        """The new file, None if the document itself is edited."""
+        return self.edit.new_file.path if self.edit.new_file is not None else None
+
+
+class Proposals:
+    """Offers proposals and carries out what the user decides."""
+
+    def __init__(self, server: StarkServer, desk: Desk) -> None:
+        self._server = server
+        self._desk = desk
+        self._applying: set[str] = set()
+        desk.offer = self.offer
+
+    # --- the four steps ------------------------------------------------------------------------------
+
+    async def offer(self, view: RunView) -> None:
+        """Tell the user of the proposal and ask what to do with it."""
+        name = view.problem.class_name
+        trouble = self.obstacle(view)
+        if trouble is not None:
+            if view.moved_to is not None or view.deleted:
+                view.phase = Phase.OVER
+                self._server.refresh_lenses()
+            self._server.say(f"STARK: {view.run.message} {trouble}", warning=True)
+            return
+        text = f"STARK: {name} is {view.run.message}"
+        if not self._server.facts.message_actions:
+            self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
+            return
+        actions = [types.MessageActionItem(title) for title in (REVIEW, ACCEPT, REJECT)]
+        try:
+            answer = await self._server.ask(
+                types.WINDOW_SHOW_MESSAGE_REQUEST,
+                types.ShowMessageRequestParams(types.MessageType.Info, text, actions),
+            )
+        except JsonRpcException as error:
+            self._server.log(f"the client shows no messages with buttons: {error}")
+            self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
+            return
+        title = getattr(answer, "title", None)
+        # Decided otherwise while the question stood open: nothing is left to do.
+        if view.phase is not Phase.OFFERED:
+            return
+        if title == REVIEW:
+            await self.review(view)
+        elif title == ACCEPT:
+            await self.accept(view)
+        elif title == REJECT:
+            await self.reject(view, "")
+
+    def obstacle(self, view: RunView) -> str | None:
+        """Return why the proposal cannot be applied to the file as it is now, None if it can."""
+        keep = f"The result is kept as run {view.id}."
+        if view.moved_to is not None:
+            where = os.path.basename(view.moved_to)
+            return f"The file was renamed to {where} meanwhile, so nothing is offered. {keep} Optimize the class there."
+        if not os.path.exists(view.path):
+            view.deleted = True
+            return f"The file {view.path} was deleted or renamed meanwhile, so nothing is offered. {keep}"
+        view.deleted = False
+        try:
+            self.prepare(view)
+        except StarkError as error:
+            return f"{error} {keep}"
+        return None
+
+    def compare(self, view: RunView) -> dict[str, str]:
+        """Return both texts, for a client that shows the difference itself.
+
+        Raises
+        ------
+        StarkError
+            There is no proposal, or it no longer fits the text.
+        """
+        prepared = self.prepare(view)
+        title = f"{view.problem.class_name}: {self._gain(view)}"
+        if prepared.path is not None and prepared.edit.new_file is not None:
+            original = read_file(prepared.path) or ""
+            proposed = prepared.edit.new_file.text
+            return {"title": title, "uri": uri_of(prepared.path), "original": original, "proposed": proposed}
+        return {"title": title, "uri": view.uri, "original": prepared.before, "proposed": prepared.after}
+
+    async def review(self, view: RunView) -> None:
+        """Write the difference and its evidence to a file and have it shown."""
+        try:
+            path = self.write_review(view)
+        except StarkError as error:
+            self._server.say(wording.trouble(error), warning=True)
+            return
+        except OSError as error:
+            self._server.say(f"STARK: the review cannot be written: {error}. Free some disk space.", error=True)
+            return
+        if self._server.facts.show_document:
+            params = types.ShowDocumentParams(uri_of(path), external=False, take_focus=True)
+            result = await self._server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
+            if getattr(result, "success", False):
+                return
+        self._server.say(f"STARK: the proposal for {view.problem.class_name} is written to {path}")
+
+    async def accept(self, view: RunView) -> None:
+        """Apply the proposal to today's text."""
+        if view.id in self._applying:
+            return
+        self._applying.add(view.id)
+        try:
+            await self._accept(view)
+        finally:
+            self._applying.discard(view.id)
+
+    async def reject(self, view: RunView, reason: str) -> None:
+        """Turn the proposal down and keep the reason."""
+        best = view.best
+        if view.phase is not Phase.OFFERED or best is None:
+            self._server.say(f"STARK: run {view.id} has no open proposal.")
+            return
+        rejection = Rejection(
+            run_id=view.id,
+            node=best.id,
+            reason=reason,
+            title=best.plan.title if best.plan is not None else "",
+            strategy=best.plan.strategy if best.plan is not None else "",
+            when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+        view.phase = Phase.OVER
+        try:
+            await asyncio.to_thread(self._desk.store().add_rejection, view.problem.key, rejection)
+            await self._record(view, Decision.REJECTED)
+        except StarkError as error:
+            self._server.say(wording.trouble(error), error=True)
+        self._desk.dismiss(view)
+        why = f" Noted: {plain(reason, 120)}" if reason else ""
+        self._server.say(f"STARK: the proposal for {view.problem.class_name} was rejected.{why}")
+
+    # --- making the edit -----------------------------------------------------------------------------
+
+    def prepare(self, view: RunView) -> Prepared:
+        """Make the edit for today's text.
+
+        Raises
+        ------
+        BadInput
+            There is no open proposal, or the file is gone.
+        StaleProposal
+            The class is no longer what the proposal was made for.
+        """
+        best = self._open_proposal(view)
+        from stark_lsp.proposals.edit import build_edit
+        from stark_lsp.proposals.provenance import provenance_comment
+
+        if view.moved_to is not None or not os.path.exists(view.path):
+            raise BadInput("The file was deleted or renamed since the run began.", path=view.path)
+        document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
+        before = document.text if document is not None else read_file(view.path)
+        if before is None:
+            raise BadInput("The file cannot be read.", path=view.path)
+        edit = build_edit(
+            view.problem,
+            before,
+            best.candidate,
+            provenance_comment(view.run, best),
+            self._server.configuration.write_mode,
+        )
+        changes = [(e.start_line, e.start_column, e.end_line, e.end_column, e.new_text) for e in edit.edits]
+        return Prepared(edit, document, before, apply_replacements(before, changes))
+
+    def write_review(self, view: RunView) -> Path:
+        """Write a diff with the evidence above it; return its path."""
+        from stark_lsp.proposals.diff import unified
+        from stark_lsp.store.paths import state_dir
+
+        prepared = self.prepare(view)
+        if prepared.edit.new_file is not None:
+            target = prepared.edit.new_file.path
+            diff = unified(read_file(target) or "", prepared.edit.new_file.text, target)
+        else:
+            diff = unified(prepared.before, prepared.after, view.path)
+        folder = state_dir() / "reviews"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{view.problem.class_name}-{view.id}.diff"
+        # Lines before the first file header are a comment to every diff tool.
+        evidence = "".join(f"# {line}".rstrip() + "\n" for line in self.evidence(view))
+        path.write_text(f"{evidence}\n{diff}", encoding="utf-8")
+        return path
+
+    def evidence(self, view: RunView) -> list[str]:
+        """Return what speaks for the proposal, line by line."""
+        best = self._open_proposal(view)
+        lines = [f"STARK proposal for {view.problem.qualname} in {view.path}", view.run.message, ""]
+        if best.plan is not None:
+            lines += [f"Plan: {plain(best.plan.title, 200)}"]
+            lines += [f"      {line}" for line in best.plan.advice.strip().splitlines()] + [""]
+        lines.append(f"Node {wording.lineage(best.id, {node.id: node.parent for node in view.nodes.values()})}")
+        lines.append(f"Measured: {wording.outcome(best)}")
+        if best.verdict is not None and best.verdict.errors is not None:
+            errors = best.verdict.errors
+            lines.append(f"Largest relative error {errors.max_rel:.2g}, allowed {errors.tolerance:.2g}")
+        if view.reference is not None:
+            baselines = view.reference.baselines
+            compiled = wording.milliseconds(baselines.compile) if baselines.compile is not None else "not timed"
+            lines.append(f"Baselines: eager {wording.milliseconds(baselines.eager)}, torch.compile {compiled}")
+            lines.append(f"On: {plain(wording.device(view.reference.environment))}")
+        lines += ["", "Accept or reject it with the lens or the code actions on the class."]
+        return [plain(line, 300) if line.strip() and not line.startswith(" ") else line.rstrip() for line in lines]
+
+    # --- helpers -------------------------------------------------------------------------------------
+
+    async def _accept(self, view: RunView) -> None:
+        name = view.problem.class_name
+        try:
+            prepared = self.prepare(view)
+        except StarkError as error:
+            self._server.say(f"{wording.trouble(error)} Nothing was changed.", warning=True)
+            return
+        if prepared.path is not None and os.path.exists(prepared.path):
+            self._server.say(
+                f"STARK: {prepared.path} is already there. Nothing was changed. Move it away, or set stark.writeMode.",
+                warning=True,
+            )
+            return
+        if not self._server.facts.apply_edit:
+            path = self.write_review(view)
+            self._server.say(f"STARK: this editor applies no edits from a server. The change is written to {path}")
+            return
+        if prepared.edit.new_file is not None and not self._server.facts.create_files:
+            # The editor cannot create files in an edit; the user has just asked for this one.
+            Path(prepared.edit.new_file.path).write_text(prepared.edit.new_file.text, encoding="utf-8")
+        shape = Shape(
+            uri=prepared.document.uri if prepared.document is not None else view.uri,
+            version=prepared.document.version if prepared.document is not None else None,
+            before=prepared.before,
+            label=f"STARK: {self._gain(view)}",
+        )
+        edit = workspace_edit(prepared.edit, shape, self._server.facts, self._server.documents.units)
+        if edit is not None:
+            params = types.ApplyWorkspaceEditParams(edit, label=f"Accept the STARK proposal for {name}")
+            try:
+                result = await self._server.ask(types.WORKSPACE_APPLY_EDIT, params)
+            except JsonRpcException as error:
+                self._refused(view, str(error))
+                return
+            if not getattr(result, "applied", False):
+                self._refused(view, getattr(result, "failure_reason", None) or "")
+                return
+            if not await self._arrived(view, prepared):
+                self._server.say(
+                    f"STARK: the document of {name} changed while the proposal was applied, and is not what was "
+                    "proposed. Undo the edit in the editor and accept again. The proposal stays open.",
+                    warning=True,
+                )
+                return
+        view.phase = Phase.OVER
+        try:
+            await self._record(view, Decision.ACCEPTED)
+        except StarkError as error:
+            self._server.say(wording.trouble(error), error=True)
+        self._desk.dismiss(view)
+        where = f" in {os.path.basename(prepared.path)}" if prepared.path is not None else ""
+        self._server.say(f"STARK: the proposal for {name} was accepted{where}.")
+
+    def _refused(self, view: RunView, reason: str) -> None:
+        why = f": {plain(reason, 200)}" if reason else ""
+        self._server.say(
+            f"STARK: the editor did not apply the proposal for {view.problem.class_name}{why}. "
+            "Nothing was changed, and the proposal stays open.",
+            warning=True,
+        )
+
+    async def _arrived(self, view: RunView, prepared: Prepared) -> bool:
+        """Wait until the document is what was proposed; False if it becomes something else or stays as it was."""
+        if prepared.path is not None and not prepared.edit.edits:
+            return True
+        deadline = asyncio.get_running_loop().time() + SETTLE_S
+        while True:
+            document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
+            text = document.text if document is not None else read_file(view.path)
+            if text is not None and _same_text(text, prepared.after):
+                return True
+            if document is None and prepared.document is None:
+                # An editor may hold the edit in a buffer that it has not told us of; then there is nothing to see.
+                return True
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.02)
+
+    async def _record(self, view: RunView, decision: Decision) -> None:
+        view.run = replace(view.run, decision=decision)
+        await asyncio.to_thread(self._desk.store().update, view.run)
+
+    def _open_proposal(self, view: RunView) -> Node:
+        if view.phase is not Phase.OFFERED or view.best is None:
+            raise BadInput(f"Run {view.id} has no open proposal.")
+        return view.best
+
+    def _gain(self, view: RunView) -> str:
+        interval = wording.gain(view.best.verdict) if view.best is not None else None
+        return f"{wording.times(interval)} vs eager" if interval is not None else "proposal"
+
+
+def _same_text(left: str, right: str) -> bool:
+    """Whether two texts are equal but for their line ends and a final one, which editors keep in their own way."""
+    return _unified(left) == _unified(right)
+
+
+def _unified(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")

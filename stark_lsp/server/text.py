@@ -1,0 +1,141 @@
+"""Lines, spans, positions and paths: the arithmetic between documents and the protocol. Pure functions.
+
+Inside the server a column counts code points. A client counts in the units negotiated at
+`initialize` (UTF-16 unless it says otherwise).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lsprotocol import types
+from pygls.uris import from_fs_path
+
+from stark_lsp.core.problem import Span
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+Place = tuple[int, int]
+"""0-based line and column in code points."""
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """Split into lines with their ends, at the line ends of the protocol only: LF, CRLF and CR.
+
+    `str.splitlines` also splits at form feeds and Unicode separators, which are ordinary characters
+    to an editor (LSP 3.17, "Text Documents") and to Python's parser.
+    """
+    return tuple(_LINE.findall(text))
+
+
+@dataclass(frozen=True)
+class Units:
+    """Converts columns between code points and the client's units."""
+
+    encoding: str = "utf-16"
+    """`utf-8`, `utf-16` or `utf-32`."""
+
+    def width(self, text: str) -> int:
+        """Return how many units `text` takes."""
+        if self.encoding == "utf-32" or text.isascii():
+            return len(text)
+        if self.encoding == "utf-8":
+            return len(text.encode("utf-8", "surrogatepass"))
+        return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)
+
+    def place(self, lines: Sequence[str], position: types.Position) -> Place:
+        """Return a client's position in code points; past the end of a line is its end, past the last line the end."""
+        if position.line >= len(lines):
+            if lines and not lines[-1].endswith(("\n", "\r")):
+                return len(lines) - 1, len(lines[-1])
+            return len(lines), 0
+        line = lines[position.line].rstrip("\r\n")
+        if self.encoding == "utf-32" or line.isascii():
+            return position.line, min(position.character, len(line))
+        units = 0
+        for column, character in enumerate(line):
+            if units >= position.character:
+                return position.line, column
+            units += self.width(character)
+        return position.line, len(line)
+
+    def position(self, lines: Sequence[str], place: Place) -> types.Position:
+        """Return a place in the client's units."""
+        line, column = place
+        return types.Position(line, self.width(lines[line][:column]) if line < len(lines) else 0)
+
+    def range(self, lines: Sequence[str], start: Place, end: Place) -> types.Range:
+        """Return the range between two places in the client's units."""
+        return types.Range(self.position(lines, start), self.position(lines, end))
+
+
+def offset_of(lines: Sequence[str], place: Place) -> int:
+    """Return how many code points stand before a place."""
+    line, column = place
+    return sum(len(text) for text in lines[:line]) + column
+
+
+def path_of(uri: str) -> str | None:
+    """Return the absolute path of a `file:` URI on this machine, None for any other URI."""
+    try:
+        parts = urlsplit(uri)
+        path = unquote(parts.path, errors="strict")
+    except (ValueError, UnicodeDecodeError):
+        return None
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in path:
+        return None
+    return path if path.startswith("/") else None
+
+
+def uri_of(path: str | Path) -> str:
+    """Return the `file:` URI of a path."""
+    uri = from_fs_path(str(path))
+    if not isinstance(uri, str):
+        raise ValueError(f"not a path: {path}")
+    return uri
+
+
+def key_of(uri: str) -> str:
+    """Return what identifies a document; clients differ in what they percent-encode."""
+    return unquote(uri)
+
+
+def trimmed_range(lines: Sequence[str], span: Span, units: Units) -> types.Range:
+    """Return the range of a span in the client's units, without the blanks around its text."""
+    last = len(lines) - 1
+    if last < 0:
+        return types.Range(types.Position(0, 0), types.Position(0, 0))
+    start, end = min(span.start, last), min(span.end, last)
+    while start < end and not lines[start].strip():
+        start += 1
+    while end > start and not lines[end].strip():
+        end -= 1
+    first, final = lines[start], lines[end].rstrip()
+    return units.range(lines, (start, len(first) - len(first.lstrip())), (end, len(final)))
+
+
+def apply_replacements(text: str, edits: Iterable[tuple[int, int, int, int, str]]) -> str:
+    """Apply (start line, start column, end line, end column, new text) edits, all in terms of `text`.
+
+    The edits do not overlap; of several insertions at one place the first comes first.
+    """
+    starts = [0]
+    for line in split_lines(text):
+        starts.append(starts[-1] + len(line))
+
+    def offset(line: int, column: int) -> int:
+        return min(starts[line] + column, len(text)) if line < len(starts) else len(text)
+
+    ordered = sorted(enumerate(edits), key=lambda item: (item[1][:4], item[0]), reverse=True)
+    for _, (start_line, start_column, end_line, end_column, new) in ordered:
+        text = text[: offset(start_line, start_column)] + new + text[offset(end_line, end_column) :]
+    return text
+
+
+def overlaps(span: Span, start: int, end: int) -> bool:
+    """Whether a span shares a line with the lines `start` to `end`, both included."""
+    return span.start <= end and start <= span.end

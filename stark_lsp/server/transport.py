@@ -1,0 +1,148 @@
+"""How messages come in and go out, over stdio or a loopback socket, and when that ends.
+
+pygls' own stdio loop reads in a thread pool whose threads the interpreter waits for, so that a
+signal cannot end the server while a read is pending. Here a daemon thread feeds an asyncio stream:
+EOF, `exit` and a signal all end the loop at once, and what was running is closed before the process
+leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from pygls.io_ import run_async
+
+if TYPE_CHECKING:
+    from stark_lsp.server.language_server import StarkServer
+
+logger = logging.getLogger(__name__)
+
+LINE_LIMIT = 1 << 20
+"""Longest header line in bytes."""
+
+
+class PipeWriter:
+    """Writes to a file descriptor of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._closed = False
+
+    def write(self, data: bytes) -> None:
+        """Write all of `data`; after the other side has gone, drop it."""
+        view = memoryview(data)
+        while view and not self._closed:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except OSError:
+                self._closed = True
+
+    def close(self) -> None:
+        """Write no more."""
+        self._closed = True
+
+
+def claim_stdout() -> int:
+    """Return a private descriptor for the protocol, and turn stdout into stderr.
+
+    Whatever prints in this process can then not corrupt the protocol.
+    """
+    sys.stdout.flush()
+    descriptor = os.dup(1)
+    os.dup2(2, 1)
+    return descriptor
+
+
+def feed(stream: asyncio.StreamReader, descriptor: int, loop: asyncio.AbstractEventLoop) -> None:
+    """Read `descriptor` in a daemon thread into `stream` until it ends."""
+
+    def call(function: object, *args: object) -> bool:
+        try:
+            loop.call_soon_threadsafe(function, *args)  # type: ignore[arg-type]
+        except RuntimeError:
+            # The loop is closed: the process is on its way out.
+            return False
+        return True
+
+    def read() -> None:
+        while True:
+            try:
+                data = os.read(descriptor, 1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                call(stream.feed_eof)
+                return
+            if not call(stream.feed_data, data):
+                return
+
+    threading.Thread(target=read, name="stark-stdin", daemon=True).start()
+
+
+async def serve_stream(
+    server: StarkServer, reader: asyncio.StreamReader, writer: PipeWriter | asyncio.StreamWriter
+) -> int:
+    """Handle messages until the other side leaves or the server is told to; return the exit code."""
+    server.protocol.set_writer(writer)
+    stop = threading.Event()
+    reading = asyncio.create_task(
+        run_async(
+            stop_event=stop,
+            reader=reader,
+            protocol=server.protocol,
+            logger=logger,
+            error_handler=server.report_server_error,
+        )
+    )
+    leaving = asyncio.create_task(server.leaving.wait())
+    try:
+        await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.set()
+        leaving.cancel()
+        reading.cancel()
+        await asyncio.wait({reading})
+        if not reading.cancelled() and (error := reading.exception()) is not None:
+            # A message that ends in the middle, or is none: the stream cannot be followed any further.
+            logger.warning("the connection ended: %r", error)
+        await server.close()
+    return server.exit_code
+
+
+async def serve_stdio(server: StarkServer) -> int:
+    """Serve one client over stdin and stdout."""
+    output = claim_stdout()
+    reader = asyncio.StreamReader(limit=LINE_LIMIT)
+    feed(reader, 0, asyncio.get_running_loop())
+    return await serve_stream(server, reader, PipeWriter(output))
+
+
+async def serve_tcp(server: StarkServer, port: int) -> int:
+    """Serve the first client that connects to `port` on the loopback interface; 0 picks a free port."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = loop.create_future()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if first.done():
+            writer.close()
+        else:
+            first.set_result((reader, writer))
+
+    listener = await asyncio.start_server(connected, "127.0.0.1", port, limit=LINE_LIMIT)
+    print(f"stark-lsp listens on 127.0.0.1:{listener.sockets[0].getsockname()[1]}", file=sys.stderr, flush=True)
+    leaving = asyncio.ensure_future(server.leaving.wait())
+    first.add_done_callback(lambda _: leaving.cancel())
+    await asyncio.wait([leaving])
+    listener.close()
+    if not first.done():
+        return server.exit_code
+    reader, writer = first.result()
+    try:
+        return await serve_stream(server, reader, writer)
+    finally:
+        writer.close()

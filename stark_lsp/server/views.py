@@ -1,0 +1,134 @@
+"""What the editor shows of one run: its plans, their anchors in today's text, its proposal."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from stark_lsp.core.plan import Anchor, Plan
+from stark_lsp.core.problem import Problem, Span
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.verdict import Reference
+from stark_lsp.server.documents import Change
+
+if TYPE_CHECKING:
+    from stark_lsp.agents.tracking import AnchorTracker
+
+LOG_LIMIT = 2000
+"""Edits that are replayed for the anchors of a new plan; beyond, the anchors are searched in the text."""
+
+
+class Phase(str, Enum):
+    """Where a run stands in the editor."""
+
+    QUEUED = "queued"
+    """Waits until another run has ended."""
+    RUNNING = "running"
+    OFFERED = "offered"
+    """Over, and its proposal waits for the user's decision."""
+    OVER = "over"
+    """Over with nothing to decide."""
+
+
+@dataclass(frozen=True)
+class AnchoredPlan:
+    """One anchor of one plan, where it stands now."""
+
+    node: int
+    plan: Plan
+    anchor: Anchor
+    span: Span
+    """Lines of today's document."""
+
+
+@dataclass
+class RunView:
+    """One run as the editor sees it; lives until dismissed, accepted or rejected."""
+
+    id: str
+    uri: str
+    problem: Problem
+    run: Run
+    phase: Phase = Phase.QUEUED
+    nodes: dict[int, Node] = field(default_factory=dict)
+    plans: dict[int, Plan] = field(default_factory=dict)
+    """Plans by the id of their node, those without a verdict included."""
+    status: str = ""
+    """What goes on now, one sentence."""
+    attempts: int = 0
+    best: Node | None = None
+    task: asyncio.Task[None] | None = None
+    aliases: set[str] = field(default_factory=set)
+    """Earlier ids: a run that takes an older one up goes by the older one's id."""
+    cancelling: bool = False
+    moved_to: str | None = None
+    """Where the file was renamed to during the run."""
+    deleted: bool = False
+    """Whether the file went away during the run."""
+    _trackers: dict[int, AnchorTracker] = field(default_factory=dict)
+    _edits: list[Change] | None = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """The file the run is about."""
+        return self.problem.path
+
+    @property
+    def active(self) -> bool:
+        """Whether the run is queued or under way."""
+        return self.phase in (Phase.QUEUED, Phase.RUNNING)
+
+    @property
+    def reference(self) -> Reference | None:
+        """What preparing found out, None before that."""
+        return self.run.reference
+
+    def add_plan(self, node: int, plan: Plan, text: str | None) -> None:
+        """Show a plan; `text` is today's document, None if it cannot be read."""
+        from stark_lsp.agents.tracking import AnchorTracker
+
+        self.plans[node] = plan
+        if not plan.anchors:
+            return
+        tracker = AnchorTracker(plan.anchors, self.problem.text)
+        if self._edits is None:
+            if text is not None:
+                tracker.resync(text)
+        else:
+            for change in self._edits:
+                _apply(tracker, change)
+        self._trackers[node] = tracker
+
+    def edit(self, change: Change) -> None:
+        """Move the anchors with an edit of the document."""
+        if self.active and self._edits is not None:
+            self._edits.append(change)
+            if len(self._edits) > LOG_LIMIT:
+                self._edits = None
+        for tracker in self._trackers.values():
+            _apply(tracker, change)
+
+    def resync(self, text: str) -> None:
+        """Find the anchors again in a text that changed in a way nobody told us."""
+        if self.active:
+            self._edits = None if text != self.problem.text else []
+        for tracker in self._trackers.values():
+            tracker.resync(text)
+
+    def anchored(self) -> list[AnchoredPlan]:
+        """Return the anchors that are still in the document, in order of their nodes."""
+        found: list[AnchoredPlan] = []
+        for node in sorted(self._trackers):
+            for anchor, span in self._trackers[node].anchors_now():
+                if span is not None:
+                    found.append(AnchoredPlan(node, self.plans[node], anchor, span))
+        return found
+
+
+def _apply(tracker: AnchorTracker, change: Change) -> None:
+    if change.start is None or change.end is None:
+        tracker.resync(change.text)
+    else:
+        tracker.apply(change.start, change.end, change.text)

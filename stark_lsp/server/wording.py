@@ -1,0 +1,118 @@
+"""Figures, verdicts and plans in a few words for hovers and messages. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stark_lsp.core.errors import StarkError
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
+
+STATUS = {
+    VerdictStatus.OK: "verified",
+    VerdictStatus.REFUSED: "refused",
+    VerdictStatus.COMPILE_ERROR: "did not compile",
+    VerdictStatus.LOAD_ERROR: "did not load",
+    VerdictStatus.RUNTIME_ERROR: "raised an error",
+    VerdictStatus.OUT_OF_MEMORY: "ran out of memory",
+    VerdictStatus.TIMED_OUT: "took too long",
+    VerdictStatus.WRONG_SHAPE: "wrong shape",
+    VerdictStatus.WRONG_DTYPE: "wrong dtype",
+    VerdictStatus.WRONG_RESULT: "wrong result",
+    VerdictStatus.NOT_FINITE: "NaN or infinity",
+    VerdictStatus.MUTATED_INPUT: "changed its input",
+    VerdictStatus.NONDETERMINISTIC: "not repeatable",
+    VerdictStatus.CHEATED: "cheated",
+    VerdictStatus.CRASHED: "crashed",
+}
+"""What a verdict is called in the editor."""
+
+
+def milliseconds(timing: Timing) -> str:
+    """Return a median with its unit: `38.5 µs`, `1.42 ms`."""
+    ms = timing.median_ms
+    if ms < 1:
+        return f"{_three(ms * 1000)} µs"
+    return f"{_three(ms)} ms" if ms < 1000 else f"{_three(ms / 1000)} s"
+
+
+def times(ratio: Interval) -> str:
+    """Return a speed-up with its interval: `2.26x (2.20 to 2.31)`."""
+    return f"{_three(ratio.value)}x ({_three(ratio.low)} to {_three(ratio.high)})"
+
+
+def gain(verdict: Verdict | None) -> Interval | None:
+    """Return the speed-up over eager of a verified node, None for any other."""
+    return verdict.speedup_vs_eager if verdict is not None and verdict.ok else None
+
+
+def outcome(node: Node | None) -> str:
+    """Return in a few words of our own what came of a node; nothing the candidate printed is in it."""
+    if node is None or node.verdict is None:
+        return "under way"
+    verdict = node.verdict
+    if not verdict.ok:
+        return STATUS[verdict.status]
+    text = milliseconds(verdict.runtime) if verdict.runtime is not None else "verified"
+    if verdict.speedup_vs_eager is not None:
+        text += f", {times(verdict.speedup_vs_eager)} vs eager"
+    if verdict.speedup_vs_compile is not None:
+        text += f", {times(verdict.speedup_vs_compile)} vs torch.compile"
+    return text if verdict.weights_loaded else f"{text}, only with weights of the same seed"
+
+
+def parameters(plan: Plan | None) -> str:
+    """Return what distinguishes a variant: `threads 2, vector width 8`."""
+    return ", ".join(f"{name} {value}" for name, value in plan.parameters) if plan is not None else ""
+
+
+def lineage(node: int, parents: dict[int, int | None]) -> str:
+    """Return a node's ancestors: `7 ← 3 ← 0 (your class)`."""
+    chain: list[str] = []
+    current: int | None = node
+    while current is not None and len(chain) < 64:
+        chain.append("0 (your class)" if current == 0 else str(current))
+        current = parents.get(current)
+    return " ← ".join(chain)
+
+
+def device(environment: Environment) -> str:
+    """Return where figures were taken: `AMD EPYC 9R14, 2 threads; torch 2.13.0; 8192x1024 float32`."""
+    parts = [environment.device]
+    if environment.device_type == "cpu":
+        parts[0] += f", {count(environment.threads, 'thread')}"
+    elif environment.cuda:
+        parts.append(f"CUDA {environment.cuda}")
+    parts.append(f"torch {environment.torch}")
+    shapes = ", ".join(environment.shapes)
+    if shapes:
+        parts.append(f"{shapes} {', '.join(environment.dtypes)}".strip())
+    return "; ".join(parts)
+
+
+def best_of(nodes: Iterable[Node]) -> Node | None:
+    """Return the verified node with the largest speed-up, None if none is verified."""
+    verified = [node for node in nodes if gain(node.verdict) is not None]
+    return max(verified, key=lambda node: (_value(node), -node.id), default=None)
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 attempt`, `3 attempts`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def trouble(error: StarkError) -> str:
+    """Return an error as a message: what, where, the cure."""
+    return f"STARK: {error}"
+
+
+def _value(node: Node) -> float:
+    interval = gain(node.verdict)
+    return interval.value if interval is not None else 0.0
+
+
+def _three(value: float) -> str:
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{digits}f}"
