@@ -48,7 +48,9 @@ def failed(status: VerdictStatus = VerdictStatus.COMPILE_ERROR) -> Verdict:
 
 def node(node_id: int, parent: int, verdict: Verdict | None = None, source: str = "") -> Node:
     """Return a node made by the code agent."""
-    return Node(node_id, parent, AgentRole.CODE, Candidate(source or f"# {node_id}"), Plan(f"plan {node_id}", "Do it."), verdict)
+    return Node(
+        node_id, parent, AgentRole.CODE, Candidate(source or f"# {node_id}"), Plan(f"plan {node_id}", "Do it."), verdict
+    )
 
 
 def tree_of(*nodes: Node) -> Tree:

@@ -1,0 +1,142 @@
+"""Selection obeys throttling, pruning, leaf exploration and what is in flight."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted import failed, node, ok, tree_of
+from test_tree import trees
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.settings import SearchSettings
+from stark_lsp.search.policies import Policy, make_policy, policy_names, register
+from stark_lsp.search.tree import Tree
+
+NONE: frozenset[int] = frozenset()
+
+
+def policy(**changes: object) -> Policy:
+    settings = SearchSettings(**changes)  # type: ignore[arg-type]
+    return make_policy(settings.policy, settings)
+
+
+def chosen(tree: Tree, one: Policy, exhausted: frozenset[int] = NONE, draws: int = 300) -> set[int | None]:
+    rng = Random(0)
+    return {one.select(tree, rng, {}, exhausted) for _ in range(draws)}
+
+
+NAMES = st.sampled_from(["epsilon-greedy", "greedy"])
+
+
+@given(trees(), NAMES, st.integers(0, 2**32), st.data(), st.integers(1, 5), st.integers(1, 4))
+def test_no_policy_selects_what_may_not_be_expanded(
+    tree: Tree, name: str, seed: int, data: st.DataObject, root_children: int, dead: int
+) -> None:
+    ids = sorted(tree.nodes)
+    exhausted = frozenset(data.draw(st.sets(st.sampled_from(ids))))
+    judged = [i for i in ids if tree.nodes[i].verdict is not None]
+    busy = data.draw(st.dictionaries(st.sampled_from(judged), st.integers(1, 2), max_size=3))
+    one = policy(policy=name, root_children=root_children, dead_branch_children=dead)
+    selected = one.select(tree, Random(seed), busy, exhausted)
+
+    def pruned(i: int) -> bool:
+        children = tree.children(i)
+        return len(children) > dead and all(n.failed for n in children)
+
+    if selected is not None:
+        assert tree.nodes[selected].verdict is not None
+        assert selected not in exhausted
+        assert selected != 0 or len(tree.children(0)) + busy.get(0, 0) < root_children
+        assert not pruned(selected)
+    elif not busy and not tree.pending:
+        # No starvation: the search only stops when every single node is ruled out.
+        assert all(i in exhausted or pruned(i) or (i == 0 and len(tree.children(0)) >= root_children) for i in ids)
+
+
+def test_the_best_scored_node_is_expanded() -> None:
+    tree = tree_of(node(1, 0, ok(4.0)), node(2, 0, ok(3.0)), node(3, 0, failed()))
+    assert chosen(tree, policy(policy="greedy")) == {2}
+    assert chosen(tree, policy(epsilon=0.0)) == {2}
+
+
+def test_ties_go_to_the_older_node() -> None:
+    assert chosen(tree_of(node(1, 0, ok(4.0)), node(2, 0, ok(4.0))), policy(policy="greedy")) == {1}
+
+
+def test_the_root_is_not_expanded_beyond_its_cap() -> None:
+    few = tree_of(*(node(i, 0, ok(20.0 + i)) for i in range(1, 5)))
+    full = tree_of(*(node(i, 0, ok(20.0 + i)) for i in range(1, 6)))
+    assert chosen(few, policy(policy="greedy")) == {0}
+    assert chosen(full, policy(policy="greedy")) == {1}
+    assert 0 not in chosen(full, policy(epsilon=0.5))
+
+
+def test_a_branch_is_dead_with_more_than_three_children_that_all_failed() -> None:
+    def tree(*verdicts: object) -> Tree:
+        below = (node(2 + k, 1, verdict) for k, verdict in enumerate(verdicts))  # type: ignore[arg-type]
+        return tree_of(node(1, 0, ok(2.0)), *below)
+
+    greedy = policy(policy="greedy")
+    assert chosen(tree(failed(), failed(), failed()), greedy) == {1}
+    assert chosen(tree(failed(), failed(), failed(), failed()), greedy) == {0}
+    assert chosen(tree(failed(), failed(), failed(), failed(), ok(9.0)), greedy) == {1}
+
+
+def test_a_failed_node_is_repaired_when_nothing_better_is_left() -> None:
+    tree = tree_of(*(node(i, 0, failed()) for i in range(1, 6)))
+    assert chosen(tree, policy(policy="greedy")) == {1}
+    assert chosen(tree, policy(policy="greedy"), exhausted=frozenset({1})) == {2}
+
+
+def test_exploration_draws_leaves_uniformly_with_probability_epsilon() -> None:
+    # Node 1 is best and no leaf; leaves are 2 to 6, some failed.
+    tree = tree_of(
+        node(1, 0, ok(1.0)), node(2, 1, ok(5.0)), node(3, 1, failed()), node(4, 1, ok(7.0)), node(5, 0, failed()),
+        node(6, 0, ok(8.0)),
+    )  # fmt: skip
+    one = policy(epsilon=0.3)
+    rng = Random(20)
+    draws = 10_000
+    counts = Counter(one.select(tree, rng, {}, NONE) for _ in range(draws))
+    # Binomial: standard deviations are 46 and 24; five of them are allowed.
+    assert abs(counts[1] - 0.7 * draws) < 230
+    for leaf in range(2, 7):
+        assert abs(counts[leaf] - 0.06 * draws) < 120
+    assert sum(counts.values()) == counts[1] + sum(counts[leaf] for leaf in range(2, 7))
+
+
+def test_every_expandable_leaf_comes_to_its_turn() -> None:
+    leaves = set(range(2, 40))
+    tree = tree_of(node(1, 0, ok(1.0)), *(node(i, 1, ok(5.0) if i % 2 else failed()) for i in leaves))
+    assert chosen(tree, policy(), draws=4000) == {1} | leaves
+
+
+def test_without_an_expandable_leaf_exploring_takes_the_best_node() -> None:
+    tree = tree_of(node(1, 0, ok(1.0)), node(2, 1, ok(5.0)))
+    assert chosen(tree, policy(epsilon=1.0), exhausted=frozenset({2})) == {1}
+
+
+def test_an_attempt_in_flight_is_a_virtual_loss() -> None:
+    tree = tree_of(node(1, 0, ok(4.0)), node(2, 0, ok(3.0)))
+    greedy = policy(policy="greedy")
+    assert greedy.select(tree, Random(0), {2: 1}, NONE) == 1
+    assert greedy.select(tree, Random(0), {2: 1, 1: 1, 0: 1}, NONE) == 2
+    assert greedy.select(tree, Random(0), {2: 2, 1: 1, 0: 1}, NONE) == 1
+    # As a child that failed it counts for throttling and pruning too.
+    assert greedy.select(tree_of(), Random(0), {0: 3}, NONE) == 0
+    assert greedy.select(tree_of(), Random(0), {0: 4}, NONE) is None
+    assert policy(policy="greedy", dead_branch_children=9).select(tree_of(), Random(0), {0: 5}, NONE) is None
+    explore = policy(epsilon=1.0)
+    assert {explore.select(tree, Random(s), {2: 1}, NONE) for s in range(50)} == {1}
+
+
+def test_the_registry_knows_its_policies() -> None:
+    assert {"epsilon-greedy", "greedy"} <= set(policy_names())
+    with pytest.raises(BadInput, match=r"no search policy named 'ucb'.*epsilon-greedy, greedy"):
+        policy(policy="ucb")
+    with pytest.raises(ValueError, match="already a policy named 'greedy'"):
+        register("greedy")(lambda settings: policy())
