@@ -22,7 +22,7 @@ from pygls.exceptions import JsonRpcException
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import Decision
-from stark_lsp.server import wording
+from stark_lsp.server import lenses, wording
 from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import apply_replacements, uri_of
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 SETTLE_S = 2.0
 """Seconds in which an editor is expected to tell the server of an edit it has applied."""
+
+EXECUTE = "stark/execute"
+"""Notification to a client with `diffView`: run this command, whose answer or question is the client's own."""
 
 REVIEW, ACCEPT, REJECT = "Review", "Accept", "Reject"
 
@@ -95,7 +98,11 @@ class Proposals:
         # Decided otherwise while the question stood open: nothing is left to do.
         if view.phase is not Phase.OFFERED:
             return
-        if title == REVIEW:
+        if self._server.diff_view and title in (REVIEW, REJECT):
+            # The extension shows the diff and asks for the reason; it is told to run the command itself.
+            command = lenses.REVIEW if title == REVIEW else lenses.REJECT
+            self._server.protocol.notify(EXECUTE, {"command": command, "arguments": [{"run": view.id}]})
+        elif title == REVIEW:
             await self.review(view)
         elif title == ACCEPT:
             await self.accept(view)
