@@ -173,6 +173,24 @@ async def test_a_run_cut_at_any_record_goes_on_as_if_it_had_not_been(
     assert not finished & set(second.evaluated)
 
 
+async def test_how_much_an_agent_draws_does_not_change_what_is_selected() -> None:
+    class Greedy(Agents):
+        async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+            rng.random()
+            return Candidate(f"# {len(self.contexts)}")
+
+    class Modest(Agents):
+        async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+            return Candidate(f"# {len(self.contexts)}")
+
+    parents = []
+    for agents in (Greedy(), Modest()):
+        engine = make_engine(agents=agents, judge=HashJudge(0), settings=SearchSettings(epsilon=0.9))
+        await engine.run()
+        parents.append([one.parent for one in nodes_of(engine.tree)])
+    assert parents[0] == parents[1]
+
+
 def test_a_state_comes_back_as_it_was() -> None:
     rng = Random(5)
     rng.gauss(0, 1)
@@ -311,6 +329,21 @@ async def test_three_faults_in_a_row_stop_the_search_with_a_diagnosis(role: str,
     assert len(engine.tree.pending) == (role == "evaluate")
 
 
+async def test_faults_with_good_attempts_between_them_do_not_stop_the_search() -> None:
+    class Flaky(HashJudge):
+        calls = 0
+
+        async def evaluate(self, candidate: Candidate) -> Verdict:
+            self.calls += 1
+            if self.calls % 3:
+                raise Fault("The worker died")
+            return await super().evaluate(candidate)
+
+    judge = Flaky(0)
+    assert await make_engine(judge=judge, settings=SearchSettings(attempts=5)).run() == "All 5 attempts were made."
+    assert judge.calls == 15
+
+
 async def test_a_fault_of_the_judge_leaves_the_attempt_for_the_resumed_run() -> None:
     recorder, judge = Recorder(), HashJudge(0)
     judge.evaluate = Broken(Fault("no GPU"), 3, judge.evaluate)  # type: ignore[method-assign]
@@ -404,6 +437,11 @@ async def test_attempts_in_flight_keep_every_rule(
             for _ in range(chance.randrange(5)):
                 await asyncio.sleep(0)
             return await super().plan(context, rng)
+
+        async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+            for _ in range(chance.randrange(5)):
+                await asyncio.sleep(0)
+            return await super().code(context, plan, rng)
 
     agents, recorder = Yielding(), Recorder()
     options = dataclasses.replace(options, in_flight=in_flight)
