@@ -1,0 +1,157 @@
+"""The interpreter of the user's project: find it, and ask it what it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.evaluation.environment import worker_environment
+
+_PROBE = """
+import json, platform, shutil, sys
+sys.path[:] = [entry for entry in sys.path if entry]
+found = {"python": platform.python_version(), "executable": sys.executable, "torch": None, "cuda": None,
+         "gpus": [], "triton": None, "ninja": None, "problem": ""}
+try:
+    import torch
+    found["torch"] = str(torch.__version__)
+    found["cuda"] = torch.version.cuda
+    if torch.cuda.is_available():
+        found["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+except Exception as error:
+    found["problem"] = type(error).__name__ + ": " + str(error)
+try:
+    import triton
+    found["triton"] = str(triton.__version__)
+except Exception:
+    found["triton"] = None
+import os
+found["ninja"] = shutil.which(
+    "ninja", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
+print("\\n" + json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class InterpreterInfo:
+    """What an interpreter has."""
+
+    executable: str
+    """As the interpreter calls itself."""
+    python: str
+    """Version."""
+    torch: str | None = None
+    """Version, None if torch cannot be imported."""
+    cuda: str | None = None
+    """CUDA version torch was built with."""
+    gpus: tuple[str, ...] = ()
+    """Names of the GPUs torch sees."""
+    triton: str | None = None
+    ninja: str | None = None
+    """Path of the ninja that builds would use."""
+    problem: str = ""
+    """Why torch cannot be imported."""
+
+
+def find_interpreter(explicit: str | None, path: str) -> str:
+    """Return the interpreter for a file.
+
+    Parameters
+    ----------
+    explicit
+        What the user set: a path, `~` allowed, or None.
+    path
+        The user's file; `.venv` and `venv` are looked for in its folder and in those above.
+
+    Returns
+    -------
+    str
+        The explicit one, else that of the nearest virtual environment, else that of `VIRTUAL_ENV`, else the one
+        this program runs under.
+
+    Raises
+    ------
+    BadInput
+        The explicit one does not exist or cannot be run.
+    """
+    if explicit:
+        found = os.path.abspath(os.path.expanduser(explicit))
+        if os.path.isdir(found):
+            inside = _python_in(Path(found))
+            found = inside or found
+        if not (os.path.isfile(found) and os.access(found, os.X_OK)):
+            raise BadInput(
+                f"There is no Python interpreter at {explicit}.",
+                cure="Check the setting stark.interpreter or the option --interpreter.",
+            )
+        return found
+    folder = Path(os.path.abspath(path)).parent
+    for place in (folder, *folder.parents):
+        for name in (".venv", "venv"):
+            inside = _python_in(place / name)
+            if inside is not None:
+                return inside
+    active = os.environ.get("VIRTUAL_ENV")
+    if active:
+        inside = _python_in(Path(active))
+        if inside is not None:
+            return inside
+    return sys.executable
+
+
+def _python_in(folder: Path) -> str | None:
+    """Return the interpreter of a virtual environment, None if the folder is none."""
+    for name in ("bin/python", "bin/python3", "Scripts/python.exe"):
+        found = folder / name
+        if found.is_file() and os.access(found, os.X_OK):
+            return str(found)
+    return None
+
+
+def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
+    """Ask an interpreter for its version, torch, GPUs, triton and ninja.
+
+    Raises
+    ------
+    BadInput
+        It cannot be run, or does not answer as a Python interpreter does.
+    """
+    cure = "Choose another interpreter."
+    try:
+        done = subprocess.run(
+            [interpreter, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+            env=worker_environment(os.environ),
+            check=False,
+        )
+    except OSError as error:
+        raise BadInput(f"{interpreter} cannot be run: {error.strerror or error}.", cure=cure) from error
+    except subprocess.TimeoutExpired as error:
+        raise BadInput(f"{interpreter} did not answer within {timeout_s:g} s.", cure=cure) from error
+    lines = done.stdout.strip().splitlines()
+    try:
+        found = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BadInput(
+            f"{interpreter} does not answer as a Python interpreter does.", cure=cure, details=done.stderr[-2000:]
+        )
+    return InterpreterInfo(
+        executable=found["executable"] or interpreter,
+        python=found["python"],
+        torch=found["torch"],
+        cuda=found["cuda"],
+        gpus=tuple(found["gpus"]),
+        triton=found["triton"],
+        ninja=found["ninja"],
+        problem=found["problem"],
+    )

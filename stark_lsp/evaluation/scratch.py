@@ -1,0 +1,43 @@
+"""Private folders of workers, and those that a killed server left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+
+_NAME = re.compile(r"^stark-(\d+)-\w+$")
+
+
+def make_scratch() -> str:
+    """Return a new folder that only this user can read; its name tells which process it belongs to."""
+    _collect()
+    return tempfile.mkdtemp(prefix=f"stark-{os.getpid()}-")
+
+
+def remove_scratch(folder: str) -> None:
+    """Remove such a folder with all that is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _collect() -> None:
+    """Remove this user's folders whose process is gone."""
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            match = _NAME.match(entry.name)
+            if match is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            if entry.stat(follow_symlinks=False).st_uid == os.getuid() and not _alive(int(match.group(1))):
+                remove_scratch(entry.path)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

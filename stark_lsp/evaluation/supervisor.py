@@ -1,0 +1,296 @@
+"""Start a worker, talk to it in frames, notice its end, and end it with all that is below it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import struct
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.evaluation.environment import worker_environment
+from stark_lsp.evaluation.processes import kill_tree
+
+HEADER = struct.Struct(">I")
+MAX_FRAME = 64 << 20
+"""Longest frame in bytes; a longer one is taken for damage."""
+LOG_LIMIT = 1 << 20
+"""Bytes of the worker's output that are logged; the rest is read and dropped."""
+TAIL_LINES = 30
+GRACE_S = 10.0
+"""What the server waits beyond the limits that the worker itself holds."""
+
+
+class WorkerState(Enum):
+    """Where a worker stands."""
+
+    STARTING = "starting"
+    """Its process was started and has not answered yet."""
+    IDLE = "idle"
+    """It waits for a request."""
+    BUSY = "busy"
+    """It works on a request."""
+    CLOSED = "closed"
+    """It was ended by us."""
+    DEAD = "dead"
+    """Its process ended by itself, or had to be ended because it passed a limit."""
+
+
+class WorkerTimeout(Exception):
+    """A step of the worker passed its limit; the worker was killed.
+
+    Parameters
+    ----------
+    step
+        What it was doing.
+    seconds
+        The limit.
+    """
+
+    def __init__(self, step: str, seconds: float) -> None:
+        super().__init__(f"{step}: more than {seconds:g} s")
+        self.step = step
+        self.seconds = seconds
+
+
+class Supervisor:
+    """One worker process.
+
+    Parameters
+    ----------
+    interpreter
+        Path of the Python that runs it.
+    folder
+        Its working directory.
+    log
+        Told each line the worker, or code it runs, prints.
+    """
+
+    def __init__(self, interpreter: str, folder: str, log: Callable[[str], None]) -> None:
+        self._interpreter = interpreter
+        self._folder = folder
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: dict[int, asyncio.Queue[dict[str, Any]]] = {}
+        self._number = 0
+        self._tail: list[str] = []
+        self._ended = asyncio.Event()
+        self.state = WorkerState.STARTING
+
+    async def start(self) -> None:
+        """Start the process.
+
+        Raises
+        ------
+        BadInput
+            The interpreter cannot be run.
+        """
+        main = Path(__file__).resolve().parent.parent / "worker" / "__main__.py"
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                self._interpreter,
+                "-u",
+                str(main),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                env=worker_environment(os.environ),
+                cwd=self._folder,
+            )
+        except OSError as error:
+            self.state = WorkerState.DEAD
+            raise BadInput(
+                f"The interpreter {self._interpreter} cannot be run: {error.strerror or error}.",
+                cure="Choose another interpreter.",
+            ) from error
+        self._tasks = [
+            asyncio.create_task(self._read_frames(), name="stark-worker-frames"),
+            asyncio.create_task(self._read_log(), name="stark-worker-log"),
+        ]
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the worker's guard."""
+        return None if self._process is None else self._process.pid
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        limit_s: float | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Any:
+        """Send one request and return its result.
+
+        Parameters
+        ----------
+        limit_s
+            Seconds until the worker must answer or tell of progress; None if it holds its own limits. Each
+            progress message brings the limit of the step it tells of.
+        progress
+            Told what the worker begins.
+
+        Raises
+        ------
+        BadInput, Fault
+            As the worker reports them, or because it ended.
+        WorkerTimeout
+            A step passed its limit; the worker is dead now.
+        """
+        process = self._process
+        if process is None or process.stdin is None or self.state in (WorkerState.CLOSED, WorkerState.DEAD):
+            raise self._end_fault()
+        self._number += 1
+        number = self._number
+        answers = self._waiting[number] = asyncio.Queue()
+        self.state = WorkerState.BUSY
+        step = method
+        try:
+            body = json.dumps({"id": number, "method": method, "params": params}).encode()
+            process.stdin.write(HEADER.pack(len(body)) + body)
+            with contextlib.suppress(ConnectionError):
+                await process.stdin.drain()
+            while True:
+                try:
+                    message = await asyncio.wait_for(answers.get(), limit_s)
+                except asyncio.TimeoutError:
+                    await self.kill()
+                    self.state = WorkerState.DEAD
+                    raise WorkerTimeout(step, limit_s or 0.0) from None
+                if "progress" in message:
+                    step = str(message["progress"])
+                    limit_s = float(message["limit_s"]) + GRACE_S
+                    if progress is not None:
+                        progress(step)
+                    continue
+                self.state = WorkerState.IDLE
+                if "error" in message:
+                    raise _reported(message["error"])
+                return message["result"]
+        finally:
+            self._waiting.pop(number, None)
+
+    async def kill(self) -> None:
+        """Kill the process tree; afterwards nothing of it runs."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            await asyncio.to_thread(kill_tree, process.pid)
+            await process.wait()
+
+    async def close(self) -> None:
+        """Kill the process tree and stop reading from it."""
+        if self.state is not WorkerState.DEAD:
+            self.state = WorkerState.CLOSED
+        await self.kill()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        self._fail_all()
+
+    async def _read_frames(self) -> None:
+        """Hand each frame to the request it belongs to; at the end fail those that still wait."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        try:
+            while True:
+                (length,) = HEADER.unpack(await process.stdout.readexactly(HEADER.size))
+                if length > MAX_FRAME:
+                    self._log(f"The worker sent a frame of {length} bytes and was ended.")
+                    break
+                message = json.loads(await process.stdout.readexactly(length))
+                waiting = self._waiting.get(message.get("id"))
+                if waiting is not None:
+                    waiting.put_nowait(message)
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+            pass
+        if self.state is not WorkerState.CLOSED:
+            self.state = WorkerState.DEAD
+        with contextlib.suppress(asyncio.TimeoutError):
+            # The guard first ends what is below it; its last words come before the reason is given.
+            await asyncio.wait_for(process.wait(), 2.0)
+            await asyncio.wait_for(self._ended.wait(), 1.0)
+        await self.kill()
+        self._fail_all()
+
+    def _fail_all(self) -> None:
+        """Answer every request under way with a fault."""
+        fault = self._end_fault()
+        for waiting in list(self._waiting.values()):
+            waiting.put_nowait(
+                {"error": {"kind": "fault", "message": fault.message, "cure": fault.cure, "details": fault.details}}
+            )
+
+    async def _read_log(self) -> None:
+        """Log what the worker prints, up to a limit; read on after it so that nobody blocks."""
+        process = self._process
+        assert process is not None
+        assert process.stderr is not None
+        logged = 0
+        rest = b""
+        try:
+            while data := await process.stderr.read(1 << 16):
+                if logged > LOG_LIMIT:
+                    continue
+                logged += len(data)
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._note(line)
+                if logged > LOG_LIMIT:
+                    self._log("The worker prints a lot; the rest is left out.")
+                    rest = b""
+            if rest:
+                self._note(rest)
+        finally:
+            self._ended.set()
+
+    def _note(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace").rstrip()[:2000]
+        self._tail = [*self._tail[-TAIL_LINES:], text]
+        self._log(text)
+
+    def _end_fault(self) -> Fault:
+        """Return why there is no worker."""
+        if self.state is WorkerState.CLOSED:
+            return Fault("The worker was closed.")
+        code = None if self._process is None else self._process.returncode
+        details = "\n".join(self._tail)
+        if code is not None and code > 128:
+            code = 128 - code
+        if code is not None and code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"signal {-code}"
+            cure = (
+                "Memory may have run out; use smaller inputs." if name == "SIGKILL" else "See the log for its output."
+            )
+            return Fault(f"The worker was killed by {name}.", cure=cure, details=details)
+        last = f" It said: {self._tail[-1]}" if self._tail else ""
+        return Fault(
+            f"The worker ({self._interpreter}) ended unexpectedly with exit code {code}.{last}",
+            cure="Check the interpreter with stark-lsp doctor.",
+            details=details,
+        )
+
+
+def _reported(error: dict[str, Any]) -> BadInput | Fault:
+    """Return the exception for an error that the worker sent."""
+    kind = BadInput if error.get("kind") == "bad_input" else Fault
+    return kind(
+        str(error.get("message", "")),
+        cure=str(error.get("cure") or ""),
+        path=error.get("path"),
+        line=error.get("line"),
+        details=str(error.get("details") or ""),
+    )

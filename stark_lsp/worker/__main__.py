@@ -1,0 +1,43 @@
+"""Entry point by path: `<python> -u .../worker/__main__.py [runner]`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+
+
+def _load_package() -> str:
+    """Make this folder importable as `stark_worker`, and take it off `sys.path`.
+
+    Python puts a script's folder first on `sys.path`; left there, our file names would hide modules of
+    the user's project.
+    """
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.getcwd()) != folder]
+    spec = importlib.util.spec_from_file_location(
+        "stark_worker", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"cannot load {folder}")
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["stark_worker"] = package
+    spec.loader.exec_module(package)
+    return "stark_worker"
+
+
+def main() -> None:
+    """Start the process that the arguments name."""
+    package = _load_package()
+    role = sys.argv[1] if len(sys.argv) > 1 else "worker"
+    # User code must not see our arguments, nor take our entry point for its own main module.
+    sys.argv[:] = [""]
+    if role == "runner":
+        importlib.import_module(package + ".runner").main()
+    else:
+        importlib.import_module(package + ".guard").run(lambda: importlib.import_module(package + ".serve").main())
+
+
+if __name__ == "__main__":
+    main()

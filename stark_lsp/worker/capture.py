@@ -1,0 +1,73 @@
+"""Drain the output of a process for ever, and keep its head and tail."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+FLOOD = 64 << 20
+"""Bytes of output after which a process is taken for a log bomb."""
+
+
+class Capture:
+    """Reads a pipe in a thread so that its writer never blocks; memory stays bounded.
+
+    Parameters
+    ----------
+    fd
+        The pipe's read end; closed when the writers are gone.
+    limit
+        Bytes that are kept: the first and the last half of it.
+    """
+
+    def __init__(self, fd: int, limit: int) -> None:
+        self._fd = fd
+        self._half = max(1, limit // 2)
+        self._head = bytearray()
+        self._tail: list[bytes] = []
+        self._tail_size = 0
+        self.total = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    @property
+    def flooded(self) -> bool:
+        """Whether more came than any honest process prints."""
+        return self.total > FLOOD
+
+    def text(self, wait_s: float = 0.0) -> str:
+        """Return what was kept; first wait up to `wait_s` for the end of the output."""
+        self._thread.join(wait_s)
+        with self._lock:
+            tail = b"".join(self._tail)[-self._half :]
+            dropped = self.total - len(self._head) - len(tail)
+            middle = f"\n… {dropped} bytes left out …\n".encode() if dropped > 0 else b""
+            return (bytes(self._head) + middle + tail).decode("utf-8", "replace")
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                data = os.read(self._fd, 1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            with self._lock:
+                self._keep(data)
+        try:
+            os.close(self._fd)
+        except OSError:
+            return
+
+    def _keep(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail.append(data)
+            self._tail_size += len(data)
+            while self._tail_size - len(self._tail[0]) >= self._half:
+                self._tail_size -= len(self._tail.pop(0))

@@ -1,0 +1,102 @@
+"""Errors the worker reports: what the user can mend (`Bad`), and what broke around it (`Broken`)."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import Any
+
+
+class Reported(Exception):
+    """An error with the place and the cure, as the server shows it.
+
+    Parameters
+    ----------
+    message
+        What is wrong, one sentence.
+    cure
+        What to do about it.
+    path, line
+        Where; `line` counts from 1.
+    details
+        Traceback or captured output.
+    """
+
+    kind = "fault"
+
+    def __init__(
+        self,
+        message: str,
+        cure: str = "",
+        path: str | None = None,
+        line: int | None = None,
+        details: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+        self.path = path
+        self.line = line
+        self.details = details
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the error as JSON values."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "cure": self.cure,
+            "path": self.path,
+            "line": self.line,
+            "details": self.details,
+        }
+
+
+class Bad(Reported):
+    """The user's file, class, inputs or options cannot be used as they are."""
+
+    kind = "bad_input"
+
+
+class Broken(Reported):
+    """Something outside the user's code broke."""
+
+    kind = "fault"
+
+
+def describe(error: BaseException, limit: int = 400) -> str:
+    """Return `ValueError: text` with the text cut to one paragraph of at most `limit` characters."""
+    text = " ".join(str(error).split())
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def line_in(error: BaseException, path: str) -> int | None:
+    """Return the innermost line of `path` that the error passed through, None if it never did."""
+    if isinstance(error, SyntaxError) and error.filename and same_file(error.filename, path):
+        return error.lineno
+    found = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if same_file(frame.filename, path):
+            found = frame.lineno
+    return found
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths name the same file, by name alone."""
+    return os.path.normpath(one) == os.path.normpath(other)
+
+
+def full_text(error: BaseException, limit: int = 20000) -> str:
+    """Return the traceback, head and tail of it when it is long."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if len(text) > limit:
+        text = text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
+    return text
+
+
+def blame(error: BaseException, message: str, cure: str, path: str, fallback: int | None = None) -> Bad:
+    """Return a `Bad` for an error of the user's code, at the line of `path` it came from."""
+    line = line_in(error, path)
+    return Bad(f"{message}: {describe(error)}", cure, path, line if line is not None else fallback, full_text(error))

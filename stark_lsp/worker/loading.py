@@ -1,0 +1,154 @@
+"""Load the user's module from the text of its document, in its real import context."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import linecache
+import os
+import sys
+import types
+from typing import Any
+
+from .errors import Bad, blame, describe, full_text, line_in
+
+PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "stark.toml")
+
+
+def project_root(path: str) -> str:
+    """Return the nearest folder above `path` that looks like a project, else the file's own folder."""
+    folder = os.path.dirname(os.path.abspath(path))
+    current = folder
+    while True:
+        if any(os.path.exists(os.path.join(current, mark)) for mark in PROJECT_MARKS):
+            return current
+        above = os.path.dirname(current)
+        if above == current:
+            return folder
+        current = above
+
+
+def module_place(path: str) -> tuple[str, str]:
+    """Return (dotted module name, folder its top-level package is imported from).
+
+    A file in folders with `__init__.py` belongs to that package; its relative imports then work.
+    """
+    path = os.path.abspath(path)
+    folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    parts = [] if name == "__init__" else [name]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        parts.insert(0, os.path.basename(folder))
+        folder = os.path.dirname(folder)
+    return ".".join(parts) or name, folder
+
+
+def extend_sys_path(path: str) -> None:
+    """Put the folder the module is imported from, and the project's root, on `sys.path`."""
+    _, folder = module_place(path)
+    root = project_root(path)
+    wanted = [folder, root, os.path.join(root, "src")]
+    for entry in reversed([entry for entry in wanted if os.path.isdir(entry)]):
+        if entry not in sys.path:
+            sys.path.insert(0, entry)
+
+
+def remember_source(path: str, text: str) -> None:
+    """Let tracebacks and `inspect` show `text` for `path`, whatever is on disk.
+
+    An entry without a modification time is never checked against the disk (see `linecache.checkcache`).
+    """
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+
+
+def execute(name: str, path: str, text: str, package: str) -> types.ModuleType:
+    """Run `text` as the module `name` with `__file__` set to `path`, and return the module.
+
+    Raises
+    ------
+    BaseException
+        Whatever the text raises.
+    """
+    code = compile(text, path, "exec", dont_inherit=True)
+    module = types.ModuleType(name)
+    module.__file__ = path
+    module.__package__ = package
+    module.__spec__ = importlib.util.spec_from_loader(name, loader=None, origin=path)
+    remember_source(path, text)
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    return module
+
+
+def load_document(path: str, text: str) -> types.ModuleType:
+    """Load a document (saved or not) as the module it is in its project.
+
+    Raises
+    ------
+    Bad
+        The text does not parse, an import fails, or its top level raises.
+    """
+    extend_sys_path(path)
+    name, _ = module_place(path)
+    package = name.rpartition(".")[0]
+    if name in getattr(sys, "stdlib_module_names", ()):  # Python 3.9 does not list them
+        # A file called `math.py` must not replace the module that others import.
+        name = f"stark_document_{name}"
+    try:
+        if package:
+            importlib.import_module(package)
+        return execute(name, path, text, package)
+    except SyntaxError as error:
+        where = error.filename or path
+        raise Bad(f"The file does not parse: {error.msg}.", "Mend the syntax error.", where, error.lineno) from error
+    except ImportError as error:
+        missing = error.name or ""
+        cure = (
+            f"Install {missing.partition('.')[0]} for {sys.executable}, or choose the interpreter that has it."
+            if missing and isinstance(error, ModuleNotFoundError)
+            else "Check the import and what is installed for " + sys.executable + "."
+        )
+        raise Bad(
+            f"An import failed: {describe(error)}.", cure, path, line_in(error, path), full_text(error)
+        ) from error
+    except MemoryError as error:
+        raise blame(error, "Loading the file ran out of memory", "Make the file load with less.", path) from error
+    except (Exception, SystemExit) as error:
+        raise blame(
+            error,
+            "Loading the file raised",
+            "Make the file import cleanly; keep scripts under `if __name__ == '__main__':`.",
+            path,
+        ) from error
+
+
+def lookup(module: types.ModuleType, qualname: str) -> Any:
+    """Return what `qualname` names in `module`, None if there is no such thing."""
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found
+
+
+def find_class(module: types.ModuleType, path: str, qualname: str, line: int | None) -> type:
+    """Return the reference's class.
+
+    Raises
+    ------
+    Bad
+        There is no such class after loading, or it is no `nn.Module`.
+    """
+    import torch
+
+    found = lookup(module, qualname)
+    if not isinstance(found, type):
+        raise Bad(
+            f"After loading the file there is no class {qualname}.",
+            "Define it at the top level of the file, outside any condition that is false here.",
+            path,
+            line,
+        )
+    if not issubclass(found, torch.nn.Module):
+        raise Bad(f"{qualname} is not a torch.nn.Module.", "Derive it from torch.nn.Module.", path, line)
+    return found

@@ -1,0 +1,79 @@
+"""Construct a module, set its mode, call it: the same for reference and candidate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+CONSTRUCTION_SEED = 42
+"""Set before every construction, so that a candidate built in the same way has the same weights."""
+
+
+def construct(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: str, mode: str) -> Any:
+    """Build a module on the CPU from the fixed seed, move it to `device` and set its mode."""
+    torch.manual_seed(CONSTRUCTION_SEED)
+    module = cls(*args, **kwargs)
+    return place(module, device, mode)
+
+
+def place(module: Any, device: str, mode: str) -> Any:
+    """Move a module to `device`; `eval()` unless it is wanted as constructed."""
+    module = module.to(device)
+    if mode == "eval":
+        module.eval()
+    return module
+
+
+@contextlib.contextmanager
+def forward_context() -> Iterator[None]:
+    """The context every forward call runs in."""
+    with torch.no_grad():
+        yield
+
+
+def to_device(tree: Any, device: str) -> Any:
+    """Return `tree` with its tensors on `device`; lists, tuples and dicts are rebuilt, dataclasses copied."""
+    import copy
+    import dataclasses
+
+    if isinstance(tree, torch.Tensor):
+        return tree.to(device)
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(to_device(item, device) for item in tree))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(to_device(item, device) for item in tree)
+    if isinstance(tree, dict):
+        moved = copy.copy(tree)
+        for key, item in tree.items():
+            moved[key] = to_device(item, device)
+        return moved
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        moved = copy.copy(tree)
+        for field in dataclasses.fields(tree):
+            object.__setattr__(moved, field.name, to_device(getattr(tree, field.name), device))
+        return moved
+    return tree
+
+
+def tensors_of(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors of a tree in order."""
+    import dataclasses
+
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    if isinstance(tree, (list, tuple)):
+        return [tensor for item in tree for tensor in tensors_of(item)]
+    if isinstance(tree, dict):
+        return [tensor for item in tree.values() for tensor in tensors_of(item)]
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return [tensor for field in dataclasses.fields(tree) for tensor in tensors_of(getattr(tree, field.name))]
+    return []
+
+
+def synchronize(device: str) -> None:
+    """Wait for all work on the device; errors of kernels surface here."""
+    if device == "cuda":
+        torch.cuda.synchronize()

@@ -1,0 +1,122 @@
+"""Process trees: staying in reach of one's children, and ending all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> bool:
+    """Call prctl(2); False where there is none."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0
+
+
+def adopt_orphans() -> bool:
+    """Make this process the parent of descendants whose own parent has died (Linux)."""
+    return _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(sig: int = signal.SIGKILL) -> bool:
+    """Have the kernel send `sig` to this process when the thread that started it ends (Linux)."""
+    return _prctl(PR_SET_PDEATHSIG, int(sig))
+
+
+def parents() -> dict[int, int]:
+    """Return the parent of every live process (zombies left out)."""
+    found: dict[int, int] = {}
+    if os.path.isdir("/proc/self"):
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    # The command in parentheses may itself hold spaces and parentheses.
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[0] not in (b"Z", b"X"):
+                found[int(name)] = int(fields[1])
+        return found
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat="], stdout=subprocess.PIPE, text=True, check=False
+    ).stdout
+    for line in listing.splitlines():
+        pid, ppid, state = line.split(None, 2)
+        if not state.startswith("Z"):
+            found[int(pid)] = int(ppid)
+    return found
+
+
+def descendants(root: int, table: dict[int, int] | None = None) -> list[int]:
+    """Return the live processes below `root`, nearest first."""
+    table = parents() if table is None else table
+    children: dict[int, list[int]] = {}
+    for pid, ppid in table.items():
+        children.setdefault(ppid, []).append(pid)
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found.extend(below)
+        queue.extend(below)
+    return found
+
+
+def kill(pid: int) -> None:
+    """Send SIGKILL to a process that may already be gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_below(root: int, *, spare: set[int] | None = None, seconds: float = 0.8) -> bool:
+    """Kill every process below `root`, again and again until none is left.
+
+    A compiler started by ninja sits in a process group of its own, so killing the group of `root` is not enough.
+
+    Parameters
+    ----------
+    root
+        Its descendants are killed, not itself.
+    spare
+        Processes to leave alone, with all that is below them.
+    seconds
+        How long to try.
+
+    Returns
+    -------
+    bool
+        Whether all of them are gone.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        table = parents()
+        for pid in spare or ():
+            table.pop(pid, None)
+        below = descendants(root, table)
+        if spare:
+            below = [pid for pid in below if pid not in spare]
+        if not below:
+            return True
+        for pid in below:
+            kill(pid)
+        _reap(below)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+
+
+def _reap(pids: list[int]) -> None:
+    """Collect those of `pids` that are dead children of this process."""
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError, OSError):
+            os.waitpid(pid, os.WNOHANG)

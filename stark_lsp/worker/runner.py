@@ -1,0 +1,226 @@
+"""The runner: one process that loads one module, candidate or reference, and does as the judge says.
+
+It never sees a reference output. Its answers are claims: outputs go to files that the judge compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from . import processes
+from .frames import Channel, ChannelClosed, take_private_pipes
+
+
+def main() -> None:
+    """Serve the judge until it closes the pipe."""
+    processes.die_with_parent()
+    # When memory runs out, this process is to go before the editor does.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    channel = Channel(*take_private_pipes())
+    # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
+    runner = Runner()
+    channel.send({"ready": True})
+    while True:
+        try:
+            request = channel.receive()
+        except ChannelClosed:
+            os._exit(0)
+        try:
+            answer = {"result": runner.handle(request)}
+        except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
+            answer = {"error": report(error)}
+        channel.send(answer)
+
+
+def report(error: BaseException) -> dict[str, Any]:
+    """Return an exception as JSON values: its types, text, and the lines it came through."""
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain and len(chain) < 8:
+        chain.append(current)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    frames = [
+        {"path": frame.filename, "line": frame.lineno, "name": frame.name}
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    syntax = error if isinstance(error, SyntaxError) else None
+    return {
+        "types": [cls.__name__ for cls in type(error).__mro__],
+        "text": cut(safe_text(error), 20000),
+        "causes": [{"type": type(item).__name__, "text": cut(safe_text(item), 20000)} for item in chain[1:]],
+        "frames": frames[-50:],
+        "syntax": {"path": syntax.filename or "", "line": syntax.lineno or 0} if syntax else None,
+        "traceback": cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), 20000),
+    }
+
+
+def safe_text(error: BaseException) -> str:
+    """Return `str(error)` even if the class's own `__str__` raises."""
+    try:
+        return str(error)
+    except Exception as inner:  # noqa: BLE001 - the text says so
+        return f"(its text cannot be read: {type(inner).__name__})"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return head and tail of a long text."""
+    return text if len(text) <= limit else text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
+
+
+class Runner:
+    """What one runner has loaded."""
+
+    def __init__(self) -> None:
+        import torch
+
+        from . import clock, loading, modules, tensorfile
+
+        self._torch = torch
+        self._clock_module = clock
+        self._loading = loading
+        self._modules = modules
+        self._files = tensorfile
+        self._module: Any = None
+        self._device = "cpu"
+        self._lookup: Callable[[str], Any] = lambda name: None
+        self._clock: clock.Clock | None = None
+        self._calls: list[Callable[[], Any]] = []
+        self._count = 0
+
+    def handle(self, request: dict[str, Any]) -> Any:
+        """Carry out one request of the judge."""
+        command = request.pop("command")
+        return {
+            "load_candidate": self.load_candidate,
+            "load_reference": self.load_reference,
+            "compile": self.compile,
+            "forward": self.forward,
+            "hold": self.hold,
+            "time": self.time,
+        }[command](**request)
+
+    def _start(self, environment: dict[str, str], threads: int, device: str) -> None:
+        os.environ.update(environment)
+        self._torch.set_num_threads(threads)
+        self._device = device
+        if device == "cuda":
+            self._torch.cuda.init()
+
+    def load_candidate(
+        self,
+        *,
+        path: str,
+        context: str,
+        class_name: str,
+        init: str,
+        weights: str,
+        device: str,
+        mode: str,
+        threads: int,
+        environment: dict[str, str],
+    ) -> dict[str, Any]:
+        """Load a candidate file, construct its class and give it the reference's weights.
+
+        Parameters
+        ----------
+        path
+            The candidate file.
+        context
+            The user's document, whose imports (also relative ones) work in the candidate.
+        init, weights
+            Tensor files with the constructor's arguments and the state dict.
+        """
+        self._start(environment, threads, device)
+        self._loading.extend_sys_path(context)
+        package = self._loading.module_place(context)[0].rpartition(".")[0]
+        if package:
+            __import__(package)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        module = self._loading.execute("stark_candidate", path, text, package)
+        self._lookup = lambda name: self._loading.lookup(module, name)
+        cls = self._lookup(class_name)
+        if not isinstance(cls, type) or not issubclass(cls, self._torch.nn.Module):
+            raise LookupError(f"the file defines no torch.nn.Module called {class_name}")
+        args, kwargs = self._files.load(init).tree("cpu", self._lookup)
+        self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+        built = cls(*args, **kwargs)
+        message = ""
+        try:
+            built.load_state_dict(self._files.load(weights).tree(), strict=True)
+        except Exception as error:  # noqa: BLE001 - reported: the judge marks the candidate
+            message = cut(safe_text(error), 2000) or type(error).__name__
+            # A load that failed half-way has already overwritten some weights.
+            self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+            built = cls(*args, **kwargs)
+        self._module = self._modules.place(built, device, mode)
+        return {"weights_message": message}
+
+    def load_reference(
+        self,
+        *,
+        path: str,
+        text: str,
+        qualname: str,
+        init: str,
+        weights: str,
+        device: str,
+        mode: str,
+        threads: int,
+        environment: dict[str, str],
+    ) -> dict[str, Any]:
+        """Load the user's own class, as the judge did."""
+        self._start(environment, threads, device)
+        module = self._loading.load_document(path, text)
+        self._lookup = lambda name: self._loading.lookup(module, name)
+        args, kwargs = self._files.load(init).tree("cpu", self._lookup)
+        self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+        built = self._lookup(qualname)(*args, **kwargs)
+        built.load_state_dict(self._files.load(weights).tree(), strict=False)
+        self._module = self._modules.place(built, device, mode)
+        return {}
+
+    def compile(self) -> dict[str, Any]:
+        """Put `torch.compile` around the module; it compiles at its first call."""
+        self._module = self._torch.compile(self._module)
+        return {}
+
+    def _call(self, arguments: Any) -> Any:
+        args, kwargs = arguments
+        with self._modules.forward_context():
+            return self._module(*args, **kwargs)
+
+    def forward(self, *, inputs: str, outputs: str = "", inputs_after: str = "") -> dict[str, Any]:
+        """Run one forward pass; write its outputs, and the inputs as they are afterwards."""
+        arguments = self._files.load(inputs).tree(self._device, self._lookup)
+        result = self._call(arguments)
+        self._modules.synchronize(self._device)
+        if outputs:
+            self._files.save(outputs, result)
+        if inputs_after:
+            self._files.save(inputs_after, arguments)
+        return {}
+
+    def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
+        """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
+        sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
+        self._calls = [lambda item=item: self._call(item) for item in sets]
+        self._clock = self._clock or self._clock_module.Clock(self._device)
+        for index in range(max(1, warmup)):
+            self._calls[index % len(self._calls)]()
+        self._modules.synchronize(self._device)
+        cost = min(self._clock.cost_ms(self._calls[0]) for _ in range(2))
+        self._count = int(max(3, min(200, round_ms / max(cost, 1e-3))))
+        return {"calls": self._count}
+
+    def time(self) -> dict[str, Any]:
+        """Time one round; one call goes before it untimed, since the device was idle."""
+        if self._clock is None:
+            raise LookupError("no inputs are held")
+        self._calls[0]()
+        return {"ms": self._clock.measure(self._calls, self._count)}

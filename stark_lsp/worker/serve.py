@@ -1,0 +1,141 @@
+"""The worker's main loop: one request after another from the server."""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import shutil
+import sys
+import threading
+from typing import Any
+
+from . import processes
+from .errors import Bad, Broken, Reported, describe, full_text
+from .frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
+
+OLDEST_PYTHON = (3, 9)
+OLDEST_TORCH = (2, 4)
+
+
+def main() -> None:
+    """Serve the server until it closes the pipe or dies."""
+    processes.adopt_orphans()
+    channel = Channel(*take_private_pipes())
+    Worker(channel).run()
+
+
+class Worker:
+    """Reads requests in a thread, so that the end of the server is noticed in the midst of any work.
+
+    Parameters
+    ----------
+    channel
+        The pipe to the server.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._folder = ""
+        self._judge: Any | None = None
+
+    def run(self) -> None:
+        """Answer requests in order; never returns."""
+        threading.Thread(target=self._read, daemon=True).start()
+        while True:
+            request = self._requests.get()
+            number = request.get("id")
+            try:
+                answer: dict[str, Any] = {"id": number, "result": self._handle(request)}
+            except Reported as error:
+                answer = {"id": number, "error": error.to_wire()}
+            except Exception as error:  # noqa: BLE001 - reported to the server as a fault
+                fault = Broken(
+                    f"The worker failed: {describe(error)}.", "Please report this.", details=full_text(error)
+                )
+                answer = {"id": number, "error": fault.to_wire()}
+            try:
+                self._channel.send(answer)
+            except ChannelClosed:
+                self._end()
+
+    def _read(self) -> None:
+        """Queue what comes; when nothing can come any more, end everything."""
+        while True:
+            try:
+                self._requests.put(self._channel.receive())
+            except (ChannelClosed, ChannelDamaged):
+                self._end()
+
+    def _end(self) -> None:
+        """Kill every process below, remove the private folder, exit at once."""
+        processes.kill_below(os.getpid())
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
+    def _handle(self, request: dict[str, Any]) -> Any:
+        """Carry out one request."""
+        method, params = request.get("method"), request.get("params") or {}
+        number = request.get("id")
+
+        def progress(text: str, limit_s: float) -> None:
+            self._channel.send({"id": number, "progress": text, "limit_s": limit_s})
+
+        if method == "prepare":
+            return self._prepare(params, progress)
+        if self._judge is None:
+            raise Broken("The worker was asked to judge before it was prepared.")
+        if method == "analyze":
+            return self._judge.analyze()
+        if method in ("evaluate", "confirm"):
+            return self._judge.judge(params["candidate"], method == "confirm")
+        raise Broken(f"The worker does not know the request {method!r}.")
+
+    def _prepare(self, params: dict[str, Any], progress: Any) -> Any:
+        self._folder = params["folder"]
+        # What the interpreter keeps beside its own program (ninja, for one) is found without activation.
+        os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
+        progress("Importing torch", 120.0)
+        require_torch()
+        from .judging import Judge
+
+        self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
+        return self._judge.describe()
+
+
+def require_torch() -> None:
+    """Import torch.
+
+    Raises
+    ------
+    Bad
+        This interpreter is too old, or has no torch, or a broken or too old one.
+    """
+    python = f"{sys.executable} (Python {platform.python_version()})"
+    choose = "Choose the interpreter that has it"
+    if sys.version_info < OLDEST_PYTHON:
+        raise Bad(f"{python} is too old: Python 3.9 is needed.", "Choose a newer interpreter.")
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise _broken_torch(python, error) from error
+        raise Bad(
+            f"There is no torch in {python}.",
+            f"{choose}, or install it: {sys.executable} -m pip install torch.",
+        ) from error
+    except (ImportError, OSError) as error:
+        raise _broken_torch(python, error) from error
+    version = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
+    if version < OLDEST_TORCH:
+        raise Bad(f"torch {torch.__version__} of {python} is too old: torch 2.4 is needed.", "Upgrade torch there.")
+
+
+def _broken_torch(python: str, error: BaseException) -> Bad:
+    return Bad(
+        f"torch cannot be imported by {python}: {describe(error)}.",
+        "Reinstall torch for that interpreter, or choose another one.",
+        details=full_text(error),
+    )
