@@ -46,10 +46,15 @@ class StarkProtocol(LanguageServerProtocol):
         elif isinstance(future, asyncio.Future):
             future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
 
+    def _handle_request(self, msg_id: Any, method_name: str, params: Any) -> None:
+        # Noted here and not in the handler: some clients send `exit` without waiting for the answer.
+        self._server.shutdown_asked |= method_name == types.SHUTDOWN
+        super()._handle_request(msg_id, method_name, params)
+
     @lsp_method(types.EXIT)
     def lsp_exit(self, *args: object) -> None:  # type: ignore[override]
         """Leave; the code says whether `shutdown` came first (LSP 3.17, "Exit Notification")."""
-        self._server.leave(0 if self._shutdown or self._server.closing else 1)
+        self._server.leave(0 if self._server.shutdown_asked else 1)
 
     @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
     def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
@@ -105,6 +110,7 @@ class StarkServer(LanguageServer):
         """Whether the client shows a diff itself when `stark.review` answers with both texts."""
         self.leaving = asyncio.Event()
         """Set when the server is to leave."""
+        self.shutdown_asked = False
         self.exit_code = 1
         """Exit code of the process; 0 after an orderly `shutdown` and `exit`."""
         self.on_open: list[Callable[[Document], None]] = []
@@ -128,11 +134,6 @@ class StarkServer(LanguageServer):
         """Leave the process with this exit code, once what runs has ended."""
         self.exit_code = code
         self.leaving.set()
-
-    @property
-    def closing(self) -> bool:
-        """Whether `shutdown` was asked for, or the connection ended."""
-        return self._closed is not None
 
     async def close(self) -> None:
         """End what runs; may be called more than once, and waits for the first."""

@@ -1,0 +1,90 @@
+"""Settings: what is accepted, what is reported, what a run is given."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+from stark_lsp.core.status import DeviceChoice, Mode, WriteMode
+from stark_lsp.server.configuration import SETTINGS, merged, read, schema
+from stark_lsp.server.settings import section_of
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_defaults_are_those_of_search_and_evaluation() -> None:
+    configuration, problems = read({})
+    options = configuration.run_options()
+    assert not problems
+    assert options.search == SearchSettings()
+    assert options.evaluation == EvaluationSettings()
+    assert options.budget.attempts == 30
+    assert options.budget.seconds is None
+    assert options.interpreter is None
+    assert options.resume
+    assert (configuration.device, configuration.mode, configuration.write_mode) == (
+        DeviceChoice.AUTO,
+        Mode.EVAL,
+        WriteMode.BESIDE,
+    )
+
+
+def test_nested_and_dotted_names_are_the_same() -> None:
+    nested, _ = read({"search": {"epsilon": 0.1, "inFlight": 2}, "attempts": 3, "timeLimit": 5})
+    dotted, _ = read({"search.epsilon": 0.1, "search.inFlight": 2, "attempts": 3, "timeLimit": 5})
+    assert nested == dotted
+    options = nested.run_options()
+    assert (options.search.epsilon, options.search.in_flight) == (0.1, 2)
+    assert (options.budget.attempts, options.search.attempts, options.budget.seconds) == (3, 3, 5.0)
+
+
+def test_an_unusable_value_is_named_with_what_is_allowed_and_the_default_is_used() -> None:
+    configuration, problems = read({"device": "tpu", "attempts": 0, "search": {"epsilon": 2}, "compileBaseline": "no"})
+    assert configuration["device"] == "auto"
+    assert configuration["attempts"] == 30
+    text = "\n".join(problems)
+    assert "stark.device must be one of auto, cpu, cuda, not tpu; auto is used" in text
+    assert "stark.attempts must be a whole number from 1 to 10000, not 0; 30 is used" in text
+    assert "stark.search.epsilon must be a number from 0 to 1, not 2; 0.3 is used" in text
+    assert "stark.compileBaseline must be true or false, not no; true is used" in text
+
+
+def test_unknown_names_are_reported_and_those_of_the_extension_are_not() -> None:
+    _, problems = read({"atempts": 3, "trace": {"server": "off"}, "diffView": True, "server": {"path": "x"}})
+    assert problems == ("There is no setting stark.atempts.",)
+
+
+def test_null_and_empty_texts_mean_not_set() -> None:
+    configuration, problems = read({"interpreter": "", "timeLimit": None, "promptsDirectory": None})
+    assert not problems
+    assert configuration["interpreter"] is None
+
+
+def test_later_settings_lie_over_the_initial_ones() -> None:
+    initial = {"attempts": 3, "search": {"epsilon": 0.1}}
+    assert merged(initial, None) == initial
+    assert merged(initial, {"search": {"inFlight": 2}, "attempts": None}) == {
+        "attempts": 3,
+        "search": {"epsilon": 0.1, "inFlight": 2},
+    }
+
+
+@given(JSON)
+def test_no_json_breaks_the_reader(value: object) -> None:
+    configuration, _ = read(section_of({"stark": value}))
+    configuration.run_options()
+    read(value)
+
+
+def test_every_setting_is_described_and_its_default_is_allowed() -> None:
+    for setting in SETTINGS:
+        assert setting.description.endswith(".")
+        assert setting.default is None or setting.accepts(setting.default)
+    entries = schema()
+    assert entries["stark.device"]["enum"] == ["auto", "cpu", "cuda"]
+    assert entries["stark.timeLimit"]["type"] == ["number", "null"]
