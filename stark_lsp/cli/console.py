@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +28,9 @@ def make(*, to_stderr: bool = False, quiet: bool = False) -> Console:
     quiet
         Print nothing.
     """
+    stream = sys.stderr if to_stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows a question mark, not a traceback
     console = Console(stderr=to_stderr, quiet=quiet, highlight=False, soft_wrap=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PLAIN_WIDTH

@@ -33,7 +33,7 @@ def write_patch(patch: str) -> None:
         show(Console(highlight=False, markup=False, emoji=False), patch, whole=True)
         return
     sys.stdout.flush()
-    sys.stdout.buffer.write(patch.encode())
+    sys.stdout.buffer.write(patch.encode(errors="replace"))
     sys.stdout.buffer.flush()
 
 

@@ -17,9 +17,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput, Fault
-from stark_lsp.proposals.edit import Replacement
+
+if TYPE_CHECKING:
+    from stark_lsp.proposals.edit import Replacement
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 

@@ -15,9 +15,9 @@ def milliseconds(ms: float) -> str:
 
 
 def timing(value: Timing) -> str:
-    """Return a median with its interval in one unit: `1.42 ms (1.40 to 1.45)`."""
+    """Return a median with its interval in one unit: `1.42 ms (1.40–1.45)`."""
     scale = 1000 if value.median_ms < 1 else 1 if value.median_ms < 1000 else 1 / 1000
-    return f"{milliseconds(value.median_ms)} ({_three(value.low_ms * scale)} to {_three(value.high_ms * scale)})"
+    return f"{milliseconds(value.median_ms)} ({_three(value.low_ms * scale)}–{_three(value.high_ms * scale)})"
 
 
 def times(ratio: float) -> str:
@@ -26,8 +26,8 @@ def times(ratio: float) -> str:
 
 
 def times_interval(ratio: Interval) -> str:
-    """Return a speed-up with its interval: `2.26x (2.20 to 2.31)`."""
-    return f"{times(ratio.value)} ({_three(ratio.low)} to {_three(ratio.high)})"
+    """Return a speed-up with its interval: `2.26x (2.20–2.31)`."""
+    return f"{times(ratio.value)} ({_three(ratio.low)}–{_three(ratio.high)})"
 
 
 def duration(seconds: float) -> str:

@@ -50,6 +50,7 @@ exit codes:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp optimize`."""
+    parser.usage = "stark-lsp optimize FILE[::Class] [options]"
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     options.add_arguments(parser)

@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("beside", "replace", "module"),
         help="write the proposal: after the class, in its place, or as a new file",
     )
-    result.add_argument("--diff", action="store_true", help="show all of the proposal; with --quiet, print it as a patch")
+    result.add_argument(
+        "--diff", action="store_true", help="show all of the proposal; with --quiet, print it as a patch"
+    )
     result.add_argument("--json", metavar="OUT", help='write the result as JSON to OUT, "-" for standard output')
     result.add_argument("--quiet", "-q", action="store_true", help="show nothing but errors and what was asked for")
 

@@ -77,8 +77,8 @@ def numbers(run: Run, nodes: Mapping[int, Node]) -> Table:
     """Return the table of times: eager, torch.compile and the proposal, with 95 % intervals."""
     assert run.reference is not None
     baselines = run.reference.baselines
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for column in ("", "time for one call", "against eager", "against torch.compile"):
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("", "one call", "against eager", "against compile"):
         table.add_column(column, no_wrap=True)
     table.add_row("eager", figures.timing(baselines.eager))
     if baselines.compile is not None:
@@ -132,10 +132,10 @@ def _label(node: Node, *, proposal: bool) -> Text:
             label.append(f"  {figures.times(gain.value)}", style)
     else:
         label.append(words.STATUS[verdict.status], "red")
+    if proposal:
+        label.append("  proposal", "bold green")
     label.append(f"  {words.title(node)}")
     variant = words.parameters(node.plan)
     if variant:
         label.append(f"  {variant}", "dim")
-    if proposal:
-        label.append("  proposal", "bold green")
     return label

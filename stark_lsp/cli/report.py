@@ -54,7 +54,7 @@ def write(report: dict[str, Any], out: str) -> None:
     Fault
         The file cannot be written.
     """
-    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(report, indent=2) + "\n"
     if out == "-":
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -218,7 +218,7 @@ def _summary(run: Run, store: RunStore) -> dict[str, Any]:
 def _print_json(value: Any) -> int:
     import json
 
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
     return 0
 
 

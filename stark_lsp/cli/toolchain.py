@@ -22,7 +22,9 @@ int main() {
 """
 """Counts the threads of a parallel region: fails to compile, link or run where OpenMP does not work."""
 
-INSTALL_COMPILER = "Install one, for instance: sudo apt install g++ (Debian, Ubuntu), sudo dnf install gcc-c++ (Fedora)."
+INSTALL_COMPILER = (
+    "Install one, for instance: sudo apt install g++ (Debian, Ubuntu), sudo dnf install gcc-c++ (Fedora)."
+)
 
 
 def compiler() -> Check:
@@ -104,5 +106,7 @@ def nvcc(*, wanted: bool) -> Check:
     status, text = output([found, "--version"])
     release = next((line for line in text.splitlines() if "release" in line), text)
     if status != 0:
-        return Check("nvcc", Health.ABSENT, f"{found} does not run: {first_line(text)}", "Install the CUDA toolkit again.")
+        return Check(
+            "nvcc", Health.ABSENT, f"{found} does not run: {first_line(text)}", "Install the CUDA toolkit again."
+        )
     return Check("nvcc", Health.GOOD, f"{version(release)} at {found}")

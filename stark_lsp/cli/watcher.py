@@ -49,6 +49,7 @@ class Watcher:
         self._spinner = Spinner("dots", style="cyan")
         self._told: set[str] = set()
         self._last_block: int | None = None
+        self._open: set[int] = set()
         self.on_prepared: Callable[[], None] = lambda: None
         """Called before the reference is shown."""
         self._live = Live(get_renderable=self._status, console=console, refresh_per_second=8, transient=True)
@@ -77,7 +78,8 @@ class Watcher:
         if isinstance(event, Progress):
             self._attempt = max(self._attempt, event.attempt)
             self._attempts = event.attempts or self._attempts
-            if not self._is_live and event.text != self._doing:
+            # Without a status line, what goes on within an attempt is not worth a line of its own.
+            if not self._is_live and not self._open and event.text != self._doing:
                 line(self._console, f"{event.text} …", "dim")
             self._doing = event.text
         elif isinstance(event, Prepared):
@@ -86,8 +88,10 @@ class Watcher:
         elif isinstance(event, Planned):
             self._attempt = max(self._attempt, event.node)
             self._doing = f"Writing and judging attempt {event.node}"
+            self._open.add(event.node)
             self._show_plan(event.node, event.plan)
         elif isinstance(event, Judged):
+            self._open.discard(event.node.id)
             self._show_verdict(event.node, leader=event.leader)
         elif isinstance(event, Ended):
             self._doing = "Ending"

@@ -1,0 +1,172 @@
+"""`stark-lsp doctor`: what is there, what is missing, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stark_lsp.cli.health import Check
+
+DESCRIPTION = """\
+Check what optimizing needs: a Python with torch, a C++ compiler, ninja, and for a GPU the driver and
+nvcc. Compilers are really run. Nothing is changed on this machine.
+"""
+
+EPILOG = """\
+exit codes:
+  0  optimizing works, at least for the CPU      1  something it needs is missing
+"""
+
+LOW_SPACE = 1 << 30
+"""Bytes of free space below which the doctor warns."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `stark-lsp doctor`."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run all checks and return the exit code."""
+    from stark_lsp.cli.failures import FAULT, OK
+
+    checks, cuda = examine(args.python)
+    cpu = not any(check.health.value == "broken" for check in checks)
+    if args.json:
+        _print_json(checks, cpu=cpu, cuda=cpu and cuda)
+    else:
+        _print(checks, cpu=cpu, cuda=cpu and cuda)
+    return OK if cpu else FAULT
+
+
+def examine(python: str | None) -> tuple[tuple[Check, ...], bool]:
+    """Return all checks, and whether a GPU can be optimized for."""
+    from stark_lsp.cli import isolation, toolchain
+    from stark_lsp.cli.health import Health
+
+    interpreter, torch_checks, sees_gpu = _torch(python)
+    gpu = toolchain.gpu()
+    nvcc = toolchain.nvcc(wanted=gpu.health is Health.GOOD)
+    checks = (
+        _ourselves(),
+        *torch_checks,
+        toolchain.compiler(),
+        toolchain.ninja(interpreter),
+        gpu,
+        nvcc,
+        _key(),
+        *isolation.checks(),
+        _state(),
+    )
+    return checks, sees_gpu and nvcc.health is Health.GOOD
+
+
+def _ourselves() -> Check:
+    from stark_lsp import __version__
+    from stark_lsp.cli.health import Check, Health
+
+    return Check("stark-lsp", Health.GOOD, f"{__version__}, on Python {platform.python_version()} ({sys.executable})")
+
+
+def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
+    """Return the project's interpreter, what is to say on it and its torch, and whether torch sees a GPU."""
+    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.core.errors import StarkError
+    from stark_lsp.evaluation.interpreters import find_interpreter, probe
+
+    try:
+        interpreter = find_interpreter(python, os.getcwd())
+        info = probe(interpreter)
+    except StarkError as error:
+        cure = error.cure or "Name another one with --python."
+        return None, (Check("interpreter", Health.BROKEN, error.message, cure),), False
+    found = Check("interpreter", Health.GOOD, f"Python {info.version} ({interpreter})")
+    if info.torch is None:
+        detail = f"not installed in {interpreter}"
+        cure = f"Install it: {interpreter} -m pip install torch, or name another Python with --python."
+        return interpreter, (found, Check("torch", Health.BROKEN, detail, cure)), False
+    detail = f"{info.torch}, built for CUDA {info.cuda}" if info.cuda else f"{info.torch}, for the CPU"
+    return interpreter, (found, Check("torch", Health.GOOD, detail)), bool(info.cuda)
+
+
+def _key() -> Check:
+    from stark_lsp.cli.health import Check, Health
+
+    if os.environ.get("ANTHROPIC_API_KEY"):
+        return Check("Claude key", Health.GOOD, "ANTHROPIC_API_KEY is set")
+    return Check("Claude key", Health.ABSENT, "ANTHROPIC_API_KEY is not set; the playbook works without a key")
+
+
+def _state() -> Check:
+    import shutil
+
+    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.core.errors import StarkError
+    from stark_lsp.store import RunStore
+    from stark_lsp.store.paths import default_store_path, state_dir
+
+    folder = state_dir()
+    try:
+        store = RunStore(default_store_path())
+        store.mark_interrupted()
+        probe_file = Path(folder, f".doctor-{os.getpid()}")
+        probe_file.write_bytes(b"\0" * 4096)
+        probe_file.unlink()
+    except StarkError as error:
+        return Check("state directory", Health.BROKEN, f"{folder}: {error.message}", error.cure)
+    except OSError as error:
+        cure = "Make it writable, or set STARK_STATE_DIR to another directory."
+        return Check("state directory", Health.BROKEN, f"{folder} cannot be written: {error.strerror}", cure)
+    free = shutil.disk_usage(folder).free
+    size = f"{free / (1 << 30):.1f} GiB free"
+    if free < LOW_SPACE:
+        cure = "Free some space, or set STARK_STATE_DIR to another directory."
+        return Check("state directory", Health.ABSENT, f"{folder}, only {size}", cure)
+    return Check("state directory", Health.GOOD, f"{folder}, {size}")
+
+
+def _conclusion(*, cpu: bool, cuda: bool) -> str:
+    if not cpu:
+        return "Not ready yet: mend what is missing, then run stark-lsp doctor again."
+    return "Ready to optimize for the GPU and the CPU." if cuda else "Ready to optimize for the CPU."
+
+
+def _print(checks: Sequence[Check], *, cpu: bool, cuda: bool) -> None:
+    from rich.text import Text
+
+    from stark_lsp.cli import console
+    from stark_lsp.cli.console import clean
+    from stark_lsp.cli.health import Health
+
+    marks = {Health.GOOD: ("ok", "green"), Health.ABSENT: ("-", "yellow"), Health.BROKEN: ("missing", "bold red")}
+    out = console.make()
+    for check in checks:
+        mark, style = marks[check.health]
+        console.line(out, Text.assemble((f"{mark:<8}", style), (f"{check.name:<17}", "bold"), clean(check.detail)))
+        if check.cure:
+            console.line(out, Text.assemble(" " * 25, (clean(check.cure), "cyan")))
+    out.print()
+    console.line(out, _conclusion(cpu=cpu, cuda=cuda), "bold green" if cpu else "bold red")
+
+
+def _print_json(checks: Sequence[Check], *, cpu: bool, cuda: bool) -> None:
+    import json
+
+    report = {
+        "ready": {"cpu": cpu, "cuda": cuda},
+        "checks": [
+            {"name": check.name, "health": check.health.value, "detail": check.detail, "cure": check.cure}
+            for check in checks
+        ],
+    }
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
