@@ -1,0 +1,77 @@
+;;; flow.el --- the flow in a real Emacs with eglot  -*- lexical-binding: t -*-
+
+;; Goes through the flow as a user would and writes what it saw as JSON to $STARK_FLOW_RESULT.
+;; The configuration is the one of docs/editors.md, loaded before this file.
+
+(require 'json)
+(require 'cl-lib)
+(require 'flymake)
+
+(defvar flow-seen nil "What was seen, as an alist.")
+(defvar flow-question nil "The last question that eglot asked in the minibuffer.")
+
+(defun flow-note (key value) (push (cons key value) flow-seen))
+
+(defun flow-wait (what seconds condition)
+  "Wait until CONDITION returns non-nil and return that; an error names WHAT after SECONDS."
+  (let ((deadline (+ (float-time) seconds)) (value nil))
+    (while (not (setq value (funcall condition)))
+      (when (> (float-time) deadline) (error "waited in vain for %s" what))
+      (accept-process-output nil 0.05))
+    value))
+
+;; Emacs in batch mode has no minibuffer: the user's answers are given here. nil leaves a question open.
+(defvar flow-answer nil)
+(advice-add 'completing-read :override
+            (lambda (prompt collection &rest _)
+              (setq flow-question prompt)
+              (cl-find-if (lambda (title) (and flow-answer (string-prefix-p flow-answer title)))
+                          (mapcar (lambda (item) (if (consp item) (car item) item)) collection))))
+
+(defun flow-hover ()
+  "The hover at point as eldoc shows it."
+  (let ((text nil))
+    (eglot-hover-eldoc-function (lambda (doc &rest _) (setq text doc)))
+    (flow-wait "the hover" 10 (lambda () text))
+    (substring-no-properties text)))
+
+(defun flow-run ()
+  (find-file (getenv "STARK_FLOW_MODULE"))
+  (funcall (intern (getenv "STARK_FLOW_MODE")))
+  (setq eglot-sync-connect 30 eglot-connect-timeout 60 eglot-send-changes-idle-time 0.05)
+  (call-interactively #'eglot)
+  (flymake-mode 1)
+  (goto-char (point-min))
+  (search-forward "class Model")
+  (flow-note 'actions
+             (vconcat (mapcar (lambda (action) (plist-get action :title)) (eglot-code-actions (point) (point)))))
+  (unless (getenv "STARK_FLOW_LOOK_ONLY") (flow-optimize))
+  (eglot-shutdown (eglot-current-server)))
+
+(defun flow-optimize ()
+  (setq flow-answer "Optimize with STARK")
+  (call-interactively #'eglot-code-actions)
+  (setq flow-answer nil flow-question nil)
+  (flow-wait "a diagnostic" 120 #'flymake-diagnostics)
+  (flow-wait "the question" 120 (lambda () flow-question))
+  (flow-note 'question (substring-no-properties flow-question))
+
+  (let ((diagnostic (car (flymake-diagnostics))))
+    (flow-note 'diagnostic (substring-no-properties (flymake-diagnostic-text diagnostic)))
+    (goto-char (flymake-diagnostic-beg diagnostic))
+    (flow-note 'line (buffer-substring-no-properties (line-beginning-position) (line-end-position)))
+    (flow-note 'hover (flow-hover)))
+
+  (call-interactively #'stark-accept)
+  (flow-wait "the accepted class" 20
+             (lambda () (save-excursion (goto-char (point-min)) (search-forward "class ModelNew" nil t))))
+  (flow-wait "the diagnostics to vanish" 10 (lambda () (null (flymake-diagnostics))))
+  (flow-note 'text (buffer-substring-no-properties (point-min) (point-max)))
+  (set-buffer-modified-p nil))
+
+(condition-case failure
+    (flow-run)
+  (error (flow-note 'error (format "%S" failure))))
+(with-temp-file (getenv "STARK_FLOW_RESULT") (insert (json-encode flow-seen)))
+(kill-emacs 0)
+;;; flow.el ends here

@@ -1,0 +1,58 @@
+"""The flow in a real Neovim, headless, with the configuration of docs/editors.md.
+
+`STARK_NVIM` names another Neovim than the one on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from project import FEW, block, make_project, run_editor, with_settings
+
+NVIM = os.environ.get("STARK_NVIM") or shutil.which("nvim")
+FLOW = Path(__file__).parent / "neovim" / "flow.lua"
+
+
+def _version(nvim: str) -> tuple[int, int]:
+    output = subprocess.run([nvim, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"NVIM v(\d+)\.(\d+)", output)
+    assert found, output
+    return int(found.group(1)), int(found.group(2))
+
+
+def _lua(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVIM is None, reason="Neovim is not installed (Debian: apt install neovim)")
+def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> None:
+    assert NVIM is not None
+    project = make_project(tmp_path)
+    label = "neovim-0.11" if _version(NVIM) >= (0, 11) else "neovim-0.7"
+    settings = ", ".join(f"{name} = {_lua(value)}" for name, value in FEW.items())
+    configuration = with_settings(block(label), 'attempts = 30, device = "auto"', settings)
+    init = tmp_path / "init.lua"
+    init.write_text(configuration)
+
+    seen = run_editor(
+        [NVIM, "--headless", "-u", str(init), "-i", "NONE", "-n", str(project.module), "-c", f"luafile {FLOW}"], project
+    )
+
+    assert any("Optimize with STARK" in lens["text"] for lens in seen["lenses"])
+    assert "tanh" in seen["diagnostic"]["text"] or "pow" in seen["diagnostic"]["text"]
+    assert seen["diagnostic"]["severity"] == 3
+    assert "Attempts" in seen["hover"]
+    assert "Measured on" in seen["hover"]
+    assert seen["action"].startswith("Accept")
+    # The edit made during the run and the proposal are both there.
+    assert seen["text"].startswith("# a new first line\n")
+    assert seen["text"].index("class Model(nn.Module)") < seen["text"].index("class ModelNew(nn.Module)")
+    compile(seen["text"], "gelu.py", "exec")

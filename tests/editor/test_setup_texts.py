@@ -1,0 +1,83 @@
+"""What is written about editors agrees with the server: settings, commands, the manifest of the VS Code extension."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+from project import DOCS, ROOT, block
+
+from stark_lsp.server import lenses
+from stark_lsp.server.configuration import SETTINGS, read, schema
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MANIFEST = json.loads((ROOT / "vscode-client" / "package.json").read_text())
+PROPERTIES: dict[str, Any] = {
+    name: entry
+    for group in MANIFEST["contributes"]["configuration"]
+    for name, entry in group["properties"].items()
+    if not name.startswith(("stark.server.", "stark.trace."))
+}
+COMMANDS = {
+    lenses.OPTIMIZE,
+    lenses.ADD_INPUTS,
+    lenses.CANCEL,
+    lenses.REVIEW,
+    lenses.ACCEPT,
+    lenses.REJECT,
+    lenses.DISMISS,
+}
+
+
+def test_the_extension_offers_exactly_the_servers_settings() -> None:
+    assert set(PROPERTIES) == set(schema())
+
+
+@pytest.mark.parametrize("name", sorted(schema()))
+def test_a_setting_means_the_same_in_the_extension_and_the_server(name: str) -> None:
+    server, extension = schema()[name], PROPERTIES[name]
+    for key in ("type", "default", "enum", "minimum", "maximum"):
+        assert extension.get(key) == server.get(key), key
+    assert extension.get("description") or extension.get("markdownDescription")
+    assert len(extension.get("enum", [])) == len(extension.get("enumDescriptions", []))
+
+
+def test_settings_that_choose_programs_are_not_taken_from_an_untrusted_folder() -> None:
+    trust = MANIFEST["capabilities"]["untrustedWorkspaces"]
+    assert trust["supported"] == "limited"
+    assert {
+        "stark.interpreter",
+        "stark.promptsDirectory",
+        "stark.server.path",
+        "stark.server.interpreter",
+        "stark.server.arguments",
+    } <= set(trust["restrictedConfigurations"])
+
+
+def test_the_extension_takes_no_command_name_of_the_server() -> None:
+    own = {command["command"] for command in MANIFEST["contributes"]["commands"]}
+    assert not own & COMMANDS
+
+
+def test_the_docs_list_every_setting_with_its_default_and_every_command() -> None:
+    text = DOCS.read_text()
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", text[text.index("<!-- settings") :], re.MULTILINE))
+    wanted = {s.name: "" if s.default is None else f"`{json.dumps(s.default)}`" for s in SETTINGS}
+    assert rows == wanted
+    for command in COMMANDS:
+        assert f"`{command}`" in text
+
+
+def test_the_helix_block_starts_the_server_with_settings_it_understands() -> None:
+    languages = tomllib.loads(block("helix"))
+    server = languages["language-server"]["stark-lsp"]
+    assert [server["command"], *server["args"]] == ["stark-lsp", "serve"]
+    assert "stark-lsp" in languages["language"][0]["language-servers"]
+    assert read(server["config"]["stark"])[1] == ()
