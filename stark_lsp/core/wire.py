@@ -52,10 +52,11 @@ def _bool_in(value: Any, _: type) -> bool:
 def _make_converter() -> Converter:
     converter = Converter(forbid_extra_keys=True)
     converter.register_unstructure_hook(float, _float_out)
-    converter.register_structure_hook(float, _float_in)
-    converter.register_structure_hook(int, _int_in)
-    converter.register_structure_hook(str, _str_in)
-    converter.register_structure_hook(bool, _bool_in)
+    # For exactly these types: `register_structure_hook` would serve subclasses too, and our enums are texts.
+    converter.register_structure_hook_func(lambda kind: kind is float, _float_in)
+    converter.register_structure_hook_func(lambda kind: kind is int, _int_in)
+    converter.register_structure_hook_func(lambda kind: kind is str, _str_in)
+    converter.register_structure_hook_func(lambda kind: kind is bool, _bool_in)
     return converter
 
 
