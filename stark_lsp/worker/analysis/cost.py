@@ -40,7 +40,7 @@ def measure_ms(call: Callable[[], Any], device: torch.device) -> float:
 
 def probe(device: torch.device) -> dict[str, float]:
     """Return the memory bandwidth (GB/s, of a large copy) and the cost of one tiny operation (ms)."""
-    size = 64 if device.type == "cuda" else 16
+    size = 256 if device.type == "cuda" else 64
     big = torch.ones(size * 1024 * 1024 // 4, device=device)
     target = torch.empty_like(big)
     small = torch.ones(1, device=device)

@@ -1,0 +1,235 @@
+"""The candidate's source: the slice, with kernels and the new class in the place of the user's.
+
+In order: the slice up to the class, the kernels with what they fall back to, the class as `ModelNew` (constructor and
+all other methods as they are, so that checkpoints load; the old forward kept as `_forward_pytorch`), the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.problem import Problem
+from stark_lsp.playbook.expressions import constant, unparse
+from stark_lsp.playbook.forward import ForwardWriter, KernelCall, twin
+from stark_lsp.playbook.fusible import Prepared
+from stark_lsp.playbook.kernels.library import render
+from stark_lsp.playbook.kernels.variants import Variant
+from stark_lsp.playbook.lowering import LoweredKernel
+from stark_lsp.playbook.regions import Region
+from stark_lsp.playbook.source import (
+    NEW_NAME, OLD_FORWARD, class_lines, find_user_class, module_names, renamed_class, spelled, used_elsewhere,
+)  # fmt: skip
+from stark_lsp.playbook.spec import KernelSpec
+
+
+@dataclass(frozen=True)
+class Part:
+    """One region of a design, with its kernel in one variant."""
+
+    region: Region
+    lowered: LoweredKernel
+    variant: Variant
+
+
+def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part]) -> Candidate:
+    """Return the candidate of a design.
+
+    Raises
+    ------
+    CannotEdit
+        The class is written in a way that cannot be edited.
+    CannotWrite
+        An operation that stays in PyTorch has no spelling in source.
+    """
+    user = find_user_class(problem.slice.text, problem.qualname)
+    called = spelled(user.tree)
+    torch = called.get("torch", "torch")
+    functional = called.get("torch.nn.functional", "F")
+    taken = module_names(user.tree)
+    imports: list[str] = []
+    if "torch" not in called:
+        imports.append("import torch")
+    if "torch.nn.functional" not in called:
+        if functional in taken:
+            functional = f"{torch}.nn.functional"
+        else:
+            imports.append("import torch.nn.functional as F")
+    kernels, rendered = _kernels(prepared, parts)
+    twins = [line for k, name in rendered for line in ("", "", *twin(prepared, k, name, torch, functional))]
+    variants = {part.lowered.spec.name: part.variant for part in parts}
+    library = render(
+        [(k.lowered.spec, variants[k.lowered.spec.name], name) for k, name in rendered], prepared.graph.device
+    )
+    reserved = taken | {torch, functional.partition(".")[0]} | {k.launcher for k in kernels} | _bound(library)
+    writer = ForwardWriter(
+        prepared, kernels, torch=torch, functional=functional, reserved=reserved,
+        parameters=user.forward.parameters, bail_out=f"return self.{OLD_FORWARD}({user.forward.call})",
+    )  # fmt: skip
+    body = writer.write()
+    if body.uses_math and called.get("math") != "math":
+        imports.append("import math")
+    checks = _checks(prepared, parts)
+    extra = _verified_attribute(checks)
+    conditions = [*_every_call(prepared, parts, torch), *(["not self._is_as_verified()"] if checks else [])]
+    bail_out = [f"if {' or '.join(conditions)}:", f"    return self.{OLD_FORWARD}({user.forward.call})"] if conditions else []
+    new_forward = [user.forward.header, *(f"    {line}" for line in [*bail_out, *body.lines])]
+    new_class = renamed_class(user, new_forward, extra)
+    return Candidate(_assemble(user, imports, library, twins, new_class))
+
+
+def _kernels(prepared: Prepared, parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, str]]]:
+    """Return a call for each part; parts that compute the same share one launcher."""
+    calls: list[KernelCall] = []
+    rendered: list[tuple[KernelCall, str]] = []
+    seen: dict[tuple[Any, ...], str] = {}
+    for part in sorted(parts, key=lambda p: p.region.nodes):
+        key = (shape_of(part.lowered.spec), part.variant)
+        comment = "in place of: " + "; ".join(part.lowered.spec.source_lines)
+        call = KernelCall(part.region, part.lowered, seen.get(key, part.lowered.spec.name), comment)
+        calls.append(call)
+        if key not in seen:
+            seen[key] = part.lowered.spec.name
+            rendered.append((call, f"_{part.lowered.spec.name}_pytorch"))
+    return calls, rendered
+
+
+def shape_of(spec: KernelSpec) -> tuple[Any, ...]:
+    """Return what a spec computes without its names: equal for two layers that do the same."""
+    number = {operand.name: f"o{i}" for i, operand in enumerate(spec.operands)}
+    number.update({step.name: f"s{i}" for i, step in enumerate(spec.steps)})
+
+    def known(arg: Any) -> Any:
+        return number.get(arg, arg) if isinstance(arg, str) else (type(arg).__name__, arg)
+
+    return (
+        spec.space,
+        spec.reduce_dims,
+        tuple((o.dtype, o.shape, o.strided) for o in spec.operands),
+        tuple((s.op, tuple(map(known, s.args)), s.dtype) for s in spec.steps),
+        tuple((known(o.step), o.dtype, o.reduced, o.keepdim) for o in spec.outputs),
+    )
+
+
+def _bound(library: str) -> set[str]:
+    return module_names(ast.parse(library))
+
+
+def _checks(prepared: Prepared, parts: Sequence[Part]) -> list[str]:
+    """Conditions on how the module is built, checked once: settings the code read, and parameters that are there."""
+    settings = {k: v for k, v in prepared.graph.attributes.items() if not k.endswith(".training")}
+    fused = {node for part in parts for node in part.region.nodes}
+    paths = {
+        node.module.path for node in prepared.graph.nodes if node.module is not None and (node.id in fused or node.in_place)
+    }
+    settings.update(
+        {k: v for k, v in prepared.module_attributes.items() if k.rpartition(".")[0] in paths and not k.endswith(".training")}
+    )
+    checks = [_holds(name, value) for name, value in settings.items()]
+    for part in parts:
+        for operand in part.lowered.operands:
+            node = prepared.graph.nodes[operand.ref.node]
+            if node.op == "attribute" and node.target.startswith("self."):
+                checks.append(f"{node.target} is not None")
+    return list(dict.fromkeys(checks))
+
+
+def _holds(name: str, value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return f"{name} is {value}"
+    if isinstance(value, float) and math.isnan(value):
+        return f"{name} != {name}"
+    if isinstance(value, tuple):
+        return f"tuple({name}) == {unparse(constant(value))}"
+    return f"{name} == {unparse(constant(value))}"
+
+
+def _verified_attribute(checks: list[str]) -> list[str]:
+    if not checks:
+        return []
+    return [
+        "_as_verified: bool | None = None",
+        "",
+        "def _is_as_verified(self) -> bool:",
+        '    """Whether this module is set up like the one its kernels were made for (looked at once)."""',
+        "    if self._as_verified is None:",
+        "        self._as_verified = (",
+        *(f"            {'and ' if i else ''}{check}" for i, check in enumerate(checks)),
+        "        )",
+        "    return self._as_verified",
+        "",
+    ]
+
+
+_DEPENDS_ON_MODE = ("Dropout", "BatchNorm", "InstanceNorm")
+
+
+def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str) -> list[str]:
+    """Conditions under which a call is handed to the original forward."""
+    graph = prepared.graph
+    fused = {node for part in parts for node in part.region.nodes}
+    conditions: list[str] = []
+    reads_mode = any(name.endswith(".training") for name in graph.attributes)
+    for node in graph.nodes:
+        mode_module = node.module is not None and any(word in node.module.cls for word in _DEPENDS_ON_MODE)
+        if node.id in fused and (mode_module or "dropout" in node.target or "batch_norm" in node.target):
+            reads_mode = True
+    if reads_mode:
+        conditions.append("not self.training" if graph.training else "self.training")
+    for fact in graph.input_facts:
+        if fact.value is None or isinstance(fact.value, bool):
+            conditions.append(f"{fact.expression} is not {fact.value}")
+        else:
+            conditions.append(f"{fact.expression} != {unparse(constant(fact.value))}")
+    if graph.read_dtype:
+        conditions += [
+            f"{node.target}.dtype != {torch}.{node.meta.dtype}" for node in graph.nodes if node.op == "input"
+        ]
+    return conditions
+
+
+def _assemble(user: Any, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:
+    lines = user.text.splitlines()
+    first, last = class_lines(user)
+    tree = ast.parse(library)
+    hoisted = [s for s in tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    present = {ast.unparse(s) for s in user.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))}
+    library_lines = library.splitlines()
+    for statement in hoisted:
+        for row in range(statement.lineno - 1, statement.end_lineno or statement.lineno):
+            library_lines[row] = "\0"
+    library_lines = [line for line in library_lines if line != "\0"]
+    wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
+    future = [s for s in user.tree.body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    wanted = [text for text in wanted if "__future__" not in text]
+    at = _import_line(user.tree)
+    keep_original = not user.top_level or used_elsewhere(user)
+    if not user.top_level:
+        last = max((s.end_lineno or s.lineno) for s in user.tree.body) - 1
+        first = last + 1
+    before = lines[:first] if not keep_original or not user.top_level else lines[: last + 1]
+    plain = [text for text in wanted if text.startswith("import ")]
+    rest = [text for text in wanted if not text.startswith("import ")]
+    del future
+    head = [*before[:at], *plain, *rest, *before[at:]]
+    parts = ["\n".join(head).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
+             "\n".join(new_class).strip("\n"), "\n".join(lines[last + 1 :]).strip("\n")]  # fmt: skip
+    return "\n\n\n".join(part for part in parts if part) + "\n"
+
+
+def _import_line(tree: ast.Module) -> int:
+    """Return the 0-based line before which further imports go: after the docstring and `from __future__`."""
+    line = 0
+    for index, statement in enumerate(tree.body):
+        docstring = index == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        if docstring or future:
+            line = statement.end_lineno or statement.lineno
+    return line
+
+
+__all__ = ["NEW_NAME", "Part", "emit", "shape_of"]

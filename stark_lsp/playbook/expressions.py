@@ -1,0 +1,186 @@
+"""Operations as Python expressions, the way the user would write them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from typing import Any
+
+from stark_lsp.playbook.graph import Construct, Device, DType, Ref, Scalar, TorchConstant
+
+Name = Callable[[Ref], ast.expr]
+"""Gives the expression of a tensor or size."""
+
+_OPERATORS: dict[str, type[ast.operator]] = {
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "true_divide": ast.Div, "floor_divide": ast.FloorDiv,
+    "remainder": ast.Mod, "pow": ast.Pow, "matmul": ast.MatMult, "__and__": ast.BitAnd, "__or__": ast.BitOr,
+    "__xor__": ast.BitXor, "__floordiv__": ast.FloorDiv, "__pow__": ast.Pow, "__matmul__": ast.MatMult,
+    "__truediv__": ast.Div, "__mod__": ast.Mod, "__add__": ast.Add, "__sub__": ast.Sub, "__mul__": ast.Mult,
+    "__div__": ast.Div, "__lshift__": ast.LShift, "__rshift__": ast.RShift,
+}  # fmt: skip
+_REFLECTED: dict[str, type[ast.operator]] = {
+    "__rsub__": ast.Sub, "__rtruediv__": ast.Div, "__rdiv__": ast.Div, "__rpow__": ast.Pow, "__rfloordiv__": ast.FloorDiv,
+    "__rmatmul__": ast.MatMult, "__radd__": ast.Add, "__rmul__": ast.Mult, "__rmod__": ast.Mod,
+}  # fmt: skip
+_COMPARE: dict[str, type[ast.cmpop]] = {
+    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
+    "__eq__": ast.Eq, "__ne__": ast.NotEq, "__lt__": ast.Lt, "__le__": ast.LtE, "__gt__": ast.Gt, "__ge__": ast.GtE,
+}  # fmt: skip
+_UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "__neg__": ast.USub, "__invert__": ast.Invert}
+_SYMBOLS: dict[str, type[ast.operator]] = {
+    "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "**": ast.Pow,
+}  # fmt: skip
+_RELATIONS: dict[str, type[ast.cmpop]] = {
+    "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
+}  # fmt: skip
+
+
+class CannotWrite(Exception):
+    """An operation or value that has no spelling in source."""
+
+
+def parse(text: str) -> ast.expr:
+    """Return the expression that `text` is."""
+    return ast.parse(text, mode="eval").body
+
+
+def constant(value: Any) -> ast.expr:
+    """Return a plain value as an expression."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return parse(f'float("{value}")')
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    if isinstance(value, tuple):
+        return ast.Tuple([constant(item) for item in value], ast.Load())
+    return ast.Constant(value)
+
+
+class Writer:
+    """Writes operations with given names for tensors and for the torch namespaces.
+
+    Parameters
+    ----------
+    name
+        The expression of a tensor or size node.
+    torch, functional
+        How the file calls `torch` and `torch.nn.functional`.
+    baked
+        Write numbers by value, for functions that have no `self`.
+    """
+
+    def __init__(self, name: Name, torch: str, functional: str, *, baked: bool = False) -> None:
+        self.name = name
+        self.torch = torch
+        self.functional = functional
+        self.baked = baked
+
+    def value(self, value: Any) -> ast.expr:
+        """Return an argument as an expression."""
+        if isinstance(value, Ref):
+            return self.name(value)
+        if isinstance(value, Scalar):
+            return constant(value.value) if self.baked else self.number(value.expr)
+        if isinstance(value, DType):
+            return parse(f"{self.torch}.{value.name}")
+        if isinstance(value, TorchConstant):
+            return parse(f"{self.torch}.{value.name}")
+        if isinstance(value, Device):
+            if value.of is None:
+                return constant(value.name)
+            return ast.Attribute(self.name(value.of), "device", ast.Load())
+        if isinstance(value, tuple):
+            return ast.Tuple([self.value(item) for item in value], ast.Load())
+        if isinstance(value, list):
+            return ast.List([self.value(item) for item in value], ast.Load())
+        if isinstance(value, dict):
+            return ast.Dict([self.value(key) for key in value], [self.value(item) for item in value.values()])
+        if isinstance(value, slice):
+            parts = [None if part is None else self.value(part) for part in (value.start, value.stop, value.step)]
+            return ast.Slice(*parts)
+        if isinstance(value, Construct):
+            keywords = [ast.keyword(name, self.value(item)) for name, item in value.fields]
+            return ast.Call(parse(value.name), [], keywords)
+        return constant(value)
+
+    def number(self, expr: Any) -> ast.expr:
+        """Return the expression of a tracked number or of a comparison of such."""
+        kind = expr[0]
+        if kind == "const":
+            return constant(expr[1])
+        if kind == "node":
+            return self.name(Ref(int(expr[1])))
+        if kind in ("self", "input"):
+            return parse(expr[1])
+        if kind == "math":
+            return ast.Call(parse(f"math.{expr[1]}"), [self.number(expr[2])], [])
+        left, right = self.number(expr[1]), self.number(expr[2])
+        if kind in _RELATIONS:
+            return ast.Compare(left, [_RELATIONS[kind]()], [right])
+        return ast.BinOp(left, _SYMBOLS[kind](), right)
+
+    def call(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ast.expr:
+        """Return an operation as an expression.
+
+        Raises
+        ------
+        CannotWrite
+            It has no public name.
+        """
+        space, _, name = target.rpartition(".")
+        kwargs = {k: v for k, v in kwargs.items() if v is not None and k not in ("_stacklevel", "inplace")}
+        plain = _without_underscore(target)
+        written = [self.value(item) for item in args]
+        if target.endswith(".get"):
+            return ast.Attribute(written[0], target.split(".")[1], ast.Load())
+        if space == "Tensor" and not kwargs:
+            operator = self._operator(plain, written)
+            if operator is not None:
+                return operator
+        keywords = [ast.keyword(key, self.value(item)) for key, item in kwargs.items()]
+        if space == "Tensor":
+            if plain.startswith("__"):
+                raise CannotWrite(f"{target} has no spelling")
+            return ast.Call(ast.Attribute(written[0], plain, ast.Load()), written[1:], keywords)
+        if space == "F":
+            return ast.Call(parse(f"{self.functional}.{plain}"), written, keywords)
+        if space == "torch" or space.startswith("torch."):
+            path = target if space != "torch" else f"torch.{plain}"
+            return ast.Call(parse(self.torch + path.removeprefix("torch")), written, keywords)
+        raise CannotWrite(f"{target.lstrip('?')} has no public name in torch")
+
+    @staticmethod
+    def _operator(name: str, written: list[ast.expr]) -> ast.expr | None:
+        if len(written) == 2:
+            if name in _OPERATORS:
+                return ast.BinOp(written[0], _OPERATORS[name](), written[1])
+            if name in _REFLECTED:
+                return ast.BinOp(written[1], _REFLECTED[name](), written[0])
+            if name in _COMPARE:
+                return ast.Compare(written[0], [_COMPARE[name]()], [written[1]])
+            if name == "__getitem__":
+                return ast.Subscript(written[0], written[1], ast.Load())
+        if len(written) == 1 and name in _UNARY:
+            return ast.UnaryOp(_UNARY[name](), written[0])
+        return None
+
+
+def _without_underscore(target: str) -> str:
+    """Return the ordinary form of an in-place name: `add` for `add_` and `__iadd__`."""
+    name = target.rpartition(".")[2]
+    if name.endswith("__"):
+        in_place = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
+                    "__ipow__": "pow"}  # fmt: skip
+        return in_place.get(name, name)
+    return name
+
+
+def ordinary(target: str) -> str:
+    """Return the name of an operation's ordinary form, for one that was written in place."""
+    space, _, name = target.rpartition(".")
+    return f"{space}.{name[:-1]}" if name.endswith("_") and not name.endswith("__") else target
+
+
+def unparse(node: ast.AST) -> str:
+    """Return the source of an expression or statement."""
+    return ast.unparse(ast.fix_missing_locations(node))

@@ -1,0 +1,495 @@
+"""The new forward: the recorded operations in order, with kernels in the place of regions.
+
+1. *Units* are what is written: a node, a kernel call, or a check of an assumption; they are ordered so that every unit
+   comes after what it reads, and as near as possible to where the user had it.
+2. A result used once, by an operation of the same line, is written inside that operation.
+3. Results get the user's names; a name is given again once its old holder is no longer needed, as the user does it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import heapq
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stark_lsp.playbook.expressions import CannotWrite, Writer, constant, ordinary, parse, unparse
+from stark_lsp.playbook.fusible import Prepared, Role
+from stark_lsp.playbook.graph import Graph, GraphNode, Guard, Ref, Scalar, refs_in, scalar_nodes
+from stark_lsp.playbook.lowering import LoweredKernel, identifier, wished_name
+from stark_lsp.playbook.regions import Operand, Region
+
+MAX_INSIDE = 3
+"""At most this many operations are written inside another."""
+WIDTH = 108
+"""Longest line of a comment."""
+_RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A region, and the launcher that computes it."""
+
+    region: Region
+    lowered: LoweredKernel
+    launcher: str
+    comment: str = ""
+
+
+@dataclass
+class Unit:
+    """Something that is written as one statement."""
+
+    key: float
+    """Where the user had it."""
+    nodes: tuple[int, ...]
+    kernel: KernelCall | None = None
+    guard: list[Guard] = field(default_factory=list)
+    reads: set[int] = field(default_factory=set)
+    """Nodes it reads that are written as statements."""
+
+
+@dataclass(frozen=True)
+class NewForward:
+    """The statements of the new forward and what they need."""
+
+    lines: list[str]
+    uses_math: bool
+
+
+class ForwardWriter:
+    """Writes the forward of one design.
+
+    Parameters
+    ----------
+    reserved
+        Names of the file that must not be hidden.
+    parameters
+        Names of forward's parameters.
+    bail_out
+        The expression that hands over to the original forward.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        kernels: Sequence[KernelCall],
+        *,
+        torch: str,
+        functional: str,
+        reserved: set[str],
+        parameters: Sequence[str],
+        bail_out: str,
+    ) -> None:
+        self.prepared = prepared
+        self.graph: Graph = prepared.graph
+        self.kernels = kernels
+        self.kernel_of = {node: kernel for kernel in kernels for node in kernel.region.nodes}
+        self.reserved = reserved | {"self"} | set(keyword.kwlist) | set(dir(builtins))
+        self.parameters = tuple(parameters)
+        self.bail_out = bail_out
+        self.writer = Writer(self._expression, torch, functional)
+        self.names: dict[Ref, str] = {}
+        self.inside: dict[int, ast.expr] = {}
+        self.holders: dict[str, Ref | None] = {}
+        self.last_use: dict[Ref, int] = {}
+        self.now = 0
+
+    # ---- what is written, in which order -----------------------------------------------------------
+
+    def write(self) -> NewForward:
+        """Return the statements.
+
+        Raises
+        ------
+        CannotWrite
+            An operation has no spelling in source.
+        """
+        units = self._ordered(self._units())
+        within = self._written_inside(units)
+        self._find_last_uses(units, within)
+        last_check = max((i for i, u in enumerate(units) if u.guard), default=-1)
+        for name in self.parameters:
+            self.holders[name] = None
+        lines: list[str] = []
+        for self.now, unit in enumerate(units):
+            keep = self.parameters if self.now <= last_check else ()
+            lines += self._statement(unit, within, keep)
+        self.now = len(units)
+        lines.append(f"return {unparse(self.writer.value(self.graph.output))}")
+        return NewForward(lines, any("math." in line for line in lines))
+
+    def _units(self) -> list[Unit]:
+        needed = self._needed()
+        units = [
+            Unit(max(kernel.region.nodes), kernel.lowered.outputs, kernel)
+            for kernel in self.kernels
+            if any(node in needed for node in kernel.region.nodes)
+        ]
+        for node in self.graph.nodes:
+            if node.id not in needed or node.id in self.kernel_of or node.op in ("input", "attribute"):
+                continue
+            if node.op == "size" and not node.names:
+                continue
+            units.append(Unit(node.id, (node.id,)))
+        units += self._guard_units()
+        for unit in units:
+            unit.reads = set(self._statement_reads(unit))
+        return units
+
+    def _guard_units(self) -> list[Unit]:
+        early: list[Guard] = []
+        later: list[Unit] = []
+        for guard in (*self.graph.guards, *self._baked()):
+            bases = [self.graph.nodes[node] for node in scalar_nodes(guard.expr)]
+            if all(self.graph.nodes[next(base.refs()).node].op in ("input", "attribute") for base in bases):
+                early.append(guard)
+            else:
+                later.append(Unit(guard.after - 0.5, (), guard=[guard]))
+        return [*([Unit(-1, (), guard=early)] if early else []), *later]
+
+    def _baked(self) -> list[Guard]:
+        """Sizes that a kernel has by value must be what they were."""
+        found: dict[int, Guard] = {}
+        for kernel in self.kernels:
+            for node in kernel.region.nodes:
+                if self.prepared.fusible[node].role in (Role.EXPAND, Role.ALIGN):
+                    continue
+                call = self.prepared.calls[node]
+                for value in _scalars((call.args, call.kwargs)):
+                    for size in scalar_nodes(value.expr):
+                        found[size] = Guard(("node", size), "==", self.graph.nodes[size].value, size + 1)
+        return list(found.values())
+
+    def _needed(self) -> set[int]:
+        needed: set[int] = set()
+        stack = [ref.node for ref in refs_in(self.graph.output)]
+        stack += [node.id for node in self.graph.nodes if node.fence]
+        stack += [node for guard in (*self.graph.guards, *self._baked()) for node in scalar_nodes(guard.expr)]
+        while stack:
+            node = stack.pop()
+            if node in needed:
+                continue
+            needed.add(node)
+            kernel = self.kernel_of.get(node)
+            if kernel is not None:
+                needed.update(kernel.region.nodes)
+                stack += [operand.ref.node for operand in kernel.lowered.operands]
+            else:
+                stack += [ref.node for ref in self.graph.nodes[node].refs()]
+        return needed
+
+    def _statement_reads(self, unit: Unit) -> list[int]:
+        """Nodes whose statements must come before this unit; unnamed sizes stand for their tensor."""
+        if unit.kernel is not None:
+            direct = [operand.ref.node for operand in unit.kernel.lowered.operands]
+        elif unit.guard:
+            direct = [node for guard in unit.guard for node in scalar_nodes(guard.expr)]
+        else:
+            direct = [ref.node for ref in self.graph.nodes[unit.nodes[0]].refs()]
+        found: list[int] = []
+        for node in direct:
+            found += self._through_sizes(node)
+        return found
+
+    def _through_sizes(self, node: int) -> list[int]:
+        item = self.graph.nodes[node]
+        if item.op == "size" and not item.names:
+            return [inner for ref in item.refs() for inner in self._through_sizes(ref.node)]
+        return [] if item.op == "attribute" else [node]
+
+    def _ordered(self, units: list[Unit]) -> list[Unit]:
+        maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
+        after: list[set[int]] = [set() for _ in units]
+        for index, unit in enumerate(units):
+            after[index] |= {maker[node] for node in unit.reads if node in maker}
+        special = [i for i, u in enumerate(units) if u.kernel is None and u.nodes and self._keeps_order(u.nodes[0])]
+        for first, second in zip(special, special[1:], strict=False):
+            after[second].add(first)
+        for fence in (i for i in special if self.graph.nodes[units[i].nodes[0]].fence):
+            for index, unit in enumerate(units):
+                if unit.key < units[fence].key:
+                    after[fence].add(index)
+                elif unit.key > units[fence].key:
+                    after[index].add(fence)
+        waiting = [len(a) for a in after]
+        followers: list[list[int]] = [[] for _ in units]
+        for index, before in enumerate(after):
+            for other in before:
+                followers[other].append(index)
+        heap = [(units[i].key, i) for i, count in enumerate(waiting) if count == 0]
+        heapq.heapify(heap)
+        order: list[Unit] = []
+        while heap:
+            _, index = heapq.heappop(heap)
+            order.append(units[index])
+            for follower in followers[index]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    heapq.heappush(heap, (units[follower].key, follower))
+        if len(order) != len(units):
+            raise CannotWrite("the kernels depend on each other in a circle")
+        return order
+
+    def _keeps_order(self, node: int) -> bool:
+        item = self.graph.nodes[node]
+        return item.fence or any(word in item.target for word in _RANDOM)
+
+    # ---- names ------------------------------------------------------------------------------------
+
+    def _written_inside(self, units: list[Unit]) -> dict[int, int]:
+        """Return the nodes written inside another operation, with the position of the statement they end up in."""
+        if any(node.fence for node in self.graph.nodes):
+            return {}
+        position = {unit.nodes[0]: i for i, unit in enumerate(units) if unit.kernel is None and unit.nodes}
+        uses: dict[int, list[tuple[int, int]]] = {}
+        for index, unit in enumerate(units):
+            direct = self._direct_refs(unit)
+            for ref in direct:
+                uses.setdefault(ref.node, []).append((index, unit.nodes[0] if unit.kernel is None and unit.nodes else -1))
+        for ref in refs_in(self.graph.output):
+            uses.setdefault(ref.node, []).append((len(units), -1))
+        inside: dict[int, int] = {}
+        weight: dict[int, int] = {}
+        for index in range(len(units)):
+            unit = units[index]
+            if unit.kernel is not None or not unit.nodes:
+                continue
+            node = self.graph.nodes[unit.nodes[0]]
+            found = uses.get(node.id, [])
+            if len(found) != 1 or node.names or node.structure != "tensor" or node.op == "size" or not node.outputs:
+                continue
+            user_position, user = found[0]
+            if user < 0 or user not in position:
+                continue
+            other = self.graph.nodes[user]
+            if other.op == "size" or _line(other) != _line(node) or self._keeps_order(node.id):
+                continue
+            total = weight.get(node.id, 0) + 1 + weight.get(user, 0)
+            if total > MAX_INSIDE:
+                continue
+            weight[user] = total
+            inside[node.id] = user_position
+        resolved = {}
+        for node_id, at in inside.items():
+            while at < len(units) and units[at].kernel is None and units[at].nodes and units[at].nodes[0] in inside:
+                at = inside[units[at].nodes[0]]
+            resolved[node_id] = at
+        return resolved
+
+    def _direct_refs(self, unit: Unit) -> list[Ref]:
+        if unit.kernel is not None:
+            return [operand.ref for operand in unit.kernel.lowered.operands]
+        if unit.guard:
+            refs = [Ref(node) for guard in unit.guard for node in scalar_nodes(guard.expr)]
+        else:
+            refs = list(self.graph.nodes[unit.nodes[0]].refs())
+        found: list[Ref] = []
+        for ref in refs:
+            found += self._sized(ref)
+        return found
+
+    def _sized(self, ref: Ref) -> list[Ref]:
+        item = self.graph.nodes[ref.node]
+        if item.op == "size" and not item.names:
+            return [inner for base in item.refs() for inner in self._sized(base)]
+        return [ref]
+
+    def _find_last_uses(self, units: list[Unit], within: dict[int, int]) -> None:
+        for index, unit in enumerate(units):
+            at = within.get(unit.nodes[0], index) if unit.kernel is None and unit.nodes else index
+            for ref in self._direct_refs(unit):
+                self.last_use[ref] = max(self.last_use.get(ref, 0), at)
+        for ref in refs_in(self.graph.output):
+            for base in self._sized(ref):
+                self.last_use[base] = len(units)
+
+    def _expression(self, ref: Ref) -> ast.expr:
+        node = self.graph.nodes[ref.node]
+        if ref.node in self.inside:
+            return self.inside[ref.node]
+        if node.op in ("input", "attribute"):
+            return parse(node.target)
+        if node.op == "size" and ref not in self.names:
+            return self._size(node)
+        if node.structure == "nested":
+            return parse(self.names[Ref(ref.node)] + node.paths[ref.index])
+        return ast.Name(self.names[ref], ast.Load())
+
+    def _size(self, node: GraphNode) -> ast.expr:
+        base = unparse(self._expression(next(node.refs())))
+        if not base.isidentifier() and not base.replace(".", "_").isidentifier():
+            base = f"({base})"
+        if node.target in ("dim", "numel"):
+            return parse(f"{base}.{node.target}()")
+        return parse(f"{base}.size({node.target})")
+
+    def _new_name(self, ref: Ref, keep: Sequence[str]) -> str:
+        node = self.graph.nodes[ref.node]
+        wish = node.names.get(ref.index)
+        if wish is None:
+            wish = identifier(wished_name(self.prepared, ref))
+            wish = {"getitem": "part", "T": "transposed"}.get(wish, wish)
+        wish = wish.lower() if wish.isupper() and node.op != "size" and ref.index not in node.names else wish
+        if wish in self.reserved or keyword.iskeyword(wish):
+            wish = f"{wish}_"
+        name, number = wish, 2
+        while name in self.reserved or (name in self.holders and (name in keep or self._alive(name))):
+            name, number = f"{wish}_{number}", number + 1
+        self.holders[name] = ref
+        self.names[ref] = name
+        return name
+
+    def _alive(self, name: str) -> bool:
+        holder = self.holders[name]
+        if holder is None:
+            # A parameter: alive as long as an input that is reached through it is read.
+            return any(
+                self.last_use.get(Ref(node.id), -1) > self.now
+                for node in self.graph.nodes
+                if node.op == "input" and _root(node.target) == name
+            )
+        node = self.graph.nodes[holder.node]
+        if node.structure == "nested":
+            return any(r.node == holder.node and at > self.now for r, at in self.last_use.items())
+        return self.last_use.get(holder, -1) > self.now
+
+    # ---- statements -------------------------------------------------------------------------------
+
+    def _statement(self, unit: Unit, within: dict[int, int], keep: Sequence[str]) -> list[str]:
+        if unit.guard:
+            return self._guard_statement(unit.guard)
+        if unit.kernel is not None:
+            return self._kernel_statement(unit.kernel, keep)
+        node = self.graph.nodes[unit.nodes[0]]
+        if node.op == "size":
+            return [f"{{}} = {unparse(self._size(node))}".format(self._new_name(Ref(node.id), keep))]
+        if node.target == "Tensor.__setitem__":
+            subscript = ast.Subscript(self.writer.value(node.args[0]), self.writer.value(node.args[1]), ast.Store())
+            return [f"{unparse(subscript)} = {unparse(self.writer.value(node.args[2]))}"]
+        expression = self._operation(node)
+        if node.id in within:
+            self.inside[node.id] = expression
+            return []
+        text = unparse(expression)
+        if not node.outputs:
+            return [text]
+        if node.structure == "sequence":
+            used = [Ref(node.id, i) in self.last_use for i in range(len(node.outputs))]
+            targets = [self._new_name(Ref(node.id, i), keep) if u else "_" for i, u in enumerate(used)]
+            return [f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {text}"]
+        return [f"{self._new_name(Ref(node.id), keep)} = {text}"]
+
+    def _operation(self, node: GraphNode) -> ast.expr:
+        if node.op == "module" and node.module is not None and not node.in_place:
+            args = [self.writer.value(item) for item in node.args]
+            keywords = [ast.keyword(key, self.writer.value(item)) for key, item in node.kwargs.items()]
+            return ast.Call(parse(node.module.path), args, keywords)
+        call = self.prepared.calls.get(node.id)
+        if call is None or (node.in_place and node.fence):
+            if node.module is None:
+                return self.writer.call(node.target, node.args, node.kwargs)
+            args = [self.writer.value(item) for item in node.args]
+            return ast.Call(parse(node.module.path), args, [])
+        target = ordinary(call.target) if node.in_place else call.target
+        return self.writer.call(target, call.args, call.kwargs)
+
+    def _kernel_statement(self, kernel: KernelCall, keep: Sequence[str]) -> list[str]:
+        args = [passed(unparse(self._expression(o.ref)), o, kernel.region) for o in kernel.lowered.operands]
+        targets = [self._new_name(Ref(node), keep) for node in kernel.lowered.outputs]
+        lines = [f"# {kernel.comment}"[:WIDTH]] if kernel.comment else []
+        return [*lines, f"{', '.join(targets)} = {kernel.launcher}({', '.join(args)})"]
+
+    def _guard_statement(self, guards: list[Guard]) -> list[str]:
+        parts = list(dict.fromkeys(unparse(self._violated(guard)) for guard in guards))
+        return [f"if {' or '.join(parts)}:", f"    {self.bail_out}"]
+
+    def _violated(self, guard: Guard) -> ast.expr:
+        expression = self.writer.number(guard.expr)
+        if guard.relation == "is":
+            return ast.UnaryOp(ast.Not(), expression) if guard.value else expression
+        return ast.Compare(expression, [ast.NotEq()], [constant(guard.value)])
+
+
+def passed(expression: str, operand: Operand, region: Region) -> str:
+    """Return how a tensor is passed to a launcher, aligned with the kernel's space."""
+    if operand.view == "channel":
+        ones = ", ".join("1" for _ in region.layout.space[2:])
+        return f"{expression}.view(-1, {ones})"
+    if operand.view == "unsqueeze":
+        return expression + "".join(f".unsqueeze({dim})" for dim in region.layout.dims)
+    return expression
+
+
+def twin(prepared: Prepared, kernel: KernelCall, name: str, torch: str, functional: str) -> list[str]:
+    """Return the kernel's region as a function of PyTorch operations: what the launcher falls back to."""
+    graph, lowered, region = prepared.graph, kernel.lowered, kernel.region
+    names: dict[tuple[Ref, str], str] = {}
+    lines: list[str] = []
+    taken = {operand.name for operand in lowered.spec.operands}
+    for spec_operand, operand in zip(lowered.spec.operands, lowered.operands, strict=True):
+        names[operand.ref, operand.view] = spec_operand.name
+        if operand.view == "channel":
+            lines.append(f"{spec_operand.name} = {spec_operand.name}.flatten()")
+        elif operand.view == "unsqueeze":
+            back = "".join(f".squeeze({dim})" for dim in reversed(region.layout.dims))
+            lines.append(f"{spec_operand.name} = {spec_operand.name}{back}")
+    results: dict[int, str] = {}
+    wanted = ["", "channel", "unsqueeze"]
+
+    def expression(ref: Ref) -> ast.expr:
+        if ref.node in results:
+            return ast.Name(results[ref.node], ast.Load())
+        return ast.Name(next(names[ref, view] for view in wanted if (ref, view) in names), ast.Load())
+
+    writer = Writer(expression, torch, functional, baked=True)
+    for node in region.nodes:
+        fusible = prepared.fusible[node]
+        wanted = ["channel", ""] if fusible.operation is not None and fusible.operation.channel else ["unsqueeze", ""]
+        if fusible.role is Role.EXPAND:
+            results[node] = results[fusible.call.args[0].node]
+            continue
+        target = ordinary(fusible.call.target) if fusible.node.in_place else fusible.call.target
+        text = unparse(writer.call(target, fusible.call.args, fusible.call.kwargs))
+        if fusible.node.structure == "sequence":
+            text += "[0]"
+        wish = identifier(fusible.node.names.get(0) or f"t{len(results)}")
+        result, number = wish, 2
+        while result in taken or result in (torch, functional):
+            result, number = f"{wish}_{number}", number + 1
+        taken.add(result)
+        results[node] = result
+        lines.append(f"{result} = {text}")
+    lines.append(f"return {', '.join(results[node] for node in lowered.outputs)}")
+    parameters = ", ".join(operand.name for operand in lowered.spec.operands)
+    return [f"def {name}({parameters}):", *(f"    {line}" for line in lines)]
+
+
+def _root(expression: str) -> str:
+    return identifier_start(expression)
+
+
+def identifier_start(expression: str) -> str:
+    """Return the variable an expression starts from: `xs` for `xs[0].y`."""
+    end = next((i for i, c in enumerate(expression) if not (c.isalnum() or c == "_")), len(expression))
+    return expression[:end]
+
+
+def _line(node: GraphNode) -> tuple[Any, ...]:
+    return tuple((f.path, f.line, f.function) for f in node.frames)
+
+
+def _scalars(value: Any) -> list[Scalar]:
+    if isinstance(value, Scalar):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [s for item in value for s in _scalars(item)]
+    if isinstance(value, dict):
+        return [s for item in value.values() for s in _scalars(item)]
+    return []
+
+
+__all__ = ["ForwardWriter", "KernelCall", "NewForward", "passed", "twin"]

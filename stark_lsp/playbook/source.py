@@ -1,0 +1,220 @@
+"""Editing the user's class as text: rename it, keep its forward under another name, put a new one beside it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+NEW_NAME = "ModelNew"
+OLD_FORWARD = "_forward_pytorch"
+
+
+class CannotEdit(Exception):
+    """The class is written in a way this cannot edit; `str()` says which, for a person."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The user's forward: how it is called."""
+
+    header: str
+    """`def forward(…) -> …:` as written, with decorators, dedented to the class body's level."""
+    parameters: tuple[str, ...]
+    """Names of all parameters but self."""
+    call: str
+    """What to pass on, for instance `x, mask=mask`."""
+    inherited: bool
+
+
+@dataclass(frozen=True)
+class UserClass:
+    """The user's class in its slice."""
+
+    text: str
+    """The slice."""
+    node: ast.ClassDef
+    tree: ast.Module
+    name: str
+    top_level: bool
+    forward: Forward
+
+
+def find_user_class(text: str, qualname: str) -> UserClass:
+    """Find the class and its forward in a slice.
+
+    Raises
+    ------
+    CannotEdit
+        The class stands inside a function, or has no forward that can be found.
+    """
+    tree = ast.parse(text)
+    body: list[ast.stmt] = tree.body
+    node: ast.ClassDef | None = None
+    parts = qualname.split(".")
+    for part in parts:
+        node = _last_class(body, part)
+        if node is None:
+            raise CannotEdit(f"class {qualname} stands inside a function, where a new class cannot be put beside it")
+        body = node.body
+    assert node is not None
+    forward = _own_forward(text, node)
+    if forward is None:
+        forward = _inherited_forward(text, tree, node)
+    if forward is None:
+        raise CannotEdit(f"class {qualname} has no forward of its own, and its base class is in another file")
+    return UserClass(text, node, tree, node.name, len(parts) == 1 and node in tree.body, forward)
+
+
+def _last_class(body: list[ast.stmt], name: str) -> ast.ClassDef | None:
+    found = None
+    for statement in body:
+        if isinstance(statement, ast.ClassDef) and statement.name == name:
+            found = statement
+        elif isinstance(statement, (ast.If, ast.Try, ast.With)):
+            inner = [*statement.body, *getattr(statement, "orelse", [])]
+            found = _last_class(inner, name) or found
+    return found
+
+
+def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    return next((s for s in reversed(node.body) if isinstance(s, ast.FunctionDef) and s.name == name), None)
+
+
+def _own_forward(text: str, node: ast.ClassDef) -> Forward | None:
+    method = _method(node, "forward")
+    return None if method is None else _describe(text, method, inherited=False)
+
+
+def _inherited_forward(text: str, tree: ast.Module, node: ast.ClassDef) -> Forward | None:
+    for base in node.bases:
+        if isinstance(base, ast.Name):
+            parent = _last_class(tree.body, base.id)
+            if parent is not None:
+                found = _own_forward(text, parent) or _inherited_forward(text, tree, parent)
+                if found is not None:
+                    return Forward(found.header, found.parameters, found.call, inherited=True)
+    return None
+
+
+def _describe(text: str, method: ast.FunctionDef, *, inherited: bool) -> Forward:
+    if method.decorator_list:
+        raise CannotEdit("forward has a decorator, and what it does cannot be seen")
+    if not method.args.args and not method.args.posonlyargs:
+        raise CannotEdit("forward does not take self by name")
+    a = method.args
+    names = [*(p.arg for p in a.posonlyargs), *(p.arg for p in a.args)][1:]
+    call = list(names)
+    if a.vararg:
+        names.append(a.vararg.arg)
+        call.append(f"*{a.vararg.arg}")
+    for extra in a.kwonlyargs:
+        names.append(extra.arg)
+        call.append(f"{extra.arg}={extra.arg}")
+    if a.kwarg:
+        names.append(a.kwarg.arg)
+        call.append(f"**{a.kwarg.arg}")
+    if (a.posonlyargs or a.args)[0].arg != "self":
+        raise CannotEdit(f"the first parameter of forward is called {(a.posonlyargs or a.args)[0].arg}, not self")
+    returns = f" -> {ast.unparse(method.returns)}" if method.returns is not None else ""
+    header = f"def forward({ast.unparse(a)}){returns}:"
+    return Forward(header, tuple(names), ", ".join(call), inherited)
+
+
+def renamed_class(user: UserClass, new_forward: list[str], extra: list[str]) -> list[str]:
+    """Return the lines of the class as `ModelNew`, with its forward kept as `_forward_pytorch`.
+
+    Parameters
+    ----------
+    new_forward
+        Lines of the new forward, not indented.
+    extra
+        Lines for the class body before it (attributes and helpers), not indented.
+    """
+    lines = user.text.splitlines()
+    edits: list[tuple[int, int, int, str]] = []
+    head = lines[user.node.lineno - 1]
+    column = head.index(user.name, head.index("class", user.node.col_offset) + 5)
+    edits.append((user.node.lineno - 1, column, column + len(user.name), NEW_NAME))
+    for item in ast.walk(user.node):
+        if isinstance(item, ast.Name) and item.id == user.name and item.lineno > user.node.lineno:
+            start = len(lines[item.lineno - 1].encode()[: item.col_offset].decode())
+            edits.append((item.lineno - 1, start, start + len(user.name), NEW_NAME))
+    method = _method(user.node, "forward")
+    if method is not None:
+        text = lines[method.lineno - 1]
+        column = text.index("forward", text.index("def") + 3)
+        edits.append((method.lineno - 1, column, column + len("forward"), OLD_FORWARD))
+    for row, start, end, new in sorted(edits, reverse=True):
+        lines[row] = lines[row][:start] + new + lines[row][end:]
+    first = min([user.node.lineno, *(d.lineno for d in user.node.decorator_list)]) - 1
+    last = user.node.end_lineno or user.node.lineno
+    indent = " " * user.node.col_offset
+    body_indent = _body_indent(lines, user.node)
+    inserted = [f"{body_indent}{line}" if line else "" for line in [*extra, *new_forward, ""]]
+    if method is None:
+        kept = [
+            f"def {OLD_FORWARD}(self, *args, **kwargs):",
+            "    return super().forward(*args, **kwargs)",
+        ]
+        inserted = ["", *inserted, *(f"{body_indent}{line}" for line in kept)]
+        at = last
+    else:
+        at = method.lineno - 1
+    result = [*lines[first:at], *inserted, *lines[at:last]]
+    return [line[len(indent) :] if line.startswith(indent) else line for line in result]
+
+
+def _body_indent(lines: list[str], node: ast.ClassDef) -> str:
+    text = lines[node.body[0].lineno - 1]
+    if node.body[0].lineno == node.lineno:
+        raise CannotEdit("the class is written on one line")
+    return text[: len(text) - len(text.lstrip())]
+
+
+def class_lines(user: UserClass) -> tuple[int, int]:
+    """Return the first and the last line (0-based, included) of the class in its slice."""
+    first = min([user.node.lineno, *(d.lineno for d in user.node.decorator_list)]) - 1
+    return first, (user.node.end_lineno or user.node.lineno) - 1
+
+
+def used_elsewhere(user: UserClass) -> bool:
+    """Whether other statements of the slice refer to the class."""
+    return any(
+        isinstance(item, ast.Name) and item.id == user.name
+        for statement in user.tree.body
+        if statement is not user.node
+        for item in ast.walk(statement)
+    )
+
+
+def module_names(tree: ast.Module) -> set[str]:
+    """Return every name that the slice binds or uses at module level."""
+    names: set[str] = set()
+    for item in ast.walk(tree):
+        if isinstance(item, (ast.FunctionDef, ast.ClassDef)):
+            names.add(item.name)
+        elif isinstance(item, ast.alias):
+            names.add((item.asname or item.name).partition(".")[0])
+    for statement in tree.body:
+        for item in ast.walk(statement):
+            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store) and isinstance(
+                statement, (ast.Assign, ast.AnnAssign)
+            ):
+                names.add(item.id)
+    return names
+
+
+def spelled(tree: ast.Module) -> dict[str, str]:
+    """Return how a slice calls the modules it imports at module level, for instance `torch.nn.functional: F`."""
+    names: dict[str, str] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.asname is not None:
+                    names[alias.name] = alias.asname
+                else:
+                    names.setdefault(alias.name.partition(".")[0], alias.name.partition(".")[0])
+        elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            for alias in statement.names:
+                names.setdefault(f"{statement.module}.{alias.name}", alias.asname or alias.name)
+    return names
