@@ -13,6 +13,7 @@ What `get_inputs` or a `__main__` block need is not kept, unless the class refer
 from __future__ import annotations
 
 import ast
+import builtins
 from dataclasses import dataclass
 
 from stark_lsp.core.problem import SourceSlice
@@ -21,6 +22,9 @@ from stark_lsp.discovery.syntax import BOM, blocks, find_class, first_line, last
 
 class NoSuchClass(LookupError):
     """The text has no class of that name that can be reached from outside."""
+
+
+_BUILTINS = frozenset(dir(builtins))
 
 
 @dataclass(frozen=True)
@@ -138,8 +142,8 @@ def _bound(node: ast.stmt) -> set[str]:
             if item.optional_vars is not None:
                 names.update(_target_names(item.optional_vars))
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        root = _root(node.value.func) if isinstance(node.value.func, ast.Attribute) else None
-        names.update({root} if root else ())  # TABLE.update(...), torch.set_float32_matmul_precision(...)
+        root = _root(node.value.func)
+        names.update({root} - _BUILTINS if root else ())  # TABLE.update(...), torch.manual_seed(...), build()
     elif type(node).__name__ == "TypeAlias":  # Python 3.12
         names.update(_target_names(node.name))  # type: ignore[attr-defined]
     for block in blocks(node):

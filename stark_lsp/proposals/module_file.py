@@ -1,0 +1,55 @@
+"""A proposal as a file of its own, next to the original one."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.problem import Problem
+from stark_lsp.proposals.bindings import Bindings
+from stark_lsp.proposals.insertion import plan_insertion
+from stark_lsp.proposals.pieces import Pieces, joined
+from stark_lsp.proposals.renaming import rename
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file to create."""
+
+    path: str
+    """Absolute path; nothing was there when the edit was built."""
+    text: str
+
+
+def new_file(problem: Problem, candidate: Candidate, pieces: Pieces, comment: str) -> NewFile:
+    """Return `<stem>_<class>_stark.py`, numbered if there is such a file already."""
+    taken = {name for piece in pieces.definitions for name in piece.definition.binds}
+    name = problem.new_name
+    while name in taken and name != candidate.class_name:
+        name += "_"
+    plan = plan_insertion(pieces, Bindings(), {candidate.class_name: name}, replaced=None)
+    head = [f"from __future__ import {', '.join(plan.futures)}", ""] if plan.futures else []
+    title = f'"""{name}: {problem.qualname} of {os.path.basename(problem.path)}, optimized by STARK."""'
+    title = title.replace("\\", "\\\\")
+    parts = [title, "", *head, *plan.imports]
+    body = joined([(piece, rename(piece.text, plan.names)) for piece in plan.inserted])
+    text = "\n".join(parts) + "\n\n"
+    if body:
+        text += body + "\n\n"
+    text += comment + "\n" + rename(pieces.new_class.text, plan.names)
+    ast.parse(text)
+    return NewFile(_free_path(problem), text)
+
+
+def _free_path(problem: Problem) -> str:
+    path = Path(problem.path)
+    base = f"{path.stem}_{problem.qualname.replace('.', '_').lower()}_stark"
+    number = 1
+    while True:
+        candidate = path.with_name(f"{base}{'' if number == 1 else number}.py")
+        if not os.path.lexists(candidate):
+            return str(candidate)
+        number += 1

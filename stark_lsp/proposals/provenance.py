@@ -1,0 +1,88 @@
+"""The comment that says where a class comes from and how fast it was measured to be."""
+
+from __future__ import annotations
+
+import textwrap
+
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.status import Mode, VerdictStatus
+from stark_lsp.core.verdict import Environment, Interval, Verdict
+
+FIRST_WORDS = "# Optimized by STARK"
+"""How the comment begins; an earlier proposal is recognised by it."""
+WIDTH = 120
+
+
+def provenance_comment(run: Run, node: Node) -> str:
+    """Return the comment above an accepted class: lines that begin with `#`, at most 120 columns, no line end.
+
+    It says the measured speed-up against eager and against torch.compile with their 95 % intervals, and plainly
+    if torch.compile alone is faster; where that was measured; and which run it was.
+    """
+    verdict = node.verdict or Verdict(VerdictStatus.OK)
+    environment = verdict.environment or (run.reference.environment if run.reference else None)
+    sentences = [_eager(verdict.speedup_vs_eager), _compile(run, verdict.speedup_vs_compile)]
+    if environment is not None:
+        sentences.append(_where(run, environment))
+    if not verdict.weights_loaded:
+        sentences.append(f"Weights saved from {run.problem.class_name} cannot be loaded into it.")
+    date = (run.finished or run.created)[:10]
+    sentences.append(f"Run {run.id}, node {node.id}{', ' + date if date else ''}.")
+    lines: list[str] = []
+    for index, sentence in enumerate(sentences):
+        start = FIRST_WORDS if index == 0 else "#"
+        text = " ".join(_plain(sentence).split())
+        wrapped = textwrap.wrap(
+            text,
+            WIDTH,
+            initial_indent=f"{start}: " if index == 0 else "# ",
+            subsequent_indent="#   ",
+            break_on_hyphens=False,
+        )
+        lines.extend(wrapped or [start])
+    return "\n".join(lines)
+
+
+def _eager(speedup: Interval | None) -> str:
+    if speedup is None:
+        return "speed-up not measured."
+    return f"{_factor(speedup)} the speed of eager PyTorch ({_interval(speedup)})."
+
+
+def _compile(run: Run, speedup: Interval | None) -> str:
+    if speedup is None:
+        why = run.reference.baselines.compile_message if run.reference else ""
+        return f"Not compared with torch.compile{': ' + why.rstrip('.') if why else ''}."
+    figures = f"{_factor(speedup)} the speed of torch.compile ({_interval(speedup)})"
+    if speedup.high < 1:
+        return f"torch.compile alone is faster: this has {figures}."
+    if speedup.low <= 1:
+        return f"No clear difference to torch.compile: {figures}."
+    return f"{figures[0].upper()}{figures[1:]}."
+
+
+def _factor(speedup: Interval) -> str:
+    return f"{speedup.value:.2f}x"
+
+
+def _interval(speedup: Interval) -> str:
+    return f"95 % interval {speedup.low:.2f} to {speedup.high:.2f}"
+
+
+def _where(run: Run, environment: Environment) -> str:
+    parts = [f"{environment.device} ({environment.device_type})"]
+    if environment.dtypes:
+        parts.append(" and ".join(environment.dtypes))
+    if environment.shapes:
+        parts.append(f"inputs {' '.join(environment.shapes)}")
+    parts.append(f"torch {environment.torch}")
+    if environment.cuda and environment.device_type == "cuda":
+        parts.append(f"CUDA {environment.cuda}")
+    mode = "in eval mode" if run.problem.mode is Mode.EVAL else "as constructed"
+    return f"Measured {mode} on {', '.join(parts)}."
+
+
+def _plain(text: str) -> str:
+    """Return text that is safe in a comment of any file: printable ASCII in one line."""
+    text = text.encode("ascii", "replace").decode()
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,213 @@
+"""Giving names in a piece of Python other names, by scope and without touching anything else of the text.
+
+Only names of the module level are renamed: where a function, lambda or comprehension has a variable of its own
+with such a name, that one stays, and so do attributes, keyword arguments, methods and texts.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+
+from stark_lsp.discovery.syntax import keep_ends, parse
+
+_Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def rename(text: str, names: Mapping[str, str]) -> str:
+    """Return `text` with names of its module level renamed.
+
+    Parameters
+    ----------
+    text
+        Complete Python statements, not indented.
+    names
+        New name for each old one. A dotted new name (`Outer.BlockNew`) is used where the old one is referred to, its
+        last part where it is defined.
+    """
+    if not names:
+        return text
+    tree = parse(text)
+    renamer = _Renamer(text, names)
+    for statement in tree.body:
+        renamer.visit(statement, frozenset(), frozenset(), module=True)
+    renamed = renamer.result()
+    wanted = ast.unparse(tree)  # the visitor changed the tree, too: it says what the text must mean
+    try:
+        if ast.dump(parse(renamed)) == ast.dump(parse(wanted)):
+            return renamed
+    except SyntaxError:
+        pass
+    return wanted + "\n"  # positions inside f-strings are wrong before Python 3.12; the meaning counts more
+
+
+class _Renamer:
+    def __init__(self, text: str, names: Mapping[str, str]) -> None:
+        self._lines = keep_ends(text)
+        self._names = names
+        self._edits: list[tuple[int, int, int, str]] = []
+
+    def result(self) -> str:
+        lines = list(self._lines)
+        for line, start, end, new in sorted(set(self._edits), reverse=True):
+            if line < len(lines):
+                lines[line] = lines[line][:start] + new + lines[line][end:]
+        return "".join(lines)
+
+    def visit(self, node: ast.AST, shadow: frozenset[str], local: frozenset[str], *, module: bool = False) -> None:
+        """Visit a node; `shadow` are variables of functions around it, `local` those of its class body."""
+        if isinstance(node, ast.Name):
+            if node.id in self._names and node.id not in shadow and node.id not in local:
+                self._replace(node.lineno, self._column(node.lineno, node.col_offset), node.id, self._names[node.id])
+                node.id = self._names[node.id]
+        elif isinstance(node, _Function):
+            self._function(node, shadow, local, module)
+        elif isinstance(node, ast.Lambda):
+            self._each([*node.args.defaults, *node.args.kw_defaults], shadow, local)
+            self.visit(node.body, shadow | _arguments(node.args), frozenset())
+        elif isinstance(node, ast.ClassDef):
+            self._each([*node.decorator_list, *node.bases, *node.keywords], shadow, local)
+            if module:
+                self._define(node, "class")
+            stored: frozenset[str] = frozenset()
+            for statement in node.body:
+                own = frozenset(_stored([statement]))
+                if not isinstance(statement, ast.Assign):
+                    self.visit(statement, shadow, stored | own)
+                else:  # `EPS = EPS` reads the module's name before the class has its own
+                    self.visit(statement.value, shadow, stored)
+                    self._each(statement.targets, shadow, stored | own)
+                stored |= own
+        elif isinstance(node, _Comprehension):
+            own = frozenset(
+                part.id for generator in node.generators for part in ast.walk(generator.target)
+                if isinstance(part, ast.Name)
+            )  # fmt: skip
+            self.visit(node.generators[0].iter, shadow, local)
+            first = node.generators[0].iter
+            for child in ast.iter_child_nodes(node):
+                for part in ast.iter_child_nodes(child) if isinstance(child, ast.comprehension) else [child]:
+                    if part is not first:
+                        self.visit(part, shadow | own, local)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node, shadow | local)
+        elif isinstance(node, ast.Global):
+            for index, name in enumerate(node.names):
+                if name in self._names:
+                    self._words(node, name)
+                    node.names[index] = self._last(name)
+        else:
+            if isinstance(node, ast.AnnAssign):
+                self._annotation(node.annotation, shadow | local)
+            for child in ast.iter_child_nodes(node):
+                self.visit(child, shadow, local, module=module)
+
+    def _each(self, nodes: Iterable[ast.AST | None], shadow: frozenset[str], local: frozenset[str]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node, shadow, local)
+
+    def _function(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, shadow: frozenset[str], local: frozenset[str], module: bool
+    ) -> None:
+        arguments = node.args
+        everyone = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        everyone += [part for part in (arguments.vararg, arguments.kwarg) if part is not None]
+        annotations = [argument.annotation for argument in everyone] + [node.returns]
+        for annotation in annotations:
+            self._annotation(annotation, shadow | local)
+        self._each([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults, *annotations], shadow, local)
+        if module:
+            self._define(node, "def")
+        declared = {name for part in _own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names}
+        inner = (shadow | _arguments(arguments) | _stored(node.body)) - declared
+        for statement in node.body:
+            self.visit(statement, frozenset(inner), frozenset())
+
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, word: str) -> None:
+        if node.name not in self._names:
+            return
+        found = re.compile(rf"\b{word}\s+({re.escape(node.name)})\b").search(self._lines[node.lineno - 1])
+        if found is not None:
+            self._replace(node.lineno, found.start(1), node.name, self._last(node.name))
+        node.name = self._last(node.name)
+
+    def _import(self, node: ast.Import | ast.ImportFrom, shadow: frozenset[str]) -> None:
+        for alias in node.names:
+            bound = alias.asname or alias.name
+            if bound not in self._names or bound in shadow:
+                continue
+            new = self._last(bound)
+            start = self._column(alias.lineno, alias.col_offset)
+            line = self._lines[alias.lineno - 1]
+            if alias.asname is None:
+                place = start + len(alias.name)
+                self._edits.append((alias.lineno - 1, place, place, f" as {new}"))
+            else:
+                found = re.compile(rf"\bas\s+({re.escape(bound)})\b").search(line, start)
+                if found is not None:
+                    self._replace(alias.lineno, found.start(1), bound, new)
+            alias.asname = new
+
+    def _annotation(self, annotation: ast.expr | None, shadow: frozenset[str]) -> None:
+        """Rename inside a quoted annotation."""
+        for part in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                for old in self._names:
+                    if old not in shadow and re.search(rf"\b{re.escape(old)}\b", part.value):
+                        self._words(part, old)
+                        part.value = re.sub(rf"\b{re.escape(old)}\b", self._names[old], part.value)
+
+    def _words(self, node: ast.stmt | ast.expr, name: str) -> None:
+        """Rename a word wherever it stands on the lines of a node that has no finer positions."""
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            line = self._lines[number - 1]
+            start = self._column(number, node.col_offset) if number == node.lineno else 0
+            end = len(line)
+            if number == node.end_lineno and node.end_col_offset is not None:
+                end = self._column(number, node.end_col_offset)
+            new = self._last(name) if isinstance(node, ast.Global) else self._names[name]
+            for found in re.compile(rf"\b{re.escape(name)}\b").finditer(line, start, end):
+                self._edits.append((number - 1, found.start(), found.end(), new))
+
+    def _replace(self, line: int, column: int, old: str, new: str) -> None:
+        self._edits.append((line - 1, column, column + len(old), new))
+
+    def _last(self, name: str) -> str:
+        return self._names[name].rpartition(".")[2]
+
+    def _column(self, line: int, byte_column: int) -> int:
+        """Return a column in code points; the syntax tree counts bytes of UTF-8."""
+        text = self._lines[line - 1] if line <= len(self._lines) else ""
+        return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
+
+
+def _arguments(arguments: ast.arguments) -> frozenset[str]:
+    return frozenset(part.arg for part in ast.walk(arguments) if isinstance(part, ast.arg))
+
+
+def _own_nodes(statements: Iterable[ast.AST]) -> Iterable[ast.AST]:
+    """Yield the nodes of a scope, not descending into scopes inside it."""
+    pending = list(statements)
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, (*_Function, ast.ClassDef, ast.Lambda, *_Comprehension)):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _stored(statements: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names a scope binds itself."""
+    names: set[str] = set()
+    for node in _own_nodes(statements):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (*_Function, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            names.add(node.name)
+    return frozenset(names)
