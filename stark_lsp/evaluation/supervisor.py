@@ -24,7 +24,7 @@ LOG_LIMIT = 1 << 20
 """Bytes of the worker's output that are logged; the rest is read and dropped."""
 TAIL_LINES = 30
 GRACE_S = 10.0
-"""What the server waits beyond the limits that the worker itself holds."""
+"""What the server waits at most beyond the limit of a step; less for a short one."""
 
 
 class WorkerState(Enum):
@@ -153,7 +153,7 @@ class Supervisor:
         number = self._number
         answers = self._waiting[number] = asyncio.Queue()
         self.state = WorkerState.BUSY
-        step = method
+        step, stated = method, limit_s
         try:
             body = json.dumps({"id": number, "method": method, "params": params}).encode()
             process.stdin.write(HEADER.pack(len(body)) + body)
@@ -165,10 +165,11 @@ class Supervisor:
                 except asyncio.TimeoutError:
                     await self.kill()
                     self.state = WorkerState.DEAD
-                    raise WorkerTimeout(step, limit_s or 0.0) from None
+                    raise WorkerTimeout(step, stated or 0.0) from None
                 if "progress" in message:
                     step = str(message["progress"])
-                    limit_s = float(message["limit_s"]) + GRACE_S
+                    stated = float(message["limit_s"])
+                    limit_s = stated + min(GRACE_S, 1.0 + stated / 10)
                     if progress is not None:
                         progress(step)
                     continue

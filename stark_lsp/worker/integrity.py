@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import NamedTuple, Optional
 
-Refusal = tuple[str, int | None]
-"""The reason, and the 1-based line it is about."""
-Check = Callable[[ast.Module, str], Refusal | None]
+
+class Refusal(NamedTuple):
+    """Why a candidate is not run."""
+
+    reason: str
+    line: int | None
+    """1-based line it is about."""
+
+
+Check = Callable[[ast.Module, str], Optional[Refusal]]  # noqa: UP045 - evaluated, and Python 3.9 has no `X | None`
 
 
 def defines_class(tree: ast.Module, class_name: str) -> Refusal | None:
@@ -23,7 +31,7 @@ def defines_class(tree: ast.Module, class_name: str) -> Refusal | None:
         for field in ("body", "orelse", "finalbody"):
             if not isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 stack.extend(getattr(statement, field, []))
-    return f"The candidate defines no class {class_name}.", None
+    return Refusal(f"The candidate defines no class {class_name}.", None)
 
 
 def has_forward(tree: ast.Module, class_name: str) -> Refusal | None:
@@ -49,7 +57,7 @@ def has_forward(tree: ast.Module, class_name: str) -> Refusal | None:
                 return None
         for base in node.bases:
             queue.append(base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "object"))
-    return f"{class_name} has no forward method.", classes[class_name].lineno
+    return Refusal(f"{class_name} has no forward method.", classes[class_name].lineno)
 
 
 CHECKS: tuple[Check, ...] = (defines_class, has_forward)

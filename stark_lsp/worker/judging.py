@@ -52,6 +52,7 @@ class Judge:
     ) -> None:
         self._settings = settings
         load_s = float(settings["load_timeout_s"])
+        load = fingerprint.load_average()
         os.makedirs(cache_dir, exist_ok=True)
         self.reference = Reference(problem, int(settings["seeds"]), folder, lambda text: progress(text, load_s))
         self._threads = torch.get_num_threads()
@@ -62,6 +63,7 @@ class Judge:
             str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
         ]
         self._cache = BuildCache(cache_dir, toolchain)
+        self.reference.notes += fingerprint.load_notes(load)
         self._bench = Bench(self.reference, settings, folder, cache_dir, self._threads)
         self._bench.household.settle()
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:

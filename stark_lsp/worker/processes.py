@@ -31,8 +31,8 @@ def die_with_parent(sig: int = signal.SIGKILL) -> bool:
     return _prctl(PR_SET_PDEATHSIG, int(sig))
 
 
-def parents() -> dict[int, int]:
-    """Return the parent of every live process (zombies left out)."""
+def parents(*, dead: bool = False) -> dict[int, int]:
+    """Return the parent of every live process; with `dead`, of every zombie instead."""
     found: dict[int, int] = {}
     if os.path.isdir("/proc/self"):
         for name in os.listdir("/proc"):
@@ -44,7 +44,7 @@ def parents() -> dict[int, int]:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if fields[0] not in (b"Z", b"X"):
+            if (fields[0] in (b"Z", b"X")) is dead:
                 found[int(name)] = int(fields[1])
         return found
     listing = subprocess.run(
@@ -52,7 +52,7 @@ def parents() -> dict[int, int]:
     ).stdout
     for line in listing.splitlines():
         pid, ppid, state = line.split(None, 2)
-        if not state.startswith("Z"):
+        if state.startswith("Z") is dead:
             found[int(pid)] = int(ppid)
     return found
 
@@ -109,14 +109,15 @@ def kill_below(root: int, *, spare: set[int] | None = None, seconds: float = 0.8
             return True
         for pid in below:
             kill(pid)
-        _reap(below)
         if time.monotonic() > deadline:
             return False
         time.sleep(0.005)
 
 
-def _reap(pids: list[int]) -> None:
-    """Collect those of `pids` that are dead children of this process."""
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError, OSError):
-            os.waitpid(pid, os.WNOHANG)
+def reap(spare: set[int]) -> None:
+    """Collect dead children of this process, adopted ones too, but not those in `spare`."""
+    me = os.getpid()
+    for pid, ppid in parents(dead=True).items():
+        if ppid == me and pid not in spare:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)

@@ -53,8 +53,9 @@ def interleave(
     for index in range(rounds):
         for name in names if index % 2 == 0 else reversed(names):
             medians[name].append(intervals.median(sides[name]()))
-        if candidate is not None and index + 1 == LOSER_ROUNDS < rounds:
-            # The best round of the one against the worst of the other: a busy machine alone does not end it.
-            if min(medians[candidate]) > LOSER * max(medians[against]):
-                return RoundTimes(medians, True)
+        if candidate is None or index + 1 != LOSER_ROUNDS or rounds == LOSER_ROUNDS:
+            continue
+        # The best round of the one against the worst of the other: a busy machine alone does not end it.
+        if min(medians[candidate]) > LOSER * max(medians[against]):
+            return RoundTimes(medians, True)
     return RoundTimes(medians, False)

@@ -243,7 +243,9 @@ class Household:
 
     def sweep(self) -> None:
         """Kill what no one here keeps."""
-        processes.kill_below(os.getpid(), spare=self._known | {runner.pid for runner in self._kept})
+        spare = self._known | {runner.pid for runner in self._kept}
+        processes.kill_below(os.getpid(), spare=spare)
+        processes.reap(spare)
 
     def end_all(self) -> None:
         """Kill every runner."""

@@ -1,0 +1,179 @@
+"""What a user's file, interpreter or machine can lack: each is named, with its place and its cure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from judge_cases import QUICK, RAW, REFERENCE, candidate_with, judging, make_problem, prepare
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.problem import InputSpec
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import DeviceChoice, InputSource
+from stark_lsp.core.status import VerdictStatus as Status
+
+
+def line_of(text: str, part: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "at"),
+    [
+        ("return [torch.randn(64, 128)]", "return [torch.randn(-1)]", "get_inputs() raised", "torch.randn(-1)"),
+        ("return [128]", "raise KeyError('n')", "get_init_inputs() raised", "raise KeyError"),
+        ("return [128]", "return [128, 2]", "cannot be constructed", "class Model"),
+        ("return torch.relu(", "return torch.nothing(", "forward pass of Model raised", "torch.nothing"),
+        ("return [torch.randn(64, 128)]", "return [torch.randn(64, 3)]", "forward pass of Model raised", "torch.relu"),
+        ("import torch.nn as nn", "import torch.nn as nn\nimport no_such_module", "import failed", "no_such_module"),
+        ("import torch.nn as nn", "import torch.nn as nn\n1 / 0", "Loading the file raised", "1 / 0"),
+        ("return torch.relu(", "return torch.randn(3) * (", "different results", "class Model"),
+        ("return torch.relu(", "return str(", "returned no tensor", "class Model"),
+        ("return [torch.randn(64, 128)]", "return [object()]", "handed to a candidate", "class Model"),
+        ("return [torch.randn(64, 128)]", "return 'x'", "get_inputs() returned a str", "def get_inputs"),
+    ],
+)
+async def test_the_users_code_is_blamed_at_its_line(tmp_path: Path, old: str, new: str, words: str, at: str) -> None:
+    text = REFERENCE.replace(old, new)
+    if "randn(3)" in new:
+        text = text.replace("torch.randn(3) * (", "torch.randn(64, 128) * (")
+    with pytest.raises(BadInput) as caught:
+        await prepare(make_problem(tmp_path / "model.py", text), tmp_path)
+    assert words in caught.value.message
+    assert caught.value.path == str(tmp_path / "model.py")
+    assert caught.value.line == line_of(text, at)
+    assert caught.value.cure
+
+
+async def test_a_class_that_is_gone_after_loading_is_named(tmp_path: Path) -> None:
+    text = REFERENCE + "\ndel Model\n"
+    with pytest.raises(BadInput, match="no class Model"):
+        await prepare(make_problem(tmp_path / "model.py", text), tmp_path)
+
+
+async def test_a_forward_pass_without_end_is_stopped(tmp_path: Path) -> None:
+    text = REFERENCE.replace("return torch.relu(", "while True:\n            pass\n        return (")
+    settings = EvaluationSettings(load_timeout_s=0.5, compile_baseline=False)
+    with pytest.raises(BadInput, match="took longer than"):
+        await prepare(make_problem(tmp_path / "model.py", text), tmp_path, settings=settings)
+
+
+async def test_a_reference_that_ends_the_process_is_a_fault_that_says_so(tmp_path: Path) -> None:
+    text = REFERENCE.replace("return torch.relu(", "import os; os.abort()\n        return (")
+    with pytest.raises(Fault, match="SIGABRT"):
+        await prepare(make_problem(tmp_path / "model.py", text), tmp_path)
+
+
+async def test_device_cuda_without_a_gpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(BadInput, match="sees no GPU") as caught:
+        await prepare(make_problem(tmp_path / "model.py", device=DeviceChoice.CUDA), tmp_path)
+    assert "cpu" in caught.value.cure
+
+
+async def test_an_interpreter_without_torch_is_named(tmp_path: Path) -> None:
+    environment = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    interpreter = str(environment / "bin" / "python")
+    with pytest.raises(BadInput, match="There is no torch") as caught:
+        await prepare(make_problem(tmp_path / "model.py"), tmp_path, interpreter=interpreter)
+    assert interpreter in caught.value.message
+
+
+async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be run"):
+        await prepare(make_problem(tmp_path / "model.py"), tmp_path, interpreter=str(tmp_path / "python"))
+
+
+async def test_a_program_that_is_no_python_is_a_fault_with_its_name(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho not a python >&2\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(Fault, match="exit code 3") as caught:
+        await prepare(make_problem(tmp_path / "model.py"), tmp_path, interpreter=str(program))
+    assert "not a python" in caught.value.message
+
+
+async def test_a_missing_compiler_is_a_fault_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
+        reference = await judge.prepare(lambda text: None)
+        assert reference.environment.compiler is None
+        with pytest.raises(Fault) as caught:
+            await judge.evaluate(Candidate(RAW))
+        assert "compiler" in caught.value.message
+        assert "apt install g++" in caught.value.cure
+        torch_only = candidate_with("return torch.relu(x * self.weight + 1.0)")
+        assert (await judge.evaluate(Candidate(torch_only))).status is Status.OK
+
+
+async def test_a_table_gives_inputs_and_a_wrong_one_is_named(tmp_path: Path) -> None:
+    text = REFERENCE[: REFERENCE.index("def get_inputs")]
+    table = {"init_args": [8], "args": [{"shape": [2, 8], "dtype": "float32", "kind": "rand"}]}
+    spec = InputSpec(InputSource.TABLE, table=table, table_path=str(tmp_path / "stark.toml"))
+    reference = await prepare(make_problem(tmp_path / "model.py", text, inputs=spec), tmp_path)
+    assert reference.environment.shapes == ("2x8",)
+    wrong = InputSpec(
+        InputSource.TABLE,
+        table={"init_args": [8], "args": [{"shape": [2, 8], "dtype": "float31"}]},
+        table_path=str(tmp_path / "stark.toml"),
+    )
+    with pytest.raises(BadInput, match="float31") as caught:
+        await prepare(make_problem(tmp_path / "model.py", text, inputs=wrong), tmp_path)
+    assert caught.value.path == str(tmp_path / "stark.toml")
+
+
+async def test_what_users_code_prints_is_logged_and_harms_nothing(tmp_path: Path) -> None:
+    text = "import os\nprint('from python')\nos.write(1, b'from fd 1\\n')\n" + REFERENCE
+    async with judging(make_problem(tmp_path / "model.py", text), tmp_path) as (judge, log):
+        await judge.prepare(lambda text: None)
+    assert "from python" in log
+    assert "from fd 1" in log
+    assert os.listdir(tmp_path) == ["cache"]
+
+
+async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inputs(tmp_path: Path) -> None:
+    package = tmp_path / "project" / "layers"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "scale.py").write_text("SCALE = 2.0\n")
+    text = '''from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from .scale import SCALE
+
+
+@dataclass
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+class Block(nn.Module):
+    def forward(self, pair, *, extra, names):
+        total = (pair.left + pair.right) * SCALE + extra["shift"]
+        return {"total": total, "pair": Pair(total, -total), "name": names[0]}
+
+
+def get_inputs():
+    pair = Pair(torch.randn(4, 8), torch.randn(8, 4).t())
+    return {"pair": pair, "extra": {"shift": torch.randn(8)}, "names": ("a", "b")}
+'''
+    problem = make_problem(package / "block.py", text, qualname="Block")
+    async with judging(problem, tmp_path, settings=QUICK) as (judge, _):
+        reference = await judge.prepare(lambda text: None)
+        assert reference.outputs == ("float32[4x8]",) * 3
+        verdict = await judge.evaluate(Candidate(text.replace("class Block", "class BlockNew"), class_name="BlockNew"))
+        assert verdict.status is Status.OK, verdict
+        wrong = text.replace("class Block", "class BlockNew").replace("Pair(total, -total)", "Pair(total, total)")
+        verdict = await judge.evaluate(Candidate(wrong, class_name="BlockNew"))
+        assert verdict.status is Status.WRONG_RESULT
+        assert ".right" in verdict.message

@@ -1,0 +1,209 @@
+"""One prepared judge on the CPU, and a candidate for each way to end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from judge_cases import HONEST, QUICK, RAW, REFERENCE, broken_kernel, candidate_with, judging, make_problem
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.evaluation.judge import WorkerJudge
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def prepared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[WorkerJudge, Reference]]:
+    folder = tmp_path_factory.mktemp("judge")
+    os.environ["ANTHROPIC_API_KEY"] = "not-for-candidates"
+    try:
+        async with judging(make_problem(folder / "model.py"), folder) as (judge, _):
+            yield judge, await judge.prepare(lambda text: None)
+    finally:
+        del os.environ["ANTHROPIC_API_KEY"]
+
+
+@pytest.fixture
+def judge(prepared: tuple[WorkerJudge, Reference]) -> WorkerJudge:
+    return prepared[0]
+
+
+async def verdict_of(judge: WorkerJudge, source: str) -> Verdict:
+    return await judge.evaluate(Candidate(source))
+
+
+async def test_preparing_tells_device_shapes_and_the_eager_time(prepared: tuple[WorkerJudge, Reference]) -> None:
+    reference = prepared[1]
+    assert reference.environment.device_type == "cpu"
+    assert reference.environment.shapes == ("64x128",)
+    assert reference.environment.dtypes == ("float32",)
+    assert reference.outputs == ("float32[64x128]",)
+    assert reference.baselines.eager.n == QUICK.rounds
+    assert reference.baselines.compile is None
+    assert reference.baselines.compile_message == "Switched off."
+
+
+async def test_an_equal_class_is_ok_and_timed(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, REFERENCE.replace("class Model", "class ModelNew"))
+    assert verdict.status is Status.OK, verdict
+    assert verdict.errors is not None
+    assert verdict.errors.max_abs == 0.0
+    assert verdict.errors.float64_max_rel is not None
+    assert verdict.runtime is not None
+    assert verdict.runtime.low_ms <= verdict.runtime.median_ms <= verdict.runtime.high_ms
+    assert verdict.speedup_vs_eager is not None
+    assert verdict.speedup_vs_compile is None
+    assert verdict.weights_loaded
+    assert {"start", "load", "verify", "time", "build"} <= {name for name, _ in verdict.stages_s}
+
+
+async def test_a_compiled_kernel_is_ok_and_built_only_once(judge: WorkerJudge) -> None:
+    first = await verdict_of(judge, RAW)
+    assert first.status is Status.OK, first
+    second = await judge.confirm(Candidate(RAW))
+    assert second.status is Status.OK, second
+    assert second.runtime is not None
+    assert second.runtime.n == QUICK.final_rounds
+    assert "[1/2]" not in second.log
+
+
+async def test_a_kernel_that_does_not_compile_names_the_line_of_the_compiler(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, broken_kernel("float v =", "flot v ="))
+    assert verdict.status is Status.COMPILE_ERROR
+    assert verdict.compiler
+    assert verdict.compiler[0].line > 0
+    assert "flot" in verdict.compiler[0].text
+    assert "flot" in verdict.message
+    assert verdict.runtime is None
+
+
+async def test_a_wrong_constant_is_a_wrong_result_with_its_place(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, candidate_with("return torch.relu(x * self.weight + 1.1)"))
+    assert verdict.status is Status.WRONG_RESULT
+    assert verdict.errors is not None
+    assert verdict.errors.max_rel > verdict.errors.tolerance
+    assert "off by" in verdict.message
+
+
+async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
+    body = "y = torch.relu(x * self.weight + 1.0)\ny[7, 11] += 0.5\nreturn y"
+    verdict = await verdict_of(judge, candidate_with(body))
+    assert verdict.status is Status.WRONG_RESULT
+    assert "(7, 11)" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE),
+        ("return [torch.relu(x * self.weight + 1.0)]", Status.WRONG_SHAPE),
+        ("return 'nothing'", Status.WRONG_SHAPE),
+        ("return object()", Status.WRONG_SHAPE),
+        ("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE),
+        ("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE),
+        ("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT),
+        ("raise MemoryError", Status.OUT_OF_MEMORY),
+        ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
+        ("import ctypes\nctypes.string_at(0)", Status.CRASHED),
+        ("import os\nos._exit(0)", Status.CRASHED),
+        ("raise SystemExit(0)", Status.RUNTIME_ERROR),
+    ],
+)
+async def test_each_failure_has_its_status(judge: WorkerJudge, body: str, status: Status) -> None:
+    verdict = await verdict_of(judge, candidate_with(body))
+    assert verdict.status is status, verdict
+    assert verdict.message
+
+
+async def test_different_results_for_equal_inputs_are_nondeterministic(judge: WorkerJudge) -> None:
+    before = "CALLS = [0]"
+    body = "CALLS[0] += 1\nreturn torch.relu(x * self.weight + 1.0) + (CALLS[0] > 1)"
+    verdict = await verdict_of(judge, candidate_with(body, before=before))
+    assert verdict.status is Status.NONDETERMINISTIC
+
+
+async def test_a_raised_error_names_the_line_of_the_candidate(judge: WorkerJudge) -> None:
+    source = candidate_with("y = x + 1\nreturn y.nothing()")
+    verdict = await verdict_of(judge, source)
+    assert verdict.status is Status.RUNTIME_ERROR
+    assert verdict.line is not None
+    assert "y.nothing()" in source.splitlines()[verdict.line - 1]
+    assert "AttributeError" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def (", "raise ValueError('no')\n" + candidate_with(HONEST), "import nothing_here\n" + candidate_with(HONEST)],
+)
+async def test_a_file_that_does_not_load_is_a_load_error(judge: WorkerJudge, source: str) -> None:
+    verdict = await verdict_of(judge, source)
+    assert verdict.status is Status.LOAD_ERROR
+    assert verdict.line == 1
+
+
+async def test_a_file_without_the_class_is_refused(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, REFERENCE)
+    assert verdict.status is Status.REFUSED
+    assert "ModelNew" in verdict.message
+
+
+async def test_other_weight_names_match_only_when_built_anew(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, candidate_with(HONEST).replace("self.weight", "self.other"))
+    assert verdict.status is Status.OK, verdict
+    assert not verdict.weights_loaded
+    assert "weight" in verdict.message
+
+
+async def test_weights_that_do_not_load_and_results_that_differ_are_a_load_error(judge: WorkerJudge) -> None:
+    source = candidate_with(HONEST).replace("self.weight", "self.other").replace("torch.randn", "torch.rand")
+    verdict = await verdict_of(judge, source)
+    assert verdict.status is Status.LOAD_ERROR
+    assert "weight" in verdict.message
+
+
+async def test_output_is_captured_and_cannot_reach_the_judge(judge: WorkerJudge) -> None:
+    body = "import os\nprint('hello from python')\nos.write(1, b'hello from fd 1\\n')\n" + HONEST
+    verdict = await verdict_of(judge, candidate_with(body))
+    assert verdict.status is Status.OK, verdict
+    assert "hello from python" in verdict.log
+    assert "hello from fd 1" in verdict.log
+
+
+async def test_a_long_log_keeps_head_and_tail(judge: WorkerJudge) -> None:
+    body = "print('first line')\nprint('x' * 1000000)\nraise ValueError('the end')"
+    verdict = await verdict_of(judge, candidate_with(body))
+    assert verdict.status is Status.RUNTIME_ERROR
+    assert len(verdict.log) <= QUICK.log_limit + 100
+    assert "first line" in verdict.log
+    assert "the end" in verdict.log
+
+
+async def test_keys_of_the_environment_are_not_seen_by_a_candidate(judge: WorkerJudge) -> None:
+    body = "import os\nassert 'ANTHROPIC_API_KEY' not in os.environ\n" + HONEST
+    assert (await verdict_of(judge, candidate_with(body))).status is Status.OK
+
+
+async def test_processes_a_candidate_leaves_behind_are_killed(judge: WorkerJudge, tmp_path: Path) -> None:
+    mark = tmp_path / "pids"
+    body = f"""
+import subprocess
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+open({str(mark)!r}, "a").write(f"{{child.pid}}\\n")
+raise ValueError
+"""
+    verdict = await verdict_of(judge, candidate_with(body))
+    assert verdict.status is Status.RUNTIME_ERROR
+    for pid in mark.read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+
+
+async def test_after_all_that_a_good_candidate_is_still_ok(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, candidate_with(HONEST))
+    assert verdict.status is Status.OK, verdict
