@@ -85,18 +85,20 @@ def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
     from stark_lsp.evaluation.interpreters import find_interpreter, probe
 
     try:
-        interpreter = find_interpreter(python, os.getcwd())
+        interpreter = find_interpreter(python, os.path.join(os.getcwd(), "model.py"))
         info = probe(interpreter)
     except StarkError as error:
         cure = error.cure or "Name another one with --python."
         return None, (Check("interpreter", Health.BROKEN, error.message, cure),), False
-    found = Check("interpreter", Health.GOOD, f"Python {info.version} ({interpreter})")
+    found = Check("interpreter", Health.GOOD, f"Python {info.python} ({interpreter})")
     if info.torch is None:
-        detail = f"not installed in {interpreter}"
+        why = "" if "No module named 'torch'" in info.problem else f": {info.problem.splitlines()[0]}"
+        detail = f"cannot be imported by {interpreter}{why}" if why else f"not installed in {interpreter}"
         cure = f"Install it: {interpreter} -m pip install torch, or name another Python with --python."
         return interpreter, (found, Check("torch", Health.BROKEN, detail, cure)), False
-    detail = f"{info.torch}, built for CUDA {info.cuda}" if info.cuda else f"{info.torch}, for the CPU"
-    return interpreter, (found, Check("torch", Health.GOOD, detail)), bool(info.cuda)
+    sees = f"sees {', '.join(info.gpus)}" if info.gpus else "sees no GPU"
+    built = f"built for CUDA {info.cuda}, {sees}" if info.cuda else "built for the CPU"
+    return interpreter, (found, Check("torch", Health.GOOD, f"{info.torch}, {built}")), bool(info.gpus)
 
 
 def _key() -> Check:
@@ -156,6 +158,7 @@ def _print(checks: Sequence[Check], *, cpu: bool, cuda: bool) -> None:
         if check.cure:
             console.line(out, Text.assemble(" " * 25, (clean(check.cure), "cyan")))
     out.print()
+    console.line(out, "Candidates run in processes of their own; the isolation listed above is not used yet.", "dim")
     console.line(out, _conclusion(cpu=cpu, cuda=cuda), "bold green" if cpu else "bold red")
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from stark_lsp.cli.documents import Document
     from stark_lsp.cli.failures import Log
+    from stark_lsp.cli.report import Report
     from stark_lsp.core.problem import Problem
+    from stark_lsp.runs.session import RunSession
 
 DESCRIPTION = """\
 Search for a faster implementation of an nn.Module class.
@@ -58,20 +61,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli import report
+    from stark_lsp.cli import documents, report
     from stark_lsp.cli.failures import Log, as_stark_error
+    from stark_lsp.core.errors import StarkError
 
-    log = Log()
+    if args.json and args.json != "-":
+        documents.check_writable(Path(args.json))
+    result = report.Report(args.json)
     try:
-        return _optimize(args, log)
+        return _optimize(args, result, Log())
     except Exception as error:
-        if args.json:
-            report.write(report.of_error(as_stark_error(error)), args.json)
-        raise
+        shown = as_stark_error(error)
+        try:
+            result.write(report.of_error(shown))
+        except StarkError as second:
+            print(second, file=sys.stderr)  # the first error is the one that ends the command
+        raise shown from error
 
 
-def _optimize(args: argparse.Namespace, log: Log) -> int:
-    from stark_lsp.cli import console, documents, driver, failures, outcome, report
+def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
+    from stark_lsp.cli import console, driver, failures, outcome, report
     from stark_lsp.cli.watcher import Watcher
     from stark_lsp.core.errors import BadInput
     from stark_lsp.runs.session import RunSession
@@ -81,8 +90,6 @@ def _optimize(args: argparse.Namespace, log: Log) -> int:
     if args.json == "-" and args.diff and args.quiet:
         raise BadInput("Both --json - and --diff --quiet write to standard output.", cure="Give --json a file name.")
     run_options = options.run_options(args)
-    if args.json and args.json != "-":
-        documents.check_writable(Path(args.json))
     out = console.make(to_stderr=args.json == "-", quiet=args.quiet)
     document, problem = _problem(args)
     store = RunStore(default_store_path())
@@ -97,17 +104,15 @@ def _optimize(args: argparse.Namespace, log: Log) -> int:
     nodes = session.nodes
     if ending.signal is not None:
         outcome.show_stopped(out, ending.run, nodes, again=_again(args))
-        if args.json:
-            report.write(report.of_run(ending.run, nodes), args.json)
+        result.write(report.of_run(ending.run, nodes))
         return 128 + ending.signal
     best = None if ending.run.best is None else nodes.get(ending.run.best)
     outcome.show(out, ending.run, nodes, seconds=watcher.seconds)
     # The report goes first: a proposal that cannot be written to the file is not lost with it.
-    if args.json:
-        report.write(report.of_run(ending.run, nodes), args.json)
+    result.write(report.of_run(ending.run, nodes))
     if best is None:
         return failures.NOTHING_FASTER
-    _offer(args, out, document, session, problem)
+    _offer(args, out, document, session)
     return failures.OK
 
 
@@ -128,18 +133,16 @@ def _problem(args: argparse.Namespace) -> tuple[Document, Problem]:
     return document, problem
 
 
-def _say_what_is_resumed(out: Console, session: object) -> None:
-    if not getattr(session, "resumed", False):
+def _say_what_is_resumed(out: Console, session: RunSession) -> None:
+    if not session.resumed:
         out.print("There is no unfinished run on this class as it is now; this is a new one.", style="dim")
 
 
-def _offer(args: argparse.Namespace, out: Console, document: Document, session: object, problem: Problem) -> None:
+def _offer(args: argparse.Namespace, out: Console, document: Document, session: RunSession) -> None:
     """Show the proposal and write it if that was asked for."""
     from stark_lsp.cli import console, diffs, proposal
     from stark_lsp.core.status import WriteMode
-    from stark_lsp.runs.session import RunSession
 
-    assert isinstance(session, RunSession)
     assert session.best is not None
     offer = proposal.make(session.run, session.best, document, WriteMode(args.write or "beside"))
     if args.diff and args.quiet:

@@ -17,6 +17,7 @@ HYPER_PARAMETERS = {
     "dead_branch_children": "a node with more failed children than this is given up",
     "leaderboard_size": "best nodes that the plan agent is shown",
     "window_size": "most nodes that an agent is shown at a time",
+    "fault_limit": "this many faults of the machine in a row end the run",
     "in_flight": "attempts under way at the same time; with 1 a run can be repeated exactly",
 }
 """Fields of `SearchSettings` with their help; `attempts` and `seed` are `--budget` and `--seed`."""

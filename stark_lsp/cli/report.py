@@ -46,22 +46,37 @@ def of_error(error: StarkError) -> dict[str, Any]:
     }
 
 
-def write(report: dict[str, Any], out: str) -> None:
-    """Write a report to the file `out`, atomically, or to standard output for `-`.
+class Report:
+    """Where the result goes; only the first one is written.
 
-    Raises
-    ------
-    Fault
-        The file cannot be written.
+    Parameters
+    ----------
+    out
+        A file, written atomically; `-` for standard output; None for nowhere.
     """
-    text = json.dumps(report, indent=2) + "\n"
-    if out == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    from stark_lsp.cli.documents import write as write_file
 
-    write_file(Path(out).absolute(), text.encode())
+    def __init__(self, out: str | None) -> None:
+        self._out = out
+
+    def write(self, result: dict[str, Any]) -> None:
+        """Write the result unless one was written before.
+
+        Raises
+        ------
+        Fault
+            The file cannot be written.
+        """
+        out, self._out = self._out, None
+        if out is None:
+            return
+        text = json.dumps(result, indent=2) + "\n"
+        if out == "-":
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            return
+        from stark_lsp.cli.documents import write
+
+        write(Path(out).absolute(), text.encode())
 
 
 def _attempt(node: Node) -> dict[str, Any]:

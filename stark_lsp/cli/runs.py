@@ -33,16 +33,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
     # Without an action the list is shown, with the list's defaults.
-    parser.set_defaults(handler=_list, limit=20, json=False)
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="list this many (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(handler=_list)
 
     listing = actions.add_parser("list", help="list the newest runs (also what plain `stark-lsp runs` does)")
-    listing.add_argument("--limit", type=int, default=20, metavar="N", help="how many (default: %(default)s)")
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    # Given before the action or after it, an option means the same.
+    listing.add_argument("--limit", type=int, default=argparse.SUPPRESS, metavar="N", help="list this many")
+    listing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     listing.set_defaults(handler=_list)
 
     showing = actions.add_parser("show", help="show tree, numbers and proposal of a run")
     showing.add_argument("id", metavar="ID")
-    showing.add_argument("--json", action="store_true", help="print what `optimize --json` writes")
+    showing.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="print what `optimize --json` writes"
+    )
     showing.set_defaults(handler=_show)
 
     applying = actions.add_parser("apply", help="write a run's proposal into its file")

@@ -1,0 +1,99 @@
+"""Small modules to optimize, and a way to run the program as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+CHAIN = '''"""A chain of pointwise operations: one fused kernel instead of six."""
+
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    """A gate with a polynomial."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = self.scale * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1.0 + torch.tanh(inner))
+
+
+def get_inputs():
+    return [torch.randn(512, 2048)]
+
+
+def get_init_inputs():
+    return [0.79788456]
+'''
+"""Large enough that a fused kernel wins by far on any machine: eager passes over 4 MiB eight times."""
+
+LINEAR = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def get_inputs():
+    return [torch.randn(4, 16)]
+"""
+"""Nothing here that the playbook could fuse."""
+
+QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable)
+"""Options most tests share."""
+
+
+def environment(state: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a run with a state directory of its own."""
+    env = {**os.environ, "STARK_STATE_DIR": str(state), "COLUMNS": "160", **(extra or {})}
+    env.pop("ANTHROPIC_API_KEY", None)
+    env.update(extra or {})
+    return env
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """Return the command line of `stark-lsp`."""
+    return [sys.executable, "-m", "stark_lsp", *(str(argument) for argument in arguments)]
+
+
+def stark(
+    *arguments: str | Path,
+    state: Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    **options: object,
+) -> subprocess.CompletedProcess[str]:
+    """Run `stark-lsp` to its end and return its output and exit code."""
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command(*arguments),
+        cwd=cwd,
+        env=environment(state, env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=240,
+        check=False,
+        **options,
+    )
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    """Write a module and return its path."""
+    path = folder / name
+    path.write_text(text)
+    return path
