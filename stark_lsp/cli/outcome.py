@@ -14,6 +14,9 @@ from stark_lsp.cli.console import clean, line
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
 
+MAX_DEPTH = 8
+"""Levels of the tree that are indented; deeper attempts stand below each other and name their parent."""
+
 
 def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None) -> None:
     """Show tree, numbers and conclusion of a run.
@@ -65,11 +68,16 @@ def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
         if parent is not None:
             children.setdefault(parent, []).append(number)
     top = Tree(_root_label(run), guide_style="dim")
-    waiting = [(0, top)]
+    waiting = [(0, top, 0)]
     while waiting:
-        number, branch = waiting.pop()
+        number, branch, depth = waiting.pop()
         for child in children.get(number, ()):
-            waiting.append((child, branch.add(_label(nodes[child], proposal=child == run.best))))
+            label = _label(nodes[child], proposal=child == run.best)
+            if depth < MAX_DEPTH:
+                waiting.append((child, branch.add(label), depth + 1))
+            else:
+                branch.add(label.append(f"  after {number}", "dim"))
+                waiting.append((child, branch, depth))
     return top
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from stark_lsp.cli import documents
 from stark_lsp.cli.console import short_path
 from stark_lsp.cli.documents import Document
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
 from stark_lsp.proposals.diff import unified
-from stark_lsp.proposals.edit import ProposalEdit, build_edit
+from stark_lsp.proposals.edit import ProposalEdit, StaleProposal, build_edit
 from stark_lsp.proposals.provenance import provenance_comment
 
 
@@ -33,12 +34,15 @@ def make(run: Run, node: Node, document: Document, mode: WriteMode) -> Offer:
 
     Raises
     ------
-    StaleProposal
-        The class is no longer what the run was made for.
     BadInput
-        The new text does not fit the file's encoding.
+        The class is no longer what the run was made for, or the new text does not fit the file's encoding.
+    Fault
+        The candidate cannot be brought into this file.
     """
-    edit = build_edit(run.problem, document.text, node.candidate, provenance_comment(run, node), mode)
+    try:
+        edit = build_edit(run.problem, document.text, node.candidate, provenance_comment(run, node), mode)
+    except StaleProposal as error:
+        raise BadInput(error.message, cure=error.cure, path=error.path, line=error.line) from error
     edited = document.edited(edit.edits)
     after = documents.LINE_END.sub("\n", edited.decode(document.encoding))
     patch = unified(document.text, after, short_path(document.path)) if edit.edits else ""

@@ -133,7 +133,7 @@ def _list(args: argparse.Namespace, store: RunStore) -> int:
 
 def _show(args: argparse.Namespace, store: RunStore) -> int:
     from stark_lsp.cli import console, diffs, documents, outcome, proposal, report, words
-    from stark_lsp.core.errors import BadInput, StarkError
+    from stark_lsp.core.errors import StarkError
     from stark_lsp.core.status import WriteMode
 
     stored = store.load(find(store, args.id).id)
@@ -154,7 +154,7 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
     diffs.show(out, proposal.make(run, nodes[run.best], made_for, WriteMode.BESIDE).patch, whole=True)
     try:
         proposal.make(run, nodes[run.best], documents.read(Path(run.problem.path)), WriteMode.BESIDE)
-    except (BadInput, StarkError) as error:
+    except StarkError as error:
         console.line(out, str(error), "yellow")
     else:
         console.line(out, f"To put it into the file: stark-lsp runs apply {run.id}", "dim")

@@ -1,0 +1,161 @@
+"""`stark-lsp runs`: list, show, apply, delete, by the first characters of an id."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_cases import CHAIN, stark, write
+from cli_runs import finished_run
+
+from stark_lsp.core.status import Decision
+from stark_lsp.store import RunStore
+
+Place = tuple[Path, Path]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A state directory with two runs on one file."""
+    path = write(tmp_path, "model.py", CHAIN)
+    store = RunStore(tmp_path / "state" / "runs.sqlite3")
+    for run_id, best in (("1f3a77c0", 1), ("1f99aa00", None)):
+        run, nodes = finished_run(path, run_id, best=best)
+        store.create(run)
+        for node in nodes.values():
+            store.put_node(run.id, node)
+        store.update(run)
+    return path, tmp_path / "state"
+
+
+def test_without_runs_the_list_says_how_to_make_one(tmp_path: Path) -> None:
+    done = stark("runs", state=tmp_path / "state")
+    assert done.returncode == 0
+    assert "stark-lsp optimize" in done.stdout
+
+
+def test_the_list_has_a_line_for_each_run(place: Place) -> None:
+    path, state = place
+    for command in (("runs",), ("runs", "list")):
+        done = stark(*command, state=state, cwd=path.parent)
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0
+        assert len(lines) == 3
+        assert any("1f3a77c0" in line and "2.00x" in line and "model.py::Model" in line for line in lines)
+        assert any("1f99aa00" in line and "finished" in line for line in lines)
+    rows = json.loads(stark("runs", "--json", state=state).stdout)
+    assert {row["id"]: row["speedup_vs_eager"] for row in rows} == {"1f3a77c0": 2.0, "1f99aa00": None}
+    assert len(json.loads(stark("runs", "list", "--json", "--limit", "1", state=state).stdout)) == 1
+
+
+def test_a_run_is_shown_with_tree_numbers_and_patch(place: Place) -> None:
+    path, state = place
+    done = stark("runs", "show", "1f3", state=state, cwd=path.parent)
+    assert done.returncode == 0, done.stderr
+    for fragment in (
+        "Fuse the gate",
+        "threads 2, width 16",
+        "did not compile",
+        "Repair",
+        "proposal",
+        "15.0 ms",
+        "2.00x (1.96–2.04)",
+        "1.50x (1.47–1.53)",
+        "+class ModelNew(nn.Module):",
+        "stark-lsp runs apply 1f3a77c0",
+    ):
+        assert fragment in done.stdout
+    report = json.loads(stark("runs", "show", "1f3", "--json", state=state).stdout)
+    assert report["best"]["node"] == 1
+    assert [attempt["status"] for attempt in report["attempts"]] == ["OK", "COMPILE_ERROR", "OK"]
+
+
+def test_a_run_whose_class_changed_says_so(place: Place) -> None:
+    path, state = place
+    path.write_text(CHAIN.replace("0.5 * x", "0.25 * x"))
+    done = stark("runs", "show", "1f3a", state=state)
+    assert done.returncode == 0, done.stderr
+    assert "+class ModelNew(nn.Module):" in done.stdout
+    assert "edited since the run began" in done.stdout
+    assert "runs apply" not in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace", "module"])
+def test_a_proposal_is_applied_later(place: Place, mode: str) -> None:
+    path, state = place
+    done = stark("runs", "apply", "1f3a", "--write", mode, state=state, cwd=path.parent)
+    assert done.returncode == 0, done.stderr
+    assert "Written: " in done.stdout
+    text = path.read_text()
+    if mode == "module":
+        assert text == CHAIN
+        (new,) = [entry for entry in path.parent.glob("*.py") if entry != path]
+        text = new.read_text()
+        assert str(new.name) in done.stdout
+    compile(text, "model.py", "exec")
+    assert "# Optimized by STARK" in text
+    assert text.count('approximate="tanh"') == 1
+    assert ("class ModelNew(nn.Module)" in text) == (mode != "replace")
+    (run,) = [run for run in RunStore(state / "runs.sqlite3").list() if run.id == "1f3a77c0"]
+    assert run.decision is Decision.ACCEPTED
+
+
+def test_a_stale_proposal_is_not_applied(place: Place) -> None:
+    path, state = place
+    changed = CHAIN.replace("0.5 * x", "0.25 * x")
+    path.write_text(changed)
+    done = stark("runs", "apply", "1f3a", state=state)
+    assert done.returncode == 2
+    assert "Optimize it again" in done.stderr
+    assert path.read_text() == changed
+
+
+def test_a_run_without_proposal_cannot_be_applied(place: Place) -> None:
+    _, state = place
+    done = stark("runs", "apply", "1f99", state=state)
+    assert done.returncode == 2
+    assert "no proposal" in done.stderr
+
+
+def test_an_id_must_be_known_and_clear(place: Place) -> None:
+    _, state = place
+    unknown = stark("runs", "show", "77", state=state)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "no run '77'" in unknown.stderr
+    unclear = stark("runs", "delete", "1f", state=state)
+    assert unclear.returncode == 2
+    assert "1f3a77c0" in unclear.stderr
+    assert "1f99aa00" in unclear.stderr
+
+
+def test_runs_are_deleted_one_by_one_or_all(place: Place) -> None:
+    _, state = place
+
+    def left() -> set[str]:
+        return {run.id for run in RunStore(state / "runs.sqlite3").list()}
+
+    assert stark("runs", "delete", "1f3a", "77", state=state).returncode == 2
+    assert len(left()) == 2, "a typing error deletes nothing"
+    assert stark("runs", "delete", "--all", state=state).returncode == 2
+    assert len(left()) == 2, "all of them only with --yes"
+    assert "Deleted 1 run." in stark("runs", "delete", "1f3a", state=state).stdout
+    assert left() == {"1f99aa00"}
+    assert stark("runs", "delete", "--all", "--yes", state=state).returncode == 0
+    assert left() == set()
+
+
+def test_a_reader_that_leaves_early_is_no_error(place: Place) -> None:
+    import subprocess
+
+    from cli_cases import command, environment
+
+    _, state = place
+    process = subprocess.Popen(
+        command("runs", "show", "1f3a"), env=environment(state), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(timeout=60)
+    assert b"Traceback" not in errors
+    assert b"Exception ignored" not in errors

@@ -1,0 +1,169 @@
+"""What is shown while a run goes on and at its end."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cli_cases import CHAIN, write
+from cli_runs import finished_run, node, plan, reference, verified
+from rich.console import Console
+
+from stark_lsp.cli import diffs, figures, outcome, words
+from stark_lsp.cli.console import clean
+from stark_lsp.cli.watcher import Watcher
+from stark_lsp.core.events import Judged, Planned, Prepared, Progress
+from stark_lsp.core.plan import Anchor
+from stark_lsp.core.problem import Span
+from stark_lsp.core.status import RunState, VerdictStatus
+from stark_lsp.core.verdict import Interval, Timing, Verdict
+
+
+def recorder(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, force_terminal=terminal, width=width, highlight=False, markup=False, emoji=False), file
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0.00431, "4.31 µs"), (0.999, "999 µs"), (1.0, "1.00 ms"), (13.27, "13.3 ms"), (999, "999 ms"), (2100, "2.10 s")],
+)
+def test_durations_have_three_digits_and_the_unit_that_suits(ms: float, text: str) -> None:
+    assert figures.milliseconds(ms) == text
+
+
+def test_an_interval_has_the_unit_of_its_median() -> None:
+    assert figures.timing(Timing(0.0385, 0.038, 0.0391, 9)) == "38.5 µs (38.0–39.1)"
+    assert figures.times_interval(Interval(2.26, 2.2, 2.31)) == "2.26x (2.20–2.31)"
+
+
+def test_every_status_has_its_words() -> None:
+    assert set(words.STATUS) == set(VerdictStatus)
+    assert set(words.STATE) == set(RunState)
+
+
+def test_lines_are_counted_from_one_and_joined() -> None:
+    anchors = [Anchor(Span(11, 17), ""), Anchor(Span(29, 29), ""), Anchor(Span(11, 17), "")]
+    assert words.lines(anchors) == "lines 12 to 18 and 30"
+    assert words.lines(anchors[1:2]) == "line 30"
+    assert words.lines([]) == ""
+
+
+def test_an_advice_is_shortened_to_its_first_paragraph() -> None:
+    assert words.advice(plan()) == "Six passes over memory become one."
+    assert words.advice(replace(plan(), advice="# Title\n\nText `code`.")) == "Text code."
+    assert words.advice(replace(plan(), advice="word " * 200), limit=30).endswith(" …")
+
+
+def watch(tmp_path: Path, console: Console) -> Watcher:
+    run, _ = finished_run(write(tmp_path, "model.py", CHAIN))
+    return Watcher(console, run.problem, attempts=3)
+
+
+def test_a_run_is_told_line_by_line_where_there_is_no_terminal(tmp_path: Path) -> None:
+    console, file = recorder()
+    with watch(tmp_path, console) as watcher:
+        watcher(Progress("Loading the class and its inputs"))
+        watcher(Prepared(reference()))
+        for number, verdict in ((1, verified(15.0)), (2, Verdict(VerdictStatus.WRONG_RESULT, "off by 0.5\nmore"))):
+            made = plan(width=str(number))
+            watcher(Planned(number, 0, made))
+            watcher(Progress("Compiling", number, 3))
+            watcher(Judged(node(number, 0, verdict, made), leader=verdict.ok))
+    text = file.getvalue()
+    assert "\x1b" not in text
+    for fragment in (
+        "Loading the class and its inputs …",
+        "Example CPU, 2 threads, torch 2.13.0",
+        "512x2048 float32",
+        "30.0 ms (29.8–30.4)",
+        "20.0 ms (19.8–20.2)",
+        "1 Fuse the gate  lines 16 to 17",
+        "width 2",
+        "15.0 ms, 2.00x as fast as eager, best so far",
+        "wrong result: off by 0.5\n",
+    ):
+        assert fragment in text
+    assert text.count("Six passes over memory") == 1, "variants of one idea explain it once"
+    assert "Compiling" not in text, "what goes on within an attempt is for the status line"
+
+
+def test_a_terminal_gets_a_status_line_that_goes_away(tmp_path: Path) -> None:
+    console, file = recorder(terminal=True, width=80)
+    with watch(tmp_path, console) as watcher:
+        watcher(Prepared(reference()))
+        watcher(Planned(1, 0, plan()))
+        watcher(Progress("Compiling", 1, 3))
+        watcher(Judged(node(1, 0, verified(15.0)), leader=True))
+    text = file.getvalue()
+    assert "1/3" in text
+    assert "best 2.00x" in text
+    assert text.endswith("\x1b[2K"), "the last thing is to clear the status line"
+
+
+def test_text_from_outside_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    console, file = recorder(terminal=True)
+    hostile = "\x1b]0;title\x07 \x1b[2J [bold red]markup[/] \u202e \x9b31m"
+    with watch(tmp_path, console) as watcher:
+        made = replace(plan(hostile, width=hostile), advice=hostile)
+        watcher(Planned(1, 0, made))
+        watcher(Judged(node(1, 0, Verdict(VerdictStatus.CRASHED, hostile), made), leader=False))
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    outcome.show(console, run, {**nodes, 4: node(4, 0, None, made)})
+    diffs.show(console, f"+{hostile}\n")
+    text = file.getvalue()
+    assert "[bold red]markup[/]" in text
+    for sequence in ("\x1b]0;", "\x1b[2J", "\x07", "\u202e", "\x9b"):
+        assert sequence not in text
+    assert clean("tab\tand\nline stay") == "tab\tand\nline stay"
+
+
+def test_numbers_fit_eighty_columns(tmp_path: Path) -> None:
+    console, file = recorder(width=80)
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    outcome.show(console, run, nodes, seconds=65)
+    text = file.getvalue()
+    assert "torch.compile  20.0 ms (19.8–20.2)  1.50x" in text
+    assert "2.00x (1.96–2.04)  1.50x (1.47–1.53)" in text
+    assert "3 attempts in 1 min 05 s, run 1f3a77c0" in text
+    assert "…" not in text
+
+
+def test_torch_compile_gets_the_credit_where_it_is_due(tmp_path: Path) -> None:
+    path = write(tmp_path, "model.py", CHAIN)
+    run, nodes = finished_run(path, best=None)
+    console, file = recorder()
+    outcome.show(console, run, nodes)
+    assert "torch.compile alone is 1.50x as fast as eager here" in file.getvalue()
+    no_gain = replace(run, reference=reference(compile_ms=31.0))
+    assert outcome.compile_remark(no_gain) == ""
+    assert outcome.compile_remark(replace(run, reference=reference(compile_ms=None))) == ""
+
+
+def test_a_stopped_run_says_how_to_go_on(tmp_path: Path) -> None:
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    console, file = recorder()
+    outcome.show_stopped(console, run, nodes, again="stark-lsp optimize model.py --resume")
+    assert file.getvalue() == "Stopped. 3 attempts are kept.\nTo go on: stark-lsp optimize model.py --resume\n"
+
+
+def test_a_long_patch_is_cut_on_a_terminal_only() -> None:
+    patch = "".join(f"+line {number}\n" for number in range(300))
+    for terminal, whole, shown in ((True, False, False), (True, True, True), (False, False, True)):
+        console, file = recorder(terminal=terminal)
+        diffs.show(console, patch, whole=whole)
+        assert ("line 299" in file.getvalue()) is shown
+        assert ("more lines" in file.getvalue()) is not shown
+
+
+def test_a_deep_tree_stays_readable(tmp_path: Path) -> None:
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    chain = {number: node(number, number - 1, verified(15.0)) for number in range(1, 1501)}
+    console, file = recorder(width=100)
+    outcome.show(console, run, {0: nodes[0], **chain})
+    text = file.getvalue()
+    for number in (1, 9, 10, 700, 1500):
+        assert f" {number} 15.0 ms  2.00x" in text
+    assert "Fuse the gate  after 1499" in text
