@@ -1,0 +1,194 @@
+"""Module classes are found from the text alone, however they are written."""
+
+from __future__ import annotations
+
+import sys
+from textwrap import dedent
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stark_lsp.discovery import classes
+from stark_lsp.discovery.classes import find_all, find_modules
+from stark_lsp.discovery.index import DocumentIndex
+
+
+def names(text: str) -> list[str]:
+    return [found.qualname for found in find_modules(dedent(text))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\nclass A(torch.nn.Module): ...",
+        "import torch.nn\nclass A(torch.nn.Module): ...",
+        "import torch as t\nclass A(t.nn.Module): ...",
+        "import torch.nn as nn\nclass A(nn.Module): ...",
+        "from torch import nn\nclass A(nn.Module): ...",
+        "from torch import nn as N\nclass A(N.Module): ...",
+        "from torch.nn import Module as M\nclass A(M): ...",
+        "from torch.nn import *\nclass A(Module): ...",
+        "from torch.nn.modules.module import Module\nclass A(Module): ...",
+        "import torch.nn as nn\nBase = nn.Module\nclass A(Base): ...",
+        "import torch\nnn = torch.nn\nB: type = nn.Module\nclass A(B): ...",
+        "import torch.nn as nn\nfrom typing import Generic\nclass A(Generic[T], nn.Module): ...",
+        "import torch.nn as nn\nclass Mix: ...\nclass A(Mix, nn.Module): ...",
+        "import torch.nn as nn\nclass A(nn.Linear): ...",
+        "import torch.nn as nn\nclass A(nn.Sequential): ...",
+        "import torch.nn as nn\nclass A(with_metaclass(Meta, nn.Module)): ...",
+        "try:\n    from torch import nn\nexcept ImportError:\n    nn = None\nclass A(nn.Module): ...",
+        "if True:\n    import torch.nn as nn\n    class A(nn.Module): ...",
+        "from lightning import LightningModule\nclass A(LightningModule): ...",
+        "import pytorch_lightning as pl\nclass A(pl.LightningModule): ...",
+        "from transformers import PreTrainedModel\nclass A(PreTrainedModel): ...",
+        "import torch\nfrom .base import Base\nclass A(Base):\n    def forward(self, x): ...",
+    ],
+)
+def test_a_module_is_found_through(text: str) -> None:
+    assert names(text) == ["A"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A: ...",
+        "import torch.nn as nn\nclass A(nn.Parameter): ...",
+        "from flax import linen as nn\nclass A(nn.Module): ...",
+        "from ast import Module\nclass A(Module): ...",
+        "import torch\nclass A(torch.autograd.Function):\n    def forward(ctx, x): ...",
+        "from .base import Base\nclass A(Base):\n    def forward(self, x): ...",
+        "import torch\nfrom .base import Base\nclass A(Base): ...",
+        "import torch\nfrom enum import Enum\nclass A(Enum):\n    def forward(self): ...",
+    ],
+)
+def test_other_classes_are_not(text: str) -> None:
+    assert names(text) == []
+
+
+def test_bases_in_the_same_file_count_transitively() -> None:
+    assert names("import torch.nn as nn\nclass A(nn.Module): ...\nclass B(A): ...\nclass C(B): ...") == ["A", "B", "C"]
+
+
+def test_nested_and_conditional_classes_have_their_qualnames() -> None:
+    text = """
+    import torch.nn as nn
+    class Outer(nn.Module):
+        class Inner(nn.Module):
+            class Deep(nn.Module): ...
+        class Sibling(Inner): ...
+    class Uses(Outer.Inner): ...
+    class Plain:
+        class Block(nn.Module): ...
+    if True:
+        class One(nn.Module): ...
+    else:
+        class Two(nn.Module): ...
+    try:
+        pass
+    except ImportError:
+        class Three(nn.Module): ...
+    with open("x") as f:
+        class Four(nn.Module): ...
+    """
+    assert names(text) == [
+        "Outer", "Outer.Inner", "Outer.Inner.Deep", "Outer.Sibling", "Uses", "Plain.Block", "One", "Two", "Three",
+        "Four",
+    ]  # fmt: skip
+
+
+def test_classes_inside_functions_are_found_but_not_offered() -> None:
+    text = "import torch.nn as nn\ndef make():\n    class A(nn.Module): ...\n    return A\n"
+    assert find_modules(text) == ()
+    (found,) = find_all(text)
+    assert found.qualname == "make.<locals>.A"
+    assert not found.reachable
+
+
+def test_positions_are_those_of_the_text() -> None:
+    text = "import torch.nn as nn\n\n@dec\n@dec(\n  1)\nclass  Ä(nn.Module):\n    pass\n\n# after\n"
+    (found,) = find_modules(text)
+    assert (found.span.start, found.span.end) == (2, 6)
+    assert (found.name_line, found.name_start, found.name_end) == (5, 7, 8)
+    crlf = find_modules(text.replace("\n", "\r\n"))
+    assert crlf == (found,)
+    assert find_modules("\ufeff" + text) == (found,)
+
+
+@pytest.mark.parametrize(
+    "text", ["class A(:\n", "def f(\n", "x = '\n", "\0class A: ...", "class A:\n", "if:\n  class A: ..."]
+)
+def test_a_text_that_is_not_python_raises_a_syntax_error(text: str) -> None:
+    with pytest.raises(SyntaxError):
+        find_modules(text)
+
+
+def test_an_index_keeps_the_last_good_result() -> None:
+    index = DocumentIndex()
+    good = index.update("import torch.nn as nn\nclass A(nn.Module): ...\n")
+    assert [found.qualname for found in good] == ["A"]
+    assert index.update("import torch.nn as nn\nclass A(nn.Mod") == good
+    assert not index.valid
+    assert index.update("") == ()
+    assert index.valid
+
+
+PARTS = [
+    "class A{n}(nn.Module):\n    def __init__(self, a=1):\n        super().__init__()\n\n    def forward(self, x):\n"
+    "        return x\n",
+    "@dec\nclass B{n}(A0):\n    '''Doc\nclass Fake(nn.Module):\n    '''\n    def f(self): return 1\n    x = 1\n",
+    "def f{n}(\n    a,\n    b=(1,\n2),\n):\n    s = '''\nclass Fake(nn.Module): ...\n'''\n    return s\n",
+    "K{n} = '''\ndef g():\n    pass\n    '''\n",
+    "async def h{n}():\n    class Local(nn.Module):\n        x = 1\n    # def z():\n    return [\n1,\n]\n",
+    "if True:\n    class C{n}(nn.Module):\n        def forward(self, x): return x\nelse:\n    def other(): pass\n",
+    "x{n} = [  # class (\n    'def q():',\n]\n",
+    "def one_line{n}(): return 1\n\n\n",
+    "class D{n}(nn.Module):\n\tdef forward(self,\n\t\tx):\n"
+    "\t\tif x:\n\t\t\treturn 1\n\t\t# end\n\n\tclass E(nn.Linear): ...\n",
+    "def get_inputs():\n    return [A0()]\n",
+    "s{n} = \"it's\" + f'{x}' \\\n  'def'\n",
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), max_size=8), st.sampled_from(["\n", "\r\n"]))
+def test_the_outline_of_a_long_file_gives_what_a_full_parse_does(parts: list[str], newline: str) -> None:
+    text = "import torch.nn as nn\nclass A0(nn.Module): ...\n"
+    text += "".join(part.replace("{n}", str(number)) for number, part in enumerate(parts, 1))
+    text = text.replace("\n", newline)
+    full = find_all(text)
+    before = classes.OUTLINE_FROM
+    classes.OUTLINE_FROM = 0
+    try:
+        assert find_all(text) == full
+    finally:
+        classes.OUTLINE_FROM = before
+
+
+def test_the_outline_agrees_on_real_source_files() -> None:
+    import ast
+    import typing
+
+    for module in (ast, typing, dataclasses_module()):
+        with open(module.__file__, encoding="utf-8") as file:
+            text = file.read().replace("object", "Module") + "\nimport torch.nn as nn\nclass A(nn.Module): ...\n"
+        full = find_all(text)
+        before = classes.OUTLINE_FROM
+        classes.OUTLINE_FROM = 0
+        try:
+            assert find_all(text) == full
+        finally:
+            classes.OUTLINE_FROM = before
+
+
+def dataclasses_module() -> object:
+    import dataclasses
+
+    return sys.modules[dataclasses.__name__]
+
+
+def test_an_error_inside_a_long_files_function_does_not_hide_its_classes() -> None:
+    text = "import torch.nn as nn\nclass A(nn.Module):\n    def forward(self, x):\n        return x +\n"
+    with pytest.raises(SyntaxError):
+        find_modules(text)
+    assert [found.qualname for found in find_modules(text + "# filler\n" * classes.OUTLINE_FROM)] == ["A"]
