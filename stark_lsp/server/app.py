@@ -24,6 +24,7 @@ from stark_lsp.server import (  # noqa: E402
     watching,
 )
 from stark_lsp.server.client import read_facts  # noqa: E402
+from stark_lsp.server.configuration import read  # noqa: E402
 from stark_lsp.server.desk import Desk  # noqa: E402
 from stark_lsp.server.language_server import StarkServer  # noqa: E402
 from stark_lsp.server.proposals import Proposals  # noqa: E402
@@ -51,6 +52,8 @@ def make_server() -> StarkServer:
         encoding = server.workspace.position_encoding or types.PositionEncodingKind.Utf16
         server.begin(read_facts(params.capabilities), str(getattr(encoding, "value", encoding)))
         server.initial = settings.section_of(params.initialization_options)
+        # What is wrong with them is said after `initialized`: before, a server may not speak.
+        server.configuration, _ = read(server.initial)
         server.diff_view = server.initial.get("diffView") is True
         diagnostics.register(server, shown)
         if params.process_id is not None:

@@ -59,7 +59,7 @@ def register(server: StarkServer, desk: Desk) -> None:
         only = params.context.only
         start, end = params.range.start.line, params.range.end.line
         actions: list[types.CodeAction] = []
-        cls = class_at(document.classes, start, end)
+        cls = class_at(document.offered, start, end)
         views = desk.at(uri)
         if wanted(REWRITE, only):
             if cls is not None:

@@ -298,13 +298,14 @@ class Desk:
             self.touch(view.uri)
         elif isinstance(event, Judged):
             view.attempts = max(view.attempts, event.node.id)
+            view.judged += 1
             if event.node.plan is not None and event.node.id not in view.plans:
                 view.add_plan(event.node.id, event.node.plan, self.text(view))
             view.status = f"attempt {view.attempts} of {budget}{self._best_so_far(view)}"
             self.touch(view.uri)
         elif isinstance(event, Ended):
             return
-        progress.report(view.status[:1].upper() + view.status[1:], view.attempts / (budget + 1))
+        progress.report(view.status[:1].upper() + view.status[1:], view.judged / (budget + 1))
 
     def _resumed(self, view: RunView) -> None:
         """Show what an earlier run on the same text had found."""
@@ -313,6 +314,7 @@ class Desk:
             if node.plan is not None and node.id not in view.plans:
                 view.add_plan(node.id, node.plan, text)
         judged = sum(1 for node in view.nodes.values() if node.parent is not None and node.verdict is not None)
+        view.judged = judged
         done = wording.count(judged, "attempt")
         name = view.problem.class_name
         self._server.say(f"STARK goes on with the earlier run {view.id} on {name}: {done} kept.")

@@ -159,4 +159,7 @@ def register(server: StarkServer, diagnostics: Diagnostics) -> None:
     server.on_changed.append(touched)
     if server.facts.pull_diagnostics:
         options = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier=SOURCE)
-        server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)(diagnostics.report)
+
+        @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
+        def pull(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+            return diagnostics.report(params)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from stark_lsp.core.status import InputSource
 from stark_lsp.server.text import Place, Units, key_of, offset_of, path_of, split_lines
 
 if TYPE_CHECKING:
@@ -75,6 +76,21 @@ class Document:
             self._index.update(self.text)
             self._indexed = self.text
         return self._index.classes
+
+    @property
+    def offered(self) -> tuple[ModuleClass, ...]:
+        """The classes that something can be done with: all but those that an accepted proposal brought."""
+        return tuple(cls for cls in self.classes if cls.inputs.source is not InputSource.NONE or not self._ours(cls))
+
+    def _ours(self, cls: ModuleClass) -> bool:
+        from stark_lsp.proposals.provenance import FIRST_WORDS
+
+        line = cls.span.start - 1
+        while 0 <= line < len(self.lines) and self.lines[line].lstrip().startswith("#"):
+            if self.lines[line].lstrip().startswith(FIRST_WORDS):
+                return True
+            line -= 1
+        return False
 
     def reread(self) -> None:
         """Look for the classes again although the text is the same: an inputs table elsewhere changed."""

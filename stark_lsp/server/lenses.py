@@ -53,7 +53,7 @@ def register(server: StarkServer, desk: Desk) -> None:
             return []
         views = {view.problem.qualname: view for view in desk.at(uri)}
         found: list[types.CodeLens] = []
-        for cls in document.classes:
+        for cls in document.offered:
             place = server.documents.units.range(
                 document.lines, (cls.name_line, cls.name_start), (cls.name_line, cls.name_end)
             )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@/])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&]|^[-+=])")
+_LINK = re.compile(r"(?i)\b(https?|ftp|file|mailto|command|vscode|www)([:.])")
+_ESCAPE = re.compile(r"\\([\\`*_\[\]<>#|~&+=:.-])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 _FENCE = re.compile(r"`+")
 
@@ -21,7 +23,7 @@ def plain(text: str, limit: int = 400) -> str:
 
 def escaped(text: str, limit: int = 400) -> str:
     """Return untrusted text so that Markdown renders it literally."""
-    return _SPECIAL.sub(r"\\\1", plain(text, limit))
+    return _LINK.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", plain(text, limit)))
 
 
 def code(text: str, limit: int = 400) -> str:
@@ -65,7 +67,7 @@ def _tame_line(line: str) -> str:
     parts = re.split(r"(`+[^`]*`+)", line)
     for index in range(0, len(parts), 2):
         part = parts[index].replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]")
-        parts[index] = re.sub(r"(?i)\b(https?|ftp|file|command|vscode|www)([:.])", r"\1\\\2", part)
+        parts[index] = _LINK.sub(r"\1\\\2", part)
     return "".join(parts)
 
 
@@ -75,5 +77,4 @@ def unmarked(markdown: str) -> str:
     text = re.sub(r"\*\*(.+?)\*\*", r"\1", text)
     text = re.sub(r"(?m)^\s*(`{3,}|~{3,}).*$\n?", "", text)
     text = re.sub(r"(?<!\\)(`+)(.+?)(?<!`)\1(?!`)", r"\2", text)
-    text = re.sub(r"\\([\\`*_{}\[\]()<>#+\-.!|~&:@/])", r"\1", text)
-    return text.replace("&lt;", "<").replace("&amp;", "&")
+    return _ESCAPE.sub(r"\1", text).replace("&lt;", "<").replace("&amp;", "&")

@@ -58,6 +58,9 @@ class RunView:
     status: str = ""
     """What goes on now, one sentence."""
     attempts: int = 0
+    """Attempts begun."""
+    judged: int = 0
+    """Attempts that have their verdict."""
     best: Node | None = None
     task: asyncio.Task[None] | None = None
     aliases: set[str] = field(default_factory=set)
