@@ -173,7 +173,8 @@ class Supervisor:
                     if progress is not None:
                         progress(step)
                     continue
-                self.state = WorkerState.IDLE
+                if self.state is WorkerState.BUSY:
+                    self.state = WorkerState.IDLE
                 if "error" in message:
                     raise _reported(message["error"])
                 return message["result"]

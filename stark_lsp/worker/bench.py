@@ -89,13 +89,25 @@ class Bench:
         return tempfile.mkdtemp(prefix="run-", dir=self._folder)
 
     def start(self) -> RunnerProcess:
-        """Return a runner that has loaded nothing yet; the spare one if there is one."""
+        """Return a runner that is ready and has loaded nothing yet: the spare one if it still lives.
+
+        Raises
+        ------
+        Broken
+            No runner can be started.
+        """
         spare, self._spare = self._spare, None
-        if spare is not None:
-            if spare.alive:
-                return spare
-            self.household.end(spare)
-        return self._new(self.fresh_folder())
+        for runner in (spare, None):
+            runner = runner or self._new(self.fresh_folder())
+            try:
+                runner.wait_ready()
+                if runner.alive:
+                    return runner
+                failure = "it ended at once"
+            except RUNNER_FAILURES as error:
+                failure = str(error)
+            self.household.end(runner)
+        raise Broken(f"A process for the candidate could not be started: {failure}.", details=runner.log())
 
     def _new(self, folder: str) -> RunnerProcess:
         return self.household.add(RunnerProcess(self._environment, folder, int(self._settings["log_limit"])))
@@ -104,16 +116,6 @@ class Bench:
         """Start the next candidate's runner now, so that it has imported torch when it is wanted."""
         if self._spare is None:
             self._spare = self._new(self.fresh_folder())
-
-    def wait_for_spare(self) -> None:
-        """Let a spare runner finish its start, so that it does not disturb timing.
-
-        Raises
-        ------
-        RunnerDied, RunnerTimedOut
-        """
-        if self._spare is not None:
-            self._spare.wait_ready()
 
     def timing_inputs(self) -> list[str]:
         """Return the input files that timed calls rotate through."""

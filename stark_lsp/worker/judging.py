@@ -228,10 +228,6 @@ class _Attempt:
                 file.write(self._source)
             self._build = self._judge._cache.open(self._source)
             self._runner = self._bench.start()
-            try:
-                self._runner.wait_ready()
-            except RUNNER_FAILURES as error:
-                raise Broken(f"A process for the candidate could not be started: {error}.") from error
         with self._stage("load"):
             self._weights_message = self._ask(
                 "load",
