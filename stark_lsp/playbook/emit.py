@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import math
+import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +24,18 @@ from stark_lsp.playbook.kernels.variants import Variant
 from stark_lsp.playbook.lowering import LoweredKernel
 from stark_lsp.playbook.regions import Region
 from stark_lsp.playbook.source import (
-    NEW_NAME, OLD_FORWARD, class_lines, find_user_class, module_names, renamed_class, spelled, used_elsewhere,
+    NEW_NAME,
+    OLD_FORWARD,
+    class_lines,
+    find_user_class,
+    module_names,
+    renamed_class,
+    spelled,
+    used_elsewhere,
 )  # fmt: skip
 from stark_lsp.playbook.spec import KernelSpec
+
+_FUNCTIONAL = "import torch.nn.functional as F"
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,8 @@ class Part:
     variant: Variant
 
 
-def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part]) -> Candidate:
-    """Return the candidate of a design.
+def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: str = "") -> Candidate:
+    """Return the candidate of a design; `comment` goes above the new class.
 
     Raises
     ------
@@ -58,13 +69,15 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part]) -> Candida
         if functional in taken:
             functional = f"{torch}.nn.functional"
         else:
-            imports.append("import torch.nn.functional as F")
+            imports.append(_FUNCTIONAL)
     kernels, rendered = _kernels(prepared, parts)
     twins = [line for k, name in rendered for line in ("", "", *twin(prepared, k, name, torch, functional))]
     variants = {part.lowered.spec.name: part.variant for part in parts}
-    library = render(
-        [(k.lowered.spec, variants[k.lowered.spec.name], name) for k, name in rendered], prepared.graph.device
-    )
+    library = ""
+    if rendered:
+        library = render(
+            [(k.lowered.spec, variants[k.lowered.spec.name], name) for k, name in rendered], prepared.graph.device
+        )
     reserved = taken | {torch, functional.partition(".")[0]} | {k.launcher for k in kernels} | _bound(library)
     writer = ForwardWriter(
         prepared, kernels, torch=torch, functional=functional, reserved=reserved,
@@ -73,12 +86,18 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part]) -> Candida
     body = writer.write()
     if body.uses_math and called.get("math") != "math":
         imports.append("import math")
+    if _FUNCTIONAL in imports and not any(f"{functional}." in line for line in (*body.lines, *twins)):
+        imports.remove(_FUNCTIONAL)
     checks = _checks(prepared, parts)
     extra = _verified_attribute(checks)
     conditions = [*_every_call(prepared, parts, torch), *(["not self._is_as_verified()"] if checks else [])]
-    bail_out = [f"if {' or '.join(conditions)}:", f"    return self.{OLD_FORWARD}({user.forward.call})"] if conditions else []
+    bail_out = (
+        [f"if {' or '.join(conditions)}:", f"    return self.{OLD_FORWARD}({user.forward.call})"] if conditions else []
+    )
     new_forward = [user.forward.header, *(f"    {line}" for line in [*bail_out, *body.lines])]
     new_class = renamed_class(user, new_forward, extra)
+    if comment:
+        new_class = [comment, *new_class]
     return Candidate(_assemble(user, imports, library, twins, new_class))
 
 
@@ -89,7 +108,10 @@ def _kernels(prepared: Prepared, parts: Sequence[Part]) -> tuple[list[KernelCall
     seen: dict[tuple[Any, ...], str] = {}
     for part in sorted(parts, key=lambda p: p.region.nodes):
         key = (shape_of(part.lowered.spec), part.variant)
-        comment = "in place of: " + "; ".join(part.lowered.spec.source_lines)
+        lines = part.lowered.spec.source_lines
+        more = f"  (and {len(lines) - 1} more line{'s' if len(lines) > 2 else ''})" if len(lines) > 1 else ""
+        quoted = textwrap.shorten(lines[0], 80, placeholder=" …") if lines else "the original operations"
+        comment = f"in place of: {quoted}{more}"
         call = KernelCall(part.region, part.lowered, seen.get(key, part.lowered.spec.name), comment)
         calls.append(call)
         if key not in seen:
@@ -124,10 +146,16 @@ def _checks(prepared: Prepared, parts: Sequence[Part]) -> list[str]:
     settings = {k: v for k, v in prepared.graph.attributes.items() if not k.endswith(".training")}
     fused = {node for part in parts for node in part.region.nodes}
     paths = {
-        node.module.path for node in prepared.graph.nodes if node.module is not None and (node.id in fused or node.in_place)
+        node.module.path
+        for node in prepared.graph.nodes
+        if node.module is not None and (node.id in fused or node.in_place)
     }
     settings.update(
-        {k: v for k, v in prepared.module_attributes.items() if k.rpartition(".")[0] in paths and not k.endswith(".training")}
+        {
+            k: v
+            for k, v in prepared.module_attributes.items()
+            if k.rpartition(".")[0] in paths and not k.endswith(".training")
+        }
     )
     checks = [_holds(name, value) for name, value in settings.items()]
     for part in parts:
@@ -204,7 +232,6 @@ def _assemble(user: Any, imports: list[str], library: str, twins: list[str], new
             library_lines[row] = "\0"
     library_lines = [line for line in library_lines if line != "\0"]
     wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
-    future = [s for s in user.tree.body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
     wanted = [text for text in wanted if "__future__" not in text]
     at = _import_line(user.tree)
     keep_original = not user.top_level or used_elsewhere(user)
@@ -212,13 +239,21 @@ def _assemble(user: Any, imports: list[str], library: str, twins: list[str], new
         last = max((s.end_lineno or s.lineno) for s in user.tree.body) - 1
         first = last + 1
     before = lines[:first] if not keep_original or not user.top_level else lines[: last + 1]
-    plain = [text for text in wanted if text.startswith("import ")]
-    rest = [text for text in wanted if not text.startswith("import ")]
-    del future
-    head = [*before[:at], *plain, *rest, *before[at:]]
+    library_imports = [text for text in wanted if not text.partition(" ")[2].startswith("torch")]
+    torch_imports = [text for text in wanted if text not in library_imports]
+    if library_imports and re.match(r"(import|from) torch\b", "\n".join(before[at:]).lstrip("\n")):
+        library_imports.append("")
+    end = max(at, _last_import(user.tree, user.node))
+    head = [*before[:at], *library_imports, *before[at:end], *torch_imports, *before[end:]]
     parts = ["\n".join(head).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
              "\n".join(new_class).strip("\n"), "\n".join(lines[last + 1 :]).strip("\n")]  # fmt: skip
     return "\n\n\n".join(part for part in parts if part) + "\n"
+
+
+def _last_import(tree: ast.Module, node: ast.ClassDef) -> int:
+    """Return the 0-based line behind the last import above the class."""
+    imports = [s for s in tree.body if isinstance(s, (ast.Import, ast.ImportFrom)) and s.lineno < node.lineno]
+    return max((s.end_lineno or s.lineno for s in imports), default=0)
 
 
 def _import_line(tree: ast.Module) -> int:

@@ -12,6 +12,7 @@ import ast
 import builtins
 import heapq
 import keyword
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ MAX_INSIDE = 3
 """At most this many operations are written inside another."""
 WIDTH = 108
 """Longest line of a comment."""
+_SIZE = re.compile(r"(?P<name>\w+) = (?P<of>[\w.]+)\.size\((?P<dim>\d)\)")
 _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
 
 
@@ -120,7 +122,34 @@ class ForwardWriter:
             lines += self._statement(unit, within, keep)
         self.now = len(units)
         lines.append(f"return {unparse(self.writer.value(self.graph.output))}")
+        lines = self._sizes_together(lines)
         return NewForward(lines, any("math." in line for line in lines))
+
+    def _sizes_together(self, lines: list[str]) -> list[str]:
+        """Write `b = x.size(0)`, `t = x.size(1)`, … as `b, t = x.size()` where these are all sizes of x."""
+        ranks = {name: len(self.graph.meta(ref).shape) for ref, name in self.names.items() if self._is_tensor(ref)}
+        ranks.update({n.target: len(n.meta.shape) for n in self.graph.nodes if n.op in ("input", "attribute")})
+        result: list[str] = []
+        index = 0
+        while index < len(lines):
+            first = _SIZE.fullmatch(lines[index])
+            rank = ranks.get(first["of"], 0) if first is not None else 0
+            group = [_SIZE.fullmatch(line) for line in lines[index : index + rank]]
+            if (
+                first is not None
+                and rank > 1
+                and len(group) == rank
+                and all(m is not None and m["of"] == first["of"] and m["dim"] == str(d) for d, m in enumerate(group))
+            ):
+                result.append(f"{', '.join(m['name'] for m in group if m is not None)} = {first['of']}.size()")
+                index += rank
+            else:
+                result.append(lines[index])
+                index += 1
+        return result
+
+    def _is_tensor(self, ref: Ref) -> bool:
+        return ref.index < len(self.graph.nodes[ref.node].outputs)
 
     def _units(self) -> list[Unit]:
         needed = self._needed()
@@ -249,9 +278,12 @@ class ForwardWriter:
         for index, unit in enumerate(units):
             direct = self._direct_refs(unit)
             for ref in direct:
-                uses.setdefault(ref.node, []).append((index, unit.nodes[0] if unit.kernel is None and unit.nodes else -1))
+                uses.setdefault(ref.node, []).append(
+                    (index, unit.nodes[0] if unit.kernel is None and unit.nodes else -1)
+                )
         for ref in refs_in(self.graph.output):
             uses.setdefault(ref.node, []).append((len(units), -1))
+        returned = list(refs_in(self.graph.output))
         inside: dict[int, int] = {}
         weight: dict[int, int] = {}
         for index in range(len(units)):
@@ -263,6 +295,9 @@ class ForwardWriter:
             if len(found) != 1 or node.names or node.structure != "tensor" or node.op == "size" or not node.outputs:
                 continue
             user_position, user = found[0]
+            if user_position == len(units) and len(returned) == 1 and weight.get(node.id, 0) < MAX_INSIDE:
+                inside[node.id] = user_position
+                continue
             if user < 0 or user not in position:
                 continue
             other = self.graph.nodes[user]

@@ -66,9 +66,7 @@ class Fusible:
     @property
     def several_passes(self) -> bool:
         """Whether it walks over its row more than once, or back over it after reducing."""
-        return self.role is Role.ROW and (
-            self.keeps_shape or self.word in ("var", "std", "logsumexp")
-        )
+        return self.role is Role.ROW and (self.keeps_shape or self.word in ("var", "std", "logsumexp"))
 
     def refs(self) -> tuple[Ref, ...]:
         """The tensors it reads, without sizes."""
@@ -152,7 +150,7 @@ def _classify(graph: Graph, node: GraphNode, call: Call | None) -> Fusible | Non
     if view is not None:
         return view
     operation = REGISTRY.get(call.target)
-    if operation is None or node.view and operation.name != "identity":
+    if operation is None or (node.view and operation.name != "identity"):
         return None
     try:
         bound = bind(operation, call.args, call.kwargs, node.meta, graph.meta)

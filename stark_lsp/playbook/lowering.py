@@ -13,12 +13,66 @@ from stark_lsp.playbook.regions import Operand as RegionOperand
 from stark_lsp.playbook.regions import Place, Region
 from stark_lsp.playbook.spec import COUNT, KernelSpec, Operand, Output, Step
 
-_COMPARISONS = frozenset("lt le gt ge eq ne".split())
-_LOGIC = frozenset("logical_and logical_or logical_not".split())
+_COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
+_LOGIC = frozenset(["logical_and", "logical_or", "logical_not"])
 _C_WORDS = frozenset(
-    "auto bool break case char class const continue default delete do double else enum extern float for goto if int "
-    "inline long namespace new operator private public register return short signed sizeof static struct switch "
-    "template this typedef union unsigned void volatile while and or not xor half n rows cols row col out stream".split()
+    [
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "char",
+        "class",
+        "const",
+        "continue",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "int",
+        "inline",
+        "long",
+        "namespace",
+        "new",
+        "operator",
+        "private",
+        "public",
+        "register",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "and",
+        "or",
+        "not",
+        "xor",
+        "half",
+        "n",
+        "rows",
+        "cols",
+        "row",
+        "col",
+        "out",
+        "stream",
+    ]
 )
 
 
@@ -151,7 +205,7 @@ def lower(prepared: Prepared, region: Region, name: str, doc: str, source_lines:
         value = inner[node]
         dtype = graph.nodes[node].meta.dtype
         place = layout.places[node]
-        if value.is_number or value.what in {o.name for o in operands} or place is Place.FULL and value.reduced:
+        if value.is_number or value.what in {o.name for o in operands} or (place is Place.FULL and value.reduced):
             value = builder.step("identity", value, dtype=dtype)
         outputs.append(Output(str(value.what), dtype, place is not Place.FULL, place is not Place.DROPPED))
     spec = KernelSpec(

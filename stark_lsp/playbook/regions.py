@@ -134,7 +134,10 @@ class Finder:
                 return None
             state.places[f.node.id] = place
         outputs = tuple(node for node in members if self._leaves(node, inside))
-        if any(state.places[n] is Place.SMALL or self.fusible[n].role is Role.EXPAND for n in outputs) or len(state.operands) > MAX_OPERANDS:
+        if (
+            any(state.places[n] is Place.SMALL or self.fusible[n].role is Role.EXPAND for n in outputs)
+            or len(state.operands) > MAX_OPERANDS
+        ):
             return None
         if rows and not outputs:
             return None
@@ -177,7 +180,9 @@ class Finder:
             current = frozenset((node.id,))
             if self.layout_of(current) is None and self.fusible[node.id].role in (Role.POINTWISE, Role.ROW):
                 continue
-            producers = sorted({group[i] for i in self.inputs_of[node.id] if i in group}, key=lambda g: (-len(g), min(g)))
+            producers = sorted(
+                {group[i] for i in self.inputs_of[node.id] if i in group}, key=lambda g: (-len(g), min(g))
+            )
             for producer in producers:
                 union = current | producer
                 if any(min(union) < fence < max(union) for fence in fences):

@@ -197,8 +197,10 @@ def module_names(tree: ast.Module) -> set[str]:
             names.add((item.asname or item.name).partition(".")[0])
     for statement in tree.body:
         for item in ast.walk(statement):
-            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store) and isinstance(
-                statement, (ast.Assign, ast.AnnAssign)
+            if (
+                isinstance(item, ast.Name)
+                and isinstance(item.ctx, ast.Store)
+                and isinstance(statement, (ast.Assign, ast.AnnAssign))
             ):
                 names.add(item.id)
     return names

@@ -52,7 +52,9 @@ def hardtanh(b: Build, x: Value, call: Bound, t: str) -> Value:
 @activation("F.leaky_relu", parameters="input, negative_slope=0.01")
 def leaky_relu(b: Build, x: Value, call: Bound, t: str) -> Value:
     """x for x > 0, slope·x otherwise."""
-    return b.step("where", b.step("gt", x, 0.0, dtype="bool"), x, b.step("mul", x, call["negative_slope"], dtype=t), dtype=t)
+    return b.step(
+        "where", b.step("gt", x, 0.0, dtype="bool"), x, b.step("mul", x, call["negative_slope"], dtype=t), dtype=t
+    )
 
 
 @activation("F.prelu", "torch.prelu", parameters="input, weight")
@@ -73,7 +75,9 @@ def gelu(b: Build, x: Value, call: Bound, t: str) -> Value:
         return _erf_gelu(b, x, t)
     cube = b.step("mul", b.step("mul", x, x, dtype=t), x, dtype=t)
     inner = b.step("mul", b.step("fma", cube, 0.044715, x, dtype=t), math.sqrt(2.0 / math.pi), dtype=t)
-    return b.step("mul", b.step("mul", x, 0.5, dtype=t), b.step("add", b.step("tanh", inner, dtype=t), 1.0, dtype=t), dtype=t)
+    return b.step(
+        "mul", b.step("mul", x, 0.5, dtype=t), b.step("add", b.step("tanh", inner, dtype=t), 1.0, dtype=t), dtype=t
+    )
 
 
 @activation("F.silu", "torch.silu")
@@ -154,7 +158,9 @@ def threshold(b: Build, x: Value, call: Bound, t: str) -> Value:
 
 
 def _exponential(b: Build, x: Value, scale: float, inside: float, outside: float, t: str) -> Value:
-    negative = b.step("mul", b.step("expm1", x if inside == 1 else b.step("mul", x, inside, dtype=t), dtype=t), outside, dtype=t)
+    negative = b.step(
+        "mul", b.step("expm1", x if inside == 1 else b.step("mul", x, inside, dtype=t), dtype=t), outside, dtype=t
+    )
     positive = x if scale == 1 else b.step("mul", x, scale, dtype=t)
     return b.step("where", b.step("gt", x, 0.0, dtype="bool"), positive, negative, dtype=t)
 

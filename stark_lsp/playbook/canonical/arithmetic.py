@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stark_lsp.playbook.canonical.registry import (
-    FLOATS, SUPPORTED, Bound, Build, Unsupported, Value, operation,
+    FLOATS,
+    SUPPORTED,
+    Bound,
+    Build,
+    Unsupported,
+    Value,
+    operation,
 )  # fmt: skip
 from stark_lsp.playbook.graph import DType
 
@@ -48,7 +54,9 @@ operation(*_same("add"), "Tensor.add_", "Tensor.__iadd__", "Tensor.__add__", "Te
           parameters="input, other, alpha=1")(_scaled("add"))  # fmt: skip
 operation(*_same("sub"), "torch.subtract", "Tensor.subtract", "Tensor.sub_", "Tensor.__isub__", "Tensor.__sub__",
           parameters="input, other, alpha=1")(_scaled("sub"))  # fmt: skip
-operation("torch.rsub", "Tensor.__rsub__", parameters="input, other, alpha=1", word="sub")(_scaled("sub", reflected=True))
+operation("torch.rsub", "Tensor.__rsub__", parameters="input, other, alpha=1", word="sub")(
+    _scaled("sub", reflected=True)
+)
 _binary("mul", *_same("mul"), *_same("multiply"), "Tensor.mul_", "Tensor.__imul__", "Tensor.__mul__", "Tensor.__rmul__")
 _binary("pow", *_same("pow"), "Tensor.__pow__", "Tensor.pow_", "Tensor.__ipow__")
 _reflected("pow", "Tensor.__rpow__")
@@ -59,7 +67,13 @@ _binary("remainder", *_same("remainder"), "Tensor.__mod__")
 _binary("floor_div", *_same("floor_divide"), "Tensor.__floordiv__")
 for _name, _dunder in (("lt", "lt"), ("le", "le"), ("gt", "gt"), ("ge", "ge"), ("eq", "eq"), ("ne", "ne")):
     _binary(_name, *_same(_name), f"Tensor.__{_dunder}__")
-for _name, _other in (("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge"), ("not_equal", "ne")):
+for _name, _other in (
+    ("less", "lt"),
+    ("less_equal", "le"),
+    ("greater", "gt"),
+    ("greater_equal", "ge"),
+    ("not_equal", "ne"),
+):
     _binary(_other, *_same(_name))
 _binary("logical_and", *_same("logical_and"))
 _binary("logical_or", *_same("logical_or"))
@@ -75,7 +89,9 @@ def _div(build: Build, call: Bound) -> Value:
     if rounding == "floor":
         return build.step("floor_div", call["input"], call["other"], dtype=call.result.dtype)
     _float_only(call)
-    return build.step("trunc", build.step("div", call["input"], call["other"], dtype=call.compute), dtype=call.result.dtype)
+    return build.step(
+        "trunc", build.step("div", call["input"], call["other"], dtype=call.compute), dtype=call.result.dtype
+    )
 
 
 def _bitwise(op: str, *names: str) -> None:
@@ -103,17 +119,58 @@ def _invert(build: Build, call: Bound) -> Value:
     return build.step("logical_not", call["input"], dtype="bool")
 
 
-_UNARY = (
-    "neg abs reciprocal sqrt rsqrt square sign floor ceil round trunc exp exp2 expm1 log log2 log1p sin cos tan tanh "
-    "atan sinh cosh erf sigmoid logical_not isnan isinf"
-).split()
+_UNARY = [
+    "neg",
+    "abs",
+    "reciprocal",
+    "sqrt",
+    "rsqrt",
+    "square",
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "atan",
+    "sinh",
+    "cosh",
+    "erf",
+    "sigmoid",
+    "logical_not",
+    "isnan",
+    "isinf",
+]
 _ALIASES = {
     "neg": ("torch.negative", "Tensor.negative", "Tensor.__neg__"), "abs": ("torch.absolute", "Tensor.__abs__"),
     "trunc": ("torch.fix",), "atan": ("torch.arctan", "Tensor.arctan"), "erf": ("torch.special.erf",),
     "sigmoid": ("F.sigmoid", "torch.special.expit"), "tanh": ("F.tanh",), "expm1": ("torch.special.expm1",),
     "exp2": ("torch.special.exp2",), "log1p": ("torch.special.log1p",),
 }  # fmt: skip
-_IN_PLACE = ("neg abs reciprocal sqrt rsqrt square exp log tanh sigmoid floor ceil round".split())
+_IN_PLACE = [
+    "neg",
+    "abs",
+    "reciprocal",
+    "sqrt",
+    "rsqrt",
+    "square",
+    "exp",
+    "log",
+    "tanh",
+    "sigmoid",
+    "floor",
+    "ceil",
+    "round",
+]
 
 
 def _unary(op: str) -> None:

@@ -66,7 +66,9 @@ def smooth_l1_loss(b: Build, call: Bound, t: str) -> Value:
     if beta == 0:
         return gap
     inside = b.step("div", b.step("mul", b.step("mul", gap, 0.5, dtype=t), gap, dtype=t), beta, dtype=t)
-    return b.step("where", b.step("lt", gap, beta, dtype="bool"), inside, b.step("sub", gap, 0.5 * beta, dtype=t), dtype=t)
+    return b.step(
+        "where", b.step("lt", gap, beta, dtype="bool"), inside, b.step("sub", gap, 0.5 * beta, dtype=t), dtype=t
+    )
 
 
 @_loss("F.huber_loss", "input, target, reduction='mean', delta=1.0")
@@ -97,7 +99,9 @@ def binary_cross_entropy(b: Build, call: Bound, t: str) -> Value:
     x, y = call["input"], call["target"]
     yes = b.step("maximum", b.step("log", x, dtype=t), -100.0, dtype=t)
     no = b.step("maximum", b.step("log1p", b.step("neg", x, dtype=t), dtype=t), -100.0, dtype=t)
-    value = b.step("sub", b.step("mul", b.step("sub", y, 1.0, dtype=t), no, dtype=t), b.step("mul", y, yes, dtype=t), dtype=t)
+    value = b.step(
+        "sub", b.step("mul", b.step("sub", y, 1.0, dtype=t), no, dtype=t), b.step("mul", y, yes, dtype=t), dtype=t
+    )
     return b.step("mul", value, call["weight"], dtype=t) if call.has("weight") else value
 
 

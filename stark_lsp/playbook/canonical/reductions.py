@@ -132,7 +132,9 @@ def variance(b: Build, call: Bound) -> Value:
     _, apart = deviations(b, call["input"], t)
     total = b.reduce("sum", b.step("mul", apart, apart, dtype=t), dtype=t)
     correction = _correction(call)
-    freedom = b.count() if not correction else b.step("maximum", b.step("sub", b.count(), correction, dtype=t), 0.0, dtype=t)
+    freedom = (
+        b.count() if not correction else b.step("maximum", b.step("sub", b.count(), correction, dtype=t), 0.0, dtype=t)
+    )
     return b.step("div", total, freedom, dtype=t)
 
 
@@ -213,7 +215,7 @@ def _vector_norm(b: Build, call: Bound) -> Value:
 
 def _check_linalg_norm(call: Bound) -> None:
     _check_vector_norm(call)
-    if call.values["dim"] is None or isinstance(call.plain("dim"), tuple) and len(call.plain("dim")) > 1:
+    if call.values["dim"] is None or (isinstance(call.plain("dim"), tuple) and len(call.plain("dim")) > 1):
         if call.has("ord"):
             raise Unsupported("a matrix norm")
 

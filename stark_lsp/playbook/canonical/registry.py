@@ -152,7 +152,9 @@ def operation(
     assert isinstance(arguments, ast.FunctionDef)
     spelled = [a.arg for a in arguments.args.args]
     found = arguments.args.defaults
-    defaults = {name: ast.literal_eval(value) for name, value in zip(spelled[len(spelled) - len(found) :], found, strict=True)}
+    defaults = {
+        name: ast.literal_eval(value) for name, value in zip(spelled[len(spelled) - len(found) :], found, strict=True)
+    }
 
     def add(lower: Lower) -> Lower:
         word = options.pop("word", names[0].rpartition(".")[2].strip("_"))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from stark_lsp.playbook.canonical.reductions import (
-    check_float, deviations, dims_of, finish, mean_of, norm_of,
+    check_float,
+    deviations,
+    dims_of,
+    finish,
+    mean_of,
+    norm_of,
 )  # fmt: skip
 from stark_lsp.playbook.canonical.registry import FLOATS, Bound, Build, Unsupported, Value, operation
 
@@ -73,7 +78,12 @@ def _layer_norm(b: Build, call: Bound) -> Value:
     return _affine(b, _standard(b, call, call.compute), call, call.compute)
 
 
-_EPSILON = {"float64": 2.220446049250313e-16, "float32": 1.1920928955078125e-07, "float16": 0.0009765625, "bfloat16": 0.0078125}
+_EPSILON = {
+    "float64": 2.220446049250313e-16,
+    "float32": 1.1920928955078125e-07,
+    "float16": 0.0009765625,
+    "bfloat16": 0.0078125,
+}
 
 
 @operation("F.rms_norm", "torch.rms_norm", parameters="input, normalized_shape, weight=None, eps=None", dims=_last_dims,
@@ -147,6 +157,3 @@ def _cosine_similarity(b: Build, call: Bound) -> Value:
     lengths = [b.step("maximum", norm_of(b, call[name], 2, t), call["eps"], dtype=t) for name in ("x1", "x2")]
     dot = b.reduce("sum", b.step("mul", call["x1"], call["x2"], dtype=t), dtype=t)
     return finish(b, b.step("div", dot, b.step("mul", *lengths, dtype=t), dtype=t), call)
-
-
-

@@ -19,9 +19,7 @@ _SKIPPED = tuple(
         sysconfig.get_paths()["platstdlib"],
     )
 )
-_PACKAGES = tuple(
-    os.path.join(os.path.realpath(sysconfig.get_paths()[kind]), "") for kind in ("purelib", "platlib")
-)
+_PACKAGES = tuple(os.path.join(os.path.realpath(sysconfig.get_paths()[kind]), "") for kind in ("purelib", "platlib"))
 _known: dict[str, bool] = {}
 
 

@@ -54,7 +54,9 @@ def name_of(function: Callable[..., Any]) -> str:
     except (AttributeError, TypeError, RuntimeError):
         resolved = None
     if resolved:
-        return resolved.replace("torch.nn.functional.", "F.").replace("torch.Tensor.", "Tensor.").replace(
-            "torch.functional.", "torch."
+        return (
+            resolved.replace("torch.nn.functional.", "F.")
+            .replace("torch.Tensor.", "Tensor.")
+            .replace("torch.functional.", "torch.")
         )
     return f"?{own or type(function).__name__}"

@@ -37,9 +37,7 @@ class Leaf:
     def describe(self) -> dict[str, Any]:
         """Return class, path, plain attributes, and which parameters and buffers exist."""
         attributes = {
-            name: value
-            for name, value in vars(self.module).items()
-            if not name.startswith("_") and _is_literal(value)
+            name: value for name, value in vars(self.module).items() if not name.startswith("_") and _is_literal(value)
         }
         attributes["training"] = self.module.training
         own = {**self.module._parameters, **self.module._buffers}
@@ -202,6 +200,8 @@ def _patch_math(name: str, recorder: Recorder, undo: contextlib.ExitStack) -> No
 def _is_literal(value: Any) -> bool:
     if value is None or isinstance(value, (bool, int, float, str)):
         return True
-    return isinstance(value, (tuple, list)) and len(value) <= 16 and all(
-        item is None or isinstance(item, (bool, int, float, str)) for item in value
+    return (
+        isinstance(value, (tuple, list))
+        and len(value) <= 16
+        and all(item is None or isinstance(item, (bool, int, float, str)) for item in value)
     )

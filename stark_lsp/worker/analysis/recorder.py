@@ -18,14 +18,51 @@ from .names import name_of
 from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
 
 READS_DATA = frozenset(
-    "item tolist __bool__ __int__ __float__ __index__ __complex__ numpy __array__ equal allclose is_nonzero "
-    "__contains__ __nonzero__ data_ptr".split()
+    [
+        "item",
+        "tolist",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "__complex__",
+        "numpy",
+        "__array__",
+        "equal",
+        "allclose",
+        "is_nonzero",
+        "__contains__",
+        "__nonzero__",
+        "data_ptr",
+    ]
 )
 """Functions whose Python result depends on what a tensor holds."""
 METADATA = frozenset(
-    "is_floating_point is_complex is_signed is_contiguous stride storage_offset element_size type get_device "
-    "is_inference is_conj is_neg is_sparse is_same_size untyped_storage result_type is_pinned is_shared names "
-    "has_names requires_grad_ nbytes itemsize".split()
+    [
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "is_contiguous",
+        "stride",
+        "storage_offset",
+        "element_size",
+        "type",
+        "get_device",
+        "is_inference",
+        "is_conj",
+        "is_neg",
+        "is_sparse",
+        "is_same_size",
+        "untyped_storage",
+        "result_type",
+        "is_pinned",
+        "is_shared",
+        "names",
+        "has_names",
+        "requires_grad_",
+        "nbytes",
+        "itemsize",
+    ]
 )
 """Functions that tell about a tensor, not about what it holds."""
 MAX_NODES = 20_000
@@ -101,7 +138,9 @@ class Recorder(TorchFunctionMode):
             if special is not None:
                 return special[0]
             if last in READS_DATA:
-                raise self._refuse(f"the code reads what a tensor holds ({last.strip('_')}), which decides what it does")
+                raise self._refuse(
+                    f"the code reads what a tensor holds ({last.strip('_')}), which decides what it does"
+                )
         self._check_modes()
         return self._record(func, name, args, kwargs, leaf)
 
@@ -204,7 +243,9 @@ class Recorder(TorchFunctionMode):
         node["outputs"] = [meta(tensor) for tensor in results]
         storages = {tensor.untyped_storage().data_ptr() for tensor in inputs if _has_storage(tensor)}
         node["view"] = (
-            not mutated and bool(results) and all(_has_storage(t) and t.untyped_storage().data_ptr() in storages for t in results)
+            not mutated
+            and bool(results)
+            and all(_has_storage(t) and t.untyped_storage().data_ptr() in storages for t in results)
             and any(t.numel() for t in results)
         )
         node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
@@ -242,7 +283,12 @@ class Recorder(TorchFunctionMode):
         node.pop("opaque_results", None)
 
     def _safe(
-        self, out: Any, inputs: list[torch.Tensor], watched: list[torch.Tensor], mutated: list[int], node: dict[str, Any]
+        self,
+        out: Any,
+        inputs: list[torch.Tensor],
+        watched: list[torch.Tensor],
+        mutated: list[int],
+        node: dict[str, Any],
     ) -> bool:
         """Whether an in-place operation can be read as an ordinary one: nobody else sees the memory it changes."""
         if len(mutated) != 1 or not isinstance(out, torch.Tensor) or not inputs:
@@ -256,8 +302,11 @@ class Recorder(TorchFunctionMode):
             if other is not None and other is not target and _has_storage(other):
                 if other.untyped_storage().data_ptr() == storage and other.numel():
                     return False
-        return not any(tensor.untyped_storage().data_ptr() == storage for tensor, _ in self._constants.values()
-                       if _has_storage(tensor))
+        return not any(
+            tensor.untyped_storage().data_ptr() == storage
+            for tensor, _ in self._constants.values()
+            if _has_storage(tensor)
+        )
 
     # ---- where and under what names ---------------------------------------------------------------
 

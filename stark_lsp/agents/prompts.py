@@ -1,0 +1,90 @@
+"""The words of the agents: templates in `prompts/`, which a user may override and edit while the server runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stark_lsp.core.errors import BadInput, Fault
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+SUFFIX = ".md"
+
+
+def built_in_dir() -> Path:
+    """Return the folder of the templates that come with the package.
+
+    Raises
+    ------
+    Fault
+        The installation lacks them.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_prompts", package.parent / "prompts"):
+        if folder.is_dir():
+            return folder
+    raise Fault("The templates of the agents are missing.", cure="Install stark-lsp again.", path=str(package))
+
+
+class PromptLibrary:
+    """Templates by name, for instance `advice/fuse-all`.
+
+    Parameters
+    ----------
+    override_dirs
+        Folders whose templates win over the built-in ones, the first first.
+    """
+
+    def __init__(self, override_dirs: Sequence[Path | str] = ()) -> None:
+        self._folders = (*(Path(folder) for folder in override_dirs), built_in_dir())
+        self._environment: SandboxedEnvironment | None = None
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where templates are looked up, in order; what a file watcher should watch."""
+        return self._folders
+
+    def render(self, name: str, **values: Any) -> str:
+        """Return a template filled in.
+
+        Raises
+        ------
+        BadInput
+            There is no such template, it does not parse, or it names a value that is not given.
+        """
+        from jinja2 import TemplateError, TemplateNotFound, TemplateSyntaxError
+
+        try:
+            return self._ready().get_template(name + SUFFIX).render(**values).strip() + "\n"
+        except TemplateNotFound as error:
+            searched = ", ".join(str(folder) for folder in self._folders)
+            raise BadInput(f"There is no template {name}{SUFFIX}.", cure=f"Put it into one of: {searched}.") from error
+        except TemplateSyntaxError as error:
+            raise BadInput(
+                f"The template does not parse: {error.message}.", path=error.filename or name, line=error.lineno
+            ) from error
+        except TemplateError as error:
+            raise BadInput(f"The template {name}{SUFFIX} cannot be filled in: {error}.") from error
+
+    def reload(self) -> None:
+        """Forget what was read, so that the next `render` sees edited files."""
+        self._environment = None
+
+    def _ready(self) -> SandboxedEnvironment:
+        if self._environment is None:
+            # Imported late: the server starts without it.
+            from jinja2 import FileSystemLoader, StrictUndefined
+            from jinja2.sandbox import SandboxedEnvironment
+
+            self._environment = SandboxedEnvironment(
+                loader=FileSystemLoader([str(folder) for folder in self._folders]),
+                undefined=StrictUndefined,
+                trim_blocks=True,
+                lstrip_blocks=True,
+                keep_trailing_newline=False,
+                autoescape=False,
+            )
+        return self._environment

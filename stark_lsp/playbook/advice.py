@@ -1,0 +1,68 @@
+"""Advice: what happens now, why that is slow, what to do, and what to expect, with the measured figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
+
+
+def write_advice(
+    library: PromptLibrary, template: str, catalogue: Catalogue, choices: Sequence[KernelChoice], **extra: Any
+) -> str:
+    """Return an advice in Markdown.
+
+    Parameters
+    ----------
+    template
+        Name below `advice/`.
+    choices
+        The kernels it is about.
+    extra
+        Further values for the template.
+    """
+    graph = catalogue.prepared.graph
+    kept = [node for node in graph.nodes if node.op in ("call", "module") and node.flops > 8 * max(node.bytes, 1)]
+    return library.render(
+        f"advice/{template}",
+        kernels=[figures(catalogue, choice) for choice in choices],
+        device="GPU" if graph.device == "cuda" else "CPU",
+        total_ms=graph.total_ms,
+        bandwidth_gbs=graph.bandwidth_gbs,
+        time_ms=sum(choice.region.time_ms for choice in choices),
+        expected_ms=sum(choice.region.expected_ms for choice in choices),
+        saving_ms=expected_saving(choices),
+        operations=sum(choice.region.kernels_now for choice in choices),
+        kept_ms=sum(node.time_ms for node in kept),
+        kept=sorted({node.module.cls if node.module else node.target.rpartition(".")[2] for node in kept}),
+        **extra,
+    )
+
+
+def figures(catalogue: Catalogue, choice: KernelChoice) -> dict[str, Any]:
+    """Return what a template may say about one kernel."""
+    region = choice.region
+    spans = catalogue.user_lines.spans([catalogue.prepared.graph.nodes[node] for node in region.nodes])
+    return {
+        "name": choice.name,
+        "words": list(choice.words),
+        "lines": [(span.start + 1, span.end + 1) for span in spans],
+        "code": list(choice.lowered.spec.source_lines),
+        "operations": region.kernels_now,
+        "time_ms": region.time_ms,
+        "expected_ms": region.expected_ms,
+        "mib_now": region.bytes_now / 2**20,
+        "mib_fused": region.bytes_fused / 2**20,
+        "reduces": region.reduces,
+        "dims": list(region.layout.dims),
+        "space": "×".join(map(str, region.layout.space)) or "one value",
+        "operands": len(region.layout.operands),
+        "outputs": len(region.layout.outputs),
+    }
+
+
+def expected_saving(choices: Sequence[KernelChoice]) -> float:
+    """Return the milliseconds that kernels are expected to save, together."""
+    return sum(choice.region.saving_ms for choice in choices)

@@ -1,0 +1,250 @@
+"""The playbook's agents: plan, code and debug without a model.
+
+1. The worker's analysis becomes a graph; `catalogue` knows the kernels that could be written for it.
+2. The plan agent picks the next move (`moves`) that was not tried on this node, and writes an advice with figures.
+3. The code agent emits the design that the plan names (`emit`).
+4. The debug agent retreats to a safer variant, then to fewer kernels.
+
+All state is in the nodes: a plan's parameters and a comment in each candidate name its design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from stark_lsp.agents.anchors import annotate
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.plan import Anchor, Plan
+from stark_lsp.core.problem import Problem, Span
+from stark_lsp.core.roles import Context, NothingToPropose
+from stark_lsp.core.run import Node
+from stark_lsp.core.verdict import Reference
+from stark_lsp.playbook.advice import expected_saving, write_advice
+from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
+from stark_lsp.playbook.design import Design, read_design
+from stark_lsp.playbook.emit import Part, emit
+from stark_lsp.playbook.expressions import CannotWrite
+from stark_lsp.playbook.fusible import prepare
+from stark_lsp.playbook.graph import read_graph
+from stark_lsp.playbook.moves import Move, MoveKind, Moves
+from stark_lsp.playbook.source import CannotEdit
+
+STRATEGY = "strategy"
+"""Name of the plan's parameter that holds the strategy of the design; the others are kernel = variant."""
+
+
+class PlaybookAgents:
+    """Answers as plan, code and debug agent for one problem.
+
+    Parameters
+    ----------
+    analysis
+        What `worker/analysis` returned, or `{"untraceable": {message, path, line}}`.
+    problem, reference
+        The problem and what preparing it found out.
+    prompt_dirs
+        Folders whose advice templates win over the built-in ones.
+    """
+
+    def __init__(
+        self, analysis: dict[str, Any], problem: Problem, reference: Reference, prompt_dirs: Sequence[Path | str] = ()
+    ) -> None:
+        self.problem = problem
+        self.reference = reference
+        self.prompts = PromptLibrary(prompt_dirs)
+        self._reason = ""
+        self._catalogue: Catalogue | None = None
+        self._moves: Moves | None = None
+        untraceable = analysis.get("untraceable")
+        if untraceable is not None:
+            self._reason = _untraceable(untraceable)
+            return
+        try:
+            self._catalogue = Catalogue(problem, prepare(read_graph(analysis)))
+            self._moves = Moves(self._catalogue)
+            self._check_written()
+        except CannotEdit as error:
+            self._reason = f"The playbook has nothing to propose: {error}."
+        except CannotWrite as error:
+            self._reason = f"The playbook has nothing to propose: {error}, so forward cannot be written anew."
+
+    @property
+    def reason(self) -> str:
+        """Why there is nothing to propose at all; empty if there is something."""
+        return self._reason
+
+    # ---- the roles --------------------------------------------------------------------------------
+
+    async def plan(self, context: Context, rng: Random) -> Plan:
+        """Return the next untried move on the selected node, as a plan.
+
+        Raises
+        ------
+        NothingToPropose
+            Every move was tried here, or the module cannot be recorded.
+        """
+        catalogue, moves = self._ready()
+        design = self._design_of(context.selected)
+        if context.selected.id == context.root.id or design is None:
+            offered = list(moves.from_reference())
+            if not offered:
+                raise NothingToPropose(
+                    "The playbook has nothing to propose: it knows no group of operations here that would save a pass over memory."
+                )
+        else:
+            offered = list(moves.from_candidate(design))
+        if any(not node.failed for node in context.siblings):
+            # A candidate that works is the better place to vary a kernel from.
+            at_root = context.selected.id == context.root.id
+            offered = [move for move in offered if not at_root or move.kind is MoveKind.STRATEGY]
+        tried = self._tried([*context.siblings, *context.window, context.root, context.selected])
+        fresh = [move for move in offered if _key(move.design) not in tried]
+        rejected = {rejection.strategy for rejection in context.rejections if rejection.strategy}
+        wanted = [move for move in fresh if self._strategy_name(move) not in rejected] or fresh
+        if not wanted:
+            raise NothingToPropose("The playbook has tried every variation it knows on this candidate.")
+        return self._plan(wanted[0], design, context, catalogue, moves)
+
+    async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+        """Return the candidate that the plan's parameters name."""
+        parameters = dict(plan.parameters)
+        strategy = parameters.pop(STRATEGY, plan.strategy)
+        return self._emit(Design(strategy, tuple(parameters.items())))
+
+    async def debug(self, context: Context, rng: Random) -> Candidate:
+        """Return a safer candidate in the place of the selected, failed one.
+
+        Raises
+        ------
+        NothingToPropose
+            There is nothing safer left, or the failure is not one that another kernel would mend.
+        """
+        _, moves = self._ready()
+        design = self._design_of(context.selected)
+        if design is None:
+            raise NothingToPropose("The failed candidate is not one of the playbook's.")
+        tried = self._tried([*context.siblings, *context.window, context.selected])
+        for move in moves.repairs(design, context.selected.verdict):
+            if _key(move.design) not in tried:
+                return self._emit(move.design)
+        raise NothingToPropose("The playbook has no safer way to write this candidate.")
+
+    # ---- plans ------------------------------------------------------------------------------------
+
+    def _plan(self, move: Move, design: Design | None, context: Context, catalogue: Catalogue, moves: Moves) -> Plan:
+        before = (
+            design if design is not None and move.kind is not MoveKind.STRATEGY else moves.base(move.design.strategy)
+        )
+        if move.kind is MoveKind.STRATEGY:
+            choices = moves.choices(move.design)
+            template, extra = move.design.strategy, {}
+            title = _strategy_title(move.design.strategy, choices)
+            saving = expected_saving(choices)
+        else:
+            choice = catalogue.named(move.kernel)
+            assert choice is not None
+            choices = (choice,)
+            template, extra = move.kind.value, {}
+            saving = None
+            if move.kind is MoveKind.TUNE:
+                extra = {"before": before.label(move.kernel) or "", "after": move.design.label(move.kernel) or ""}
+                title = f"Write {move.kernel} with {extra['after']}"
+            else:
+                title = f"Leave {_short(choice)} to PyTorch"
+        noted = [
+            (span, _note(choice))
+            for choice in choices
+            for span in catalogue.user_lines.spans([catalogue.prepared.graph.nodes[n] for n in choice.region.nodes])
+        ]
+        anchors = catalogue.user_lines.anchors(noted)
+        return Plan(
+            title=title,
+            advice=write_advice(self.prompts, template, catalogue, choices, **extra),
+            anchors=anchors,
+            annotated_source=self._annotated(context, anchors),
+            strategy=self._strategy_name(move),
+            parameters=((STRATEGY, move.design.strategy), *move.design.kernels),
+            expected_saving_ms=saving,
+        )
+
+    def _strategy_name(self, move: Move) -> str:
+        return move.design.strategy if move.kind is MoveKind.STRATEGY else move.kind.value
+
+    def _annotated(self, context: Context, anchors: tuple[Anchor, ...]) -> str:
+        """Return the selected node's source with the anchors marked, where it is the reference's slice."""
+        source = context.selected.candidate.source
+        if source != self.problem.slice.text:
+            return source
+        row_of = {row: index for index, row in enumerate(self.problem.slice.line_map) if row >= 0}
+        spans, notes = [], []
+        for anchor in anchors:
+            if anchor.span.start in row_of and anchor.span.end in row_of:
+                spans.append(Span(row_of[anchor.span.start], row_of[anchor.span.end]))
+                notes.append(anchor.note)
+        return annotate(source, spans, notes)
+
+    # ---- designs ----------------------------------------------------------------------------------
+
+    def _emit(self, design: Design) -> Candidate:
+        catalogue, moves = self._ready()
+        parts = []
+        for choice in moves.choices(design):
+            variant = choice.variant(design.label(choice.name) or "")
+            parts.append(Part(choice.region, choice.lowered, variant or choice.variants[0]))
+        return emit(self.problem, catalogue.prepared, parts, design.comment())
+
+    def _check_written(self) -> None:
+        """Write the first design once, so that what cannot be written is known before the search begins."""
+        assert self._moves is not None
+        first = next(self._moves.from_reference(), None)
+        if first is not None:
+            self._emit(first.design)
+
+    def _design_of(self, node: Node) -> Design | None:
+        return read_design(node.candidate.source)
+
+    def _tried(self, nodes: Iterable[Node]) -> set[tuple[tuple[str, str], ...]]:
+        found = (self._design_of(node) for node in nodes)
+        return {_key(design) for design in found if design is not None}
+
+    def _ready(self) -> tuple[Catalogue, Moves]:
+        if self._reason or self._catalogue is None or self._moves is None:
+            raise NothingToPropose(self._reason)
+        return self._catalogue, self._moves
+
+
+def _key(design: Design) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(design.kernels))
+
+
+def _untraceable(data: dict[str, Any]) -> str:
+    where = f" ({data['path']}, line {data['line']})" if data.get("path") and data.get("line") else ""
+    return f"The playbook has nothing to propose: {data['message']}{where}."
+
+
+def _short(choice: KernelChoice) -> str:
+    words = list(dict.fromkeys(choice.words))
+    return ", ".join(words[:4]) + (", …" if len(words) > 4 else "")
+
+
+def _strategy_title(strategy: str, choices: Sequence[KernelChoice]) -> str:
+    count = sum(choice.region.kernels_now for choice in choices)
+    if len(choices) == 1:
+        (choice,) = choices
+        if count < 2:
+            return f"Compute {_short(choice)} in one pass over memory"
+        return f"Fuse {count} operations into one kernel ({_short(choice)})"
+    plain = {"keep-library": ", single operations stay", "fuse-pointwise": ", reductions stay"}.get(strategy, "")
+    return f"Fuse {count} operations into {len(choices)} kernels{plain}"
+
+
+def _note(choice: KernelChoice) -> str:
+    region = choice.region
+    return (
+        f"{_short(choice)}: {region.time_ms:.3f} ms and {region.bytes_now / 2**20:.1f} MiB now, "
+        f"about {region.expected_ms:.3f} ms and {region.bytes_fused / 2**20:.1f} MiB in one kernel"
+    )
