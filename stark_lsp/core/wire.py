@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from enum import Enum
 from typing import Any, TypeVar
 
 from cattrs import Converter
@@ -25,6 +26,10 @@ def _float_out(value: float) -> Any:
     return value if math.isfinite(value) else str(value)
 
 
+def _str_out(value: str) -> str:
+    return str(value.value) if isinstance(value, Enum) else value  # our enums are texts
+
+
 def _float_in(value: Any, _: type) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise WireError(f"not a number: {value!r}")
@@ -37,10 +42,10 @@ def _int_in(value: Any, _: type) -> int:
     return value
 
 
-def _str_in(value: Any, _: type) -> str:
+def _str_in(value: Any, kind: type[str]) -> str:
     if not isinstance(value, str):
         raise WireError(f"not a text: {value!r}")
-    return value
+    return value if kind is str else kind(value)  # our enums are texts and come here too
 
 
 def _bool_in(value: Any, _: type) -> bool:
@@ -50,13 +55,13 @@ def _bool_in(value: Any, _: type) -> bool:
 
 
 def _make_converter() -> Converter:
-    converter = Converter(forbid_extra_keys=True)
+    converter = Converter(forbid_extra_keys=True, unstruct_collection_overrides={tuple: list})
+    converter.register_unstructure_hook(str, _str_out)
     converter.register_unstructure_hook(float, _float_out)
-    # For exactly these types: `register_structure_hook` would serve subclasses too, and our enums are texts.
-    converter.register_structure_hook_func(lambda kind: kind is float, _float_in)
-    converter.register_structure_hook_func(lambda kind: kind is int, _int_in)
-    converter.register_structure_hook_func(lambda kind: kind is str, _str_in)
-    converter.register_structure_hook_func(lambda kind: kind is bool, _bool_in)
+    converter.register_structure_hook(float, _float_in)
+    converter.register_structure_hook(int, _int_in)
+    converter.register_structure_hook(str, _str_in)
+    converter.register_structure_hook(bool, _bool_in)
     return converter
 
 
@@ -80,7 +85,7 @@ def from_wire(data: Any, kind: type[T]) -> T:
         return _converter.structure(data, kind)
     except ClassValidationError as error:
         raise WireError(f"{kind.__name__}: {_explain(error)}") from error
-    except (ForbiddenExtraKeysError, KeyError, TypeError, ValueError) as error:
+    except (ForbiddenExtraKeysError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise WireError(f"{getattr(kind, '__name__', kind)}: {error}") from error
 
 
