@@ -145,7 +145,9 @@ def host_compiler() -> str | None:
 
 def _short(report: dict[str, Any], limit: int = 400) -> str:
     name = (report.get("types") or ["Exception"])[0]
-    text = " ".join(str(report.get("text", "")).split()).rstrip(".")
+    # Torch adds the same advice on debugging to every CUDA error.
+    text = re.split(r"\s*(?:Search for `cuda|CUDA kernel errors might be async)", str(report.get("text", "")))[0]
+    text = " ".join(text.split()).rstrip(".")
     return f"{name}: {text[:limit]}" if text else str(name)
 
 

@@ -79,6 +79,7 @@ def save(path: str, tree: Any) -> int:
             if head["nbytes"]:
                 file.seek(start + head["place"])
                 file.write(memoryview((ctypes.c_char * head["nbytes"]).from_address(flat.data_ptr())))
+        file.truncate(start + place)
     return start + place
 
 
@@ -125,10 +126,11 @@ def load(path: str, limit: int | None = None) -> Loaded:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise Damaged(f"cannot be opened: {error}") from error
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(fd)
+        raise Damaged("not a regular file")
     with os.fdopen(fd, "rb") as file:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise Damaged("not a regular file")
         if limit is not None and info.st_size > limit:
             raise Damaged(f"{info.st_size} bytes where at most {limit} were expected")
         try:

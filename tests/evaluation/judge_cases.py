@@ -18,7 +18,7 @@ QUICK = EvaluationSettings(
 )
 """Few rounds: these tests are about verdicts, never about times."""
 
-REFERENCE = '''import torch
+REFERENCE = """import torch
 import torch.nn as nn
 
 
@@ -37,7 +37,7 @@ def get_inputs():
 
 def get_init_inputs():
     return [128]
-'''
+"""
 
 
 def make_problem(
@@ -139,5 +139,3 @@ def broken_kernel(old: str, new: str) -> str:
     """Return the raw candidate with a change in its kernel."""
     assert old in RAW
     return RAW.replace(old, new)
-
-

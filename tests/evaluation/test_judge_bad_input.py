@@ -143,7 +143,7 @@ async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inpu
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "scale.py").write_text("SCALE = 2.0\n")
-    text = '''from dataclasses import dataclass
+    text = """from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -166,7 +166,7 @@ class Block(nn.Module):
 def get_inputs():
     pair = Pair(torch.randn(4, 8), torch.randn(8, 4).t())
     return {"pair": pair, "extra": {"shift": torch.randn(8)}, "names": ("a", "b")}
-'''
+"""
     problem = make_problem(package / "block.py", text, qualname="Block")
     async with judging(problem, tmp_path, settings=QUICK) as (judge, _):
         reference = await judge.prepare(lambda text: None)

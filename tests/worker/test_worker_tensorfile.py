@@ -1,0 +1,134 @@
+"""Raw tensor files: nothing is lost on the way, and damage is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stark_lsp.worker import tensorfile, values  # noqa: E402 - needs torch
+
+Point = namedtuple("Point", "x y")
+
+
+@dataclass
+class Pair:
+    left: object
+    right: object
+
+
+def round_trip(path: Path, tree: object) -> object:
+    tensorfile.save(str(path), tree)
+    return tensorfile.load(str(path)).tree("cpu", {"Pair": Pair, "Point": Point}.get)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+)
+def test_every_dtype_keeps_its_bits(tmp_path: Path, dtype: torch.dtype) -> None:
+    tensor = (torch.arange(24).reshape(2, 3, 4) % 3).to(dtype)
+    found = round_trip(tmp_path / "f", tensor)
+    assert found.dtype == dtype
+    assert torch.equal(found, tensor)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.randn(4, 6).t(),
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.randn(10)[::2],
+        torch.randn(1, 5).expand(3, 5),
+        torch.randn(0, 4),
+        torch.tensor(3.5),
+        torch.randn(6)[2:],
+        torch.tensor([float("nan"), float("inf"), -0.0]),
+    ],
+)
+def test_layouts_survive(tmp_path: Path, tensor: torch.Tensor) -> None:
+    found = round_trip(tmp_path / "f", tensor)
+    assert found.shape == tensor.shape
+    assert found.stride() == tensor.stride()
+    assert torch.equal(found.nan_to_num(7), tensor.nan_to_num(7))
+
+
+def test_trees_of_all_kinds_come_back_as_they_were(tmp_path: Path) -> None:
+    tree = {
+        "list": [1, 2.5, None, True, "text", float("inf")],
+        3: (torch.float16, torch.device("cpu"), complex(1, 2)),
+        "pair": Pair(torch.ones(2), {"deep": (torch.zeros(1),)}),
+        "point": Point(1, 2),
+        "function": torch.nn.functional.relu,
+        "class": torch.nn.GELU,
+    }
+    found = round_trip(tmp_path / "f", tree)
+    assert found["list"] == tree["list"]
+    assert found[3] == tree[3]
+    assert type(found["pair"]) is Pair
+    assert torch.equal(found["pair"].left, torch.ones(2))
+    assert found["point"] == Point(1, 2)
+    assert found["class"] is torch.nn.GELU
+
+
+def test_an_unknown_dataclass_gets_a_stand_in_with_the_same_fields(tmp_path: Path) -> None:
+    tensorfile.save(str(tmp_path / "f"), Pair(1, 2))
+    found = tensorfile.load(str(tmp_path / "f")).tree()
+    assert (found.left, found.right, type(found).__name__) == (1, 2, "Pair")
+
+
+def test_what_cannot_be_handed_over_is_named_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(values.NotPlain, match=r"\['a'\]\[1\] is a builtins.object"):
+        tensorfile.save(str(tmp_path / "f"), {"a": [1, object()]})
+
+
+def test_names_of_other_modules_are_not_imported() -> None:
+    with pytest.raises(values.Malformed):
+        values.decode({"k": "name", "module": "os", "v": "system"}, [])
+
+
+def test_links_pipes_long_and_cut_files_are_refused(tmp_path: Path) -> None:
+    good = tmp_path / "good"
+    tensorfile.save(str(good), torch.randn(100))
+    link, pipe, cut = tmp_path / "link", tmp_path / "pipe", tmp_path / "cut"
+    link.symlink_to(good)
+    os.mkfifo(pipe)
+    cut.write_bytes(good.read_bytes()[:200])
+    for path in (link, pipe, cut, tmp_path / "none", tmp_path):
+        with pytest.raises(tensorfile.Damaged):
+            tensorfile.load(str(path))
+    with pytest.raises(tensorfile.Damaged, match="at most 100"):
+        tensorfile.load(str(good), 100)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [1000]},
+        {"stride": [-1]},
+        {"shape": [-4]},
+        {"place": -64},
+        {"place": 1 << 40},
+        {"dtype": "load"},
+        {"dtype": "nothing"},
+        {"stride": [1, 1]},
+        {"nbytes": 1 << 50},
+        {"shape": "x"},
+    ],
+)
+def test_headers_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "f"
+    tensorfile.save(str(path), torch.randn(8))
+    data = path.read_bytes()
+    (length,) = tensorfile.LENGTH.unpack(data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["tensors"][0].update(change)
+    text = json.dumps(header).encode()
+    path.write_bytes(tensorfile.LENGTH.pack(len(text)) + text + b"\0" * 256)
+    with pytest.raises(tensorfile.Damaged):
+        tensorfile.load(str(path))
