@@ -98,6 +98,11 @@ class Tree:
         """Nodes whose verdict is not in yet, in order of creation."""
         return tuple(self.nodes[node_id] for node_id in self._pending)
 
+    @property
+    def pending_ids(self) -> Sequence[int]:
+        """Their ids."""
+        return self._pending
+
     def add(self, node: Node) -> None:
         """Add a child to its parent.
 
@@ -133,7 +138,8 @@ class Tree:
 
     def children(self, node_id: int) -> tuple[Node, ...]:
         """Return the node's children in order of creation."""
-        return tuple(self.nodes[child] for child in self._children[node_id])
+        nodes = self.nodes
+        return tuple([nodes[child] for child in self._children[node_id]])
 
     def child_ids(self, node_id: int) -> Sequence[int]:
         """Return the ids of the node's children in order of creation."""
@@ -141,10 +147,15 @@ class Tree:
 
     def siblings(self, node_id: int) -> tuple[Node, ...]:
         """Return the other children of the node's parent in order of creation; none for the root."""
-        parent = self.nodes[node_id].parent
+        nodes, parent = self.nodes, self.nodes[node_id].parent
         if parent is None:
             return ()
-        return tuple(self.nodes[child] for child in self._children[parent] if child != node_id)
+        return tuple([nodes[child] for child in self._children[parent] if child != node_id])
+
+    def grandchild_ids(self, node_id: int) -> Sequence[int]:
+        """Return the ids of the children of the node's children."""
+        children = self._children
+        return [below for child in children[node_id] if children[child] for below in children[child]]
 
     def subtree(self, node_id: int) -> frozenset[int]:
         """Return the ids of the node and everything below it."""

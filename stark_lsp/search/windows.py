@@ -26,21 +26,22 @@ from stark_lsp.search.tree import Tree
 
 def plan_members(tree: Tree, node_id: int, leaderboard_size: int) -> frozenset[int]:
     """Return the ids in the plan agent's window, before any are left out."""
-    top = (node.id for node in leaders(tree, leaderboard_size, outside=node_id))
-    return frozenset({node_id, tree.root_id, *_judged(tree, tree.child_ids(node_id)), *top})
+    top = [node.id for node in leaders(tree, leaderboard_size, outside=node_id)]
+    return _members(tree, node_id, tree.child_ids(node_id), top)
 
 
 def code_members(tree: Tree, node_id: int) -> frozenset[int]:
     """Return the ids in the code agent's window, before any are left out."""
-    cousins = (child for sibling in tree.siblings(node_id) for child in tree.child_ids(sibling.id))
-    own = tree.child_ids(node_id)
-    return frozenset({node_id, tree.root_id, *_judged(tree, own), *_judged(tree, cousins)})
+    parent = tree.nodes[node_id].parent
+    # S(i) holds i itself, whose children are in the window anyway.
+    cousins = () if parent is None else tree.grandchild_ids(parent)
+    return _members(tree, node_id, tree.child_ids(node_id), cousins)
 
 
 def debug_members(tree: Tree, node_id: int) -> frozenset[int]:
     """Return the ids in the debug agent's window, before any are left out."""
-    siblings = (sibling.id for sibling in tree.siblings(node_id))
-    return frozenset({node_id, tree.root_id, *_judged(tree, siblings)})
+    parent = tree.nodes[node_id].parent
+    return _members(tree, node_id, () if parent is None else tree.child_ids(parent))
 
 
 def plan_window(tree: Tree, node_id: int, settings: SearchSettings, rng: Random) -> tuple[Node, ...]:
@@ -58,8 +59,11 @@ def debug_window(tree: Tree, node_id: int, settings: SearchSettings, rng: Random
     return _sample(tree, debug_members(tree, node_id), settings, rng)
 
 
-def _judged(tree: Tree, ids: Iterable[int]) -> Iterable[int]:
-    return (node_id for node_id in ids if tree.nodes[node_id].verdict is not None)
+def _members(tree: Tree, node_id: int, *parts: Iterable[int]) -> frozenset[int]:
+    members = {node_id, tree.root_id}
+    members.update(*parts)
+    members.difference_update(tree.pending_ids)
+    return frozenset(members)
 
 
 def _sample(tree: Tree, members: frozenset[int], settings: SearchSettings, rng: Random) -> tuple[Node, ...]:
