@@ -72,20 +72,34 @@ def needed_statements(tree: ast.Module, qualname: str) -> tuple[Definition, ...]
     if not found:
         raise NoSuchClass(qualname)
     target = found[-1]
+    start = [
+        node for node in tree.body if first_line(node) <= target.lineno - 1 <= last_line(node) or _always_kept(node)
+    ]
+    return _closure(tree, start, frozenset())
+
+
+def statements_behind(tree: ast.Module, target: ast.ClassDef) -> tuple[Definition, ...]:
+    """Return the statements at module level that a class itself needs, without the one it stands in.
+
+    For a nested class that is less than `needed_statements`, which keeps what the class around it needs, too.
+    """
+    holder = next(node for node in tree.body if first_line(node) <= target.lineno - 1 <= last_line(node))
+    rest = ast.Module(body=[node for node in tree.body if node is not holder], type_ignores=[])
+    return _closure(rest, [node for node in rest.body if _always_kept(node)], definition_of(target).uses)
+
+
+def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> tuple[Definition, ...]:
+    """Return `start` and all that binds or changes a name that it, or `names`, refers to."""
     definitions = [definition_of(node) for node in tree.body]
     binders: dict[str, list[int]] = {}
     for index, definition in enumerate(definitions):
         if not _is_main_block(definition.node):
             for name in definition.binds:
                 binders.setdefault(name, []).append(index)
-    start = [
-        index
-        for index, definition in enumerate(definitions)
-        if first_line(definition.node) <= target.lineno - 1 <= last_line(definition.node)
-        or _always_kept(definition.node)
-    ]
     kept: set[int] = set()
-    pending = start
+    pending = [index for index, definition in enumerate(definitions) if any(definition.node is node for node in start)]
+    for name in names:
+        pending.extend(binders.get(name, ()))
     while pending:
         index = pending.pop()
         if index in kept:

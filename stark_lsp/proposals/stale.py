@@ -6,7 +6,7 @@ import ast
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.problem import Problem
-from stark_lsp.discovery.slicing import Definition, needed_statements
+from stark_lsp.discovery.slicing import definition_of, statements_behind
 from stark_lsp.discovery.syntax import find_class, parse
 from stark_lsp.proposals.bindings import import_paths
 
@@ -33,8 +33,8 @@ def check_fresh(problem: Problem, tree: ast.Module) -> ast.ClassDef:
     before_class = find_class(before_tree, problem.qualname)[-1]
     if ast.dump(before_class) != ast.dump(found[0]):
         raise _stale(problem, f"the class {problem.qualname} was edited since the run began.", found[0].lineno)
-    before = _meanings(needed_statements(before_tree, problem.qualname), before_class)
-    after = _meanings(needed_statements(tree, problem.qualname), found[0])
+    before = _meanings(before_tree, before_class)
+    after = _meanings(tree, found[0])
     for name in sorted(before.keys() | after.keys()):
         if before.get(name, set()) != after.get(name, set()):
             raise _stale(problem, f"{name}, which {problem.qualname} uses, was edited since the run began.", None)
@@ -55,9 +55,10 @@ def _stale(problem: Problem, message: str, line: int | None) -> StaleProposal:
     return StaleProposal(message, cure="Optimize it again.", path=problem.path, line=line)
 
 
-def _meanings(needed: tuple[Definition, ...], target: ast.ClassDef) -> dict[str, set[str]]:
-    """Return what each name that is used means: statements without formatting, and paths of imports."""
-    used = {name for definition in needed for name in definition.uses}
+def _meanings(tree: ast.Module, target: ast.ClassDef) -> dict[str, set[str]]:
+    """Return what each name that a class uses means: statements without formatting, and paths of imports."""
+    needed = statements_behind(tree, target)
+    used = set(definition_of(target).uses).union(*(definition.uses for definition in needed))
     found: dict[str, set[str]] = {}
     for definition in needed:
         node = definition.node
@@ -65,8 +66,6 @@ def _meanings(needed: tuple[Definition, ...], target: ast.ClassDef) -> dict[str,
             for _, name, path, _ in import_paths(node):
                 if name in used:
                     found.setdefault(name, set()).add(path)
-        elif isinstance(node, ast.ClassDef) and node.lineno <= target.lineno <= (node.end_lineno or 0):
-            continue  # compared by itself; around a nested class other things may change
         else:
             for name in definition.binds & used:
                 found.setdefault(name, set()).add(ast.dump(node))
