@@ -85,8 +85,8 @@ class Diagnostics:
         self._desk = desk
         self._pending: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._published: dict[str, str] = {}
-        """Fingerprint of what was published last, by document."""
+        self._told: dict[str, str] = {}
+        """Fingerprint of what the client was told of last, by document."""
 
     def touch(self, uri: str) -> None:
         """Note that a document's diagnostics may have changed."""
@@ -113,23 +113,23 @@ class Diagnostics:
     def _flush(self) -> None:
         self._timer = None
         pending, self._pending = self._pending, {}
-        if self._server.facts.pull_diagnostics:
-            self._server.spawn(
-                self._server.ask_or(None, types.WORKSPACE_DIAGNOSTIC_REFRESH, None), "diagnostics refresh"
-            )
-            return
+        news = False
         for key, uri in pending.items():
             items = self.of(uri)
             fingerprint = _fingerprint(items)
-            if self._published.get(key, _fingerprint([])) == fingerprint:
+            if self._told.get(key, NOTHING) == fingerprint:
                 continue
-            self._published[key] = fingerprint
-            document = self._server.documents.get(uri)
-            self._server.text_document_publish_diagnostics(
-                types.PublishDiagnosticsParams(uri, items, document.version if document is not None else None)
-            )
-            if not items:
-                del self._published[key]
+            news = True
+            self._told[key] = fingerprint
+            if fingerprint == NOTHING:
+                del self._told[key]
+            if not self._server.facts.pull_diagnostics:
+                document = self._server.documents.get(uri)
+                version = document.version if document is not None else None
+                self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, items, version))
+        if news and self._server.facts.pull_diagnostics:
+            refresh = self._server.ask_or(None, types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
+            self._server.spawn(refresh, "diagnostics refresh")
 
 
 def _fingerprint(items: list[types.Diagnostic]) -> str:
@@ -146,6 +146,9 @@ def _fingerprint(items: list[types.Diagnostic]) -> str:
         for i in items
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+NOTHING = _fingerprint([])
 
 
 def register(server: StarkServer, diagnostics: Diagnostics) -> None:

@@ -17,7 +17,7 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, 
 
 from stark_lsp.server.text import Units, apply_replacements, split_lines, uri_of
 
-PATIENCE_S = 120.0
+PATIENCE_S = 60.0
 """How long anything may take before a test gives up; nothing that is measured depends on it."""
 
 MODULE = '''"""A module for the tests of the server."""

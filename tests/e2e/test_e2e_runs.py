@@ -1,0 +1,457 @@
+"""The main job in an editor: lens, run, plans, hover, proposal, decision. Real worker, real torch, the playbook."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from e2e_editor import MODULE, SMALL, Editor, connect, everything, gone, neovim, published, session
+from lsprotocol import types
+from pytest_lsp import client_capabilities
+
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.status import Decision, RunState
+from stark_lsp.store import RunStore
+
+pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning"), pytest.mark.slow]
+
+CLASS_LINE = 6
+ANCHORED = range(8, 10)
+"""Lines of the forward pass."""
+
+
+def store_in(state: Path) -> RunStore:
+    return RunStore(state / "runs.sqlite3")
+
+
+# --- a run from click to proposal, in three editors ---------------------------------------------------
+
+
+async def test_a_rich_client_from_lens_to_accepted_edit(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    async with session(everything(), tmp_path / "state") as editor:
+        uri = editor.open(file)
+        (lens,) = await editor.lenses(uri)
+        started = await editor.run(lens.command)
+        assert started["status"] == "started"
+        again = await editor.run(lens.command)
+        assert again == {"status": "running", "run": started["run"]}
+        assert "already optimizing Model" in editor.messages[-1]
+
+        # No plans yet, so the first thing to pull is the first plan.
+        await editor.until(lambda: editor.client.diagnostic_refresh_count > 0, "a plan")
+        found = await editor.pull(uri)
+        assert found
+        assert {(item.source, item.severity) for item in found} == {("STARK", types.DiagnosticSeverity.Information)}
+        assert all(item.range.start.line in ANCHORED for item in found)
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+        # An edit above moves them, while the run goes on with its own copy.
+        editor.type(uri, 0, 0, "# a line above\n")
+        moved = await editor.pull(uri)
+        assert [item.range.start.line for item in moved][: len(found)] == [i.range.start.line + 1 for i in found]
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+
+        question = await editor.until_question()
+        assert "eager" in question.message
+        assert [action.title for action in question.actions or ()] == ["Review", "Accept", "Reject"]
+        reports = editor.reports()
+        assert isinstance(reports[0], types.WorkDoneProgressBegin)
+        assert reports[0].cancellable
+        assert isinstance(reports[-1], types.WorkDoneProgressEnd)
+        percentages = [value.percentage for value in reports[:-1]]
+        assert None not in percentages
+        assert percentages == sorted(percentages)
+        assert editor.lens_refreshes > 0
+
+        items = await editor.pull(uri)
+        shown = await editor.hover(uri, items[0].range.start.line)
+        assert shown is not None
+        for part in ("STARK:", "Attempts", "Lineage", "Baselines", "eager", "Measured on", "torch"):
+            assert part in shown
+        assert await editor.hover(uri, 0) is None
+        quick = await editor.actions(uri, items[0].range.start.line, only=["quickfix"], diagnostics=items[:1])
+        assert [action.command.command for action in quick if action.command] == [
+            "stark.review",
+            "stark.accept",
+            "stark.reject",
+            "stark.dismiss",
+        ]
+
+        assert await editor.titles(uri) == ["Optimize with STARK", "Review", "Accept", "Reject"]
+        review, accept = (await editor.lenses(uri))[1:3]
+        await editor.run(review.command)
+        await editor.until(lambda: editor.client.shown_documents, "the review")
+        written = Path(editor.client.shown_documents[0].uri.removeprefix("file://"))
+        assert "+class ModelNew" in written.read_text()
+        await editor.run(accept.command)
+        await editor.until_message("was accepted")
+        (edit,) = editor.edits
+        (change,) = edit.edit.document_changes or ()
+        assert isinstance(change, types.TextDocumentEdit)
+        assert (change.text_document.uri, change.text_document.version) == (uri, 2)
+        assert edit.edit.change_annotations
+        text = editor.texts[uri]
+        assert text.startswith("# a line above\n")
+        assert "class Model(nn.Module)" in text
+        assert "class ModelNew(nn.Module)" in text
+        assert started["run"] in text
+        compile(text, "model.py", "exec")
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+        assert await editor.pull(uri) == []
+        assert gone(editor.workers())
+    assert store_in(tmp_path / "state").load(str(started["run"])).run.decision is Decision.ACCEPTED
+
+
+async def test_neovim_from_action_to_rejected_proposal(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    async with session(neovim(), tmp_path / "state") as editor:
+        uri = editor.open(file)
+        (action,) = await editor.actions(uri, CLASS_LINE + 3)
+        started = await editor.run(action.command)
+        editor.answer = None
+        await editor.until_question()
+        await editor.until(lambda: editor.diagnostics(uri), "published plans")
+        items = editor.diagnostics(uri)
+        shown = await editor.hover(uri, items[0].range.start.line)
+        assert shown is not None
+        assert "STARK:" in shown
+        titles = [action.title for action in await editor.actions(uri, CLASS_LINE)]
+        assert "Reject the STARK proposal for Model" in titles
+        # Edits before the class go along, an edit inside an anchor keeps it, removing its text removes it.
+        editor.type(uri, 0, 0, "\n")
+        await editor.until(
+            lambda: [i.range.start.line for i in editor.diagnostics(uri)] == [i.range.start.line + 1 for i in items],
+            "moved diagnostics",
+        )
+        answer = await editor.execute("stark.reject", {"run": started["run"], "reason": "too hard to read"})
+        assert answer["status"] == "rejecting"
+        await editor.until_message("was rejected")
+        await editor.until(lambda: not editor.diagnostics(uri), "no diagnostics")
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+        assert editor.texts[uri] == "\n" + MODULE
+        assert editor.edits == []
+    (rejection,) = store_in(tmp_path / "state").rejections(f"{file}::Model")
+    assert (rejection.run_id, rejection.reason) == (started["run"], "too hard to read")
+
+
+async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    async with session(published(), tmp_path / "state", {"attempts": 3}) as editor:
+        uri = editor.open(file)
+        started = await editor.execute("stark.optimize", uri, "Model")
+        await editor.until(lambda: editor.diagnostics(uri), "a plan")
+        workers = editor.workers()
+        assert workers
+        (token,) = editor.client.progress_reports
+        editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+        await editor.until_message("was cancelled")
+        assert gone(workers)
+        assert editor.progress_ended()
+        stored = store_in(tmp_path / "state").load(str(started["run"]))
+        assert stored.run.state is RunState.CANCELLED
+        kept = {node.id for node in stored.nodes.values() if node.verdict is not None}
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+
+        editor.client.progress_reports.clear()
+        await editor.execute("stark.optimize", uri, "Model")
+        message = await editor.until_message("goes on with the earlier run")
+        assert str(started["run"]) in message
+        await editor.until_question()
+        again = store_in(tmp_path / "state").load(str(started["run"]))
+        assert again.run.state is RunState.FINISHED
+        assert kept <= set(again.nodes)
+        assert all(again.nodes[number].candidate == stored.nodes[number].candidate for number in kept)
+        answer = await editor.execute("stark.dismiss", {"run": started["run"]})
+        assert answer["runs"] == [started["run"]]
+        await editor.until(lambda: not editor.diagnostics(uri), "no diagnostics")
+
+
+async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(tmp_path: Path) -> None:
+    names = ("deleted", "edited", "renamed")
+    files = {name: tmp_path / f"{name}.py" for name in names}
+    for file in files.values():
+        file.write_text(MODULE)
+    async with session(published(), tmp_path / "state", {"attempts": 1, "finalTimingRounds": 3}) as editor:
+        uris = {name: editor.open(file) for name, file in files.items()}
+        statuses = [(await editor.execute("stark.optimize", uri, "Model"))["status"] for uri in uris.values()]
+        assert statuses == ["started", "queued", "queued"]
+        await editor.until(lambda: editor.diagnostics(uris["deleted"]), "the first run")
+        files["deleted"].unlink()
+        line = next(n for n, text in enumerate(MODULE.splitlines()) if "torch.pow" in text)
+        editor.type(uris["edited"], line, 8, "x = x + 1; ")
+        # The file that was edited goes on being edited elsewhere; the run has its own copy.
+        files["renamed"].rename(tmp_path / "new_name.py")
+        rename = types.FileRename(uris["renamed"], uris["renamed"].replace("renamed.py", "new_name.py"))
+        editor.client.workspace_did_rename_files(types.RenameFilesParams([rename]))
+        deleted = await editor.until_message("deleted.py was deleted or renamed")
+        assert "kept as run" in deleted
+        edited = await editor.until_message("was edited since")
+        assert "kept as run" in edited
+        renamed = await editor.until_message("renamed to new_name.py")
+        assert "kept as run" in renamed
+        assert editor.questions == []
+        assert editor.edits == []
+        assert not files["deleted"].exists()
+        assert not files["renamed"].exists()
+        # Only the edited one can still become good again: its edit may be undone.
+        assert await editor.titles(uris["deleted"]) == ["Optimize with STARK"]
+        assert await editor.titles(uris["renamed"]) == ["Optimize with STARK"]
+        assert await editor.titles(uris["edited"]) == ["Optimize with STARK", "Review", "Accept", "Reject"]
+        lenses = await editor.lenses(uris["edited"])
+        await editor.run(lenses[2].command)
+        stale = await editor.until_message("Nothing was changed")
+        assert "was edited since" in stale
+        assert editor.edits == []
+        editor.type(uris["edited"], line, 8, "", until=(line, 8 + len("x = x + 1; ")))
+        await editor.run(lenses[2].command)
+        await editor.until_message("was accepted")
+
+
+# --- ends that nobody wished for ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["editor killed", "server killed", "orderly shutdown"])
+async def test_no_end_leaves_a_process_and_the_run_goes_on_later(end: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    state = tmp_path / "state"
+    editor = await connect(published(), state, SMALL)
+    uri = editor.open(file)
+    started = await editor.execute("stark.optimize", uri, "Model")
+    await editor.until(lambda: len(editor.workers()) >= 1 and editor.reports(), "a worker")
+    processes = [editor.server, *editor.workers()]
+    server = editor.client._server
+    assert server is not None
+    assert server.stdin is not None
+    if end == "editor killed":
+        # What the system does to the pipes of a process that dies.
+        server.stdin.close()
+    elif end == "server killed":
+        server.kill()
+    else:
+        await editor.client.shutdown_session()
+    assert await asyncio.to_thread(gone, processes)
+    await editor.client.stop()
+    store = store_in(state)
+    store.mark_interrupted()
+    run = store.load(str(started["run"])).run
+    assert run.state is (RunState.INTERRUPTED if end == "server killed" else RunState.CANCELLED)
+    resumable = store.latest_resumable(run.problem)
+    assert resumable is not None
+    assert resumable.run.id == run.id
+
+
+async def test_bad_input_is_told_with_its_place_and_no_process_stays(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE.replace("torch.randn(256, 1024)", "torch.randn(256, 'x')"))
+    async with session(published(), tmp_path / "state") as editor:
+        uri = editor.open(file)
+        await editor.execute("stark.optimize", uri, "Model")
+        await editor.until(editor.progress_ended, "the end")
+        await editor.until(lambda: editor.messages, "a message")
+        assert f"{file}:" in editor.messages[-1]
+        assert "get_inputs" in editor.messages[-1]
+        assert await asyncio.to_thread(gone, editor.workers())
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+
+
+# --- decisions about one finished run -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run with an open proposal, made once; each test gets its own copy of the state."""
+
+    file: Path
+    state: Path
+    run: str
+    problem: Problem
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp("finished")
+    file = folder / "project" / "model.py"
+    file.parent.mkdir()
+    file.write_text(MODULE)
+
+    async def make() -> str:
+        async with session(client_capabilities("emacs"), folder / "state") as editor:
+            started = await editor.execute("stark.optimize", editor.open(file), "Model")
+            # This client has no messages with buttons.
+            await editor.until_message("Review, accept or reject it with the code actions")
+            return str(started["run"])
+
+    run = asyncio.run(make())
+    return Finished(file, folder / "state", run, store_in(folder / "state").load(run).run.problem)
+
+
+@pytest.fixture
+def finished(made: Finished, tmp_path: Path) -> Finished:
+    shutil.copytree(made.state, tmp_path / "state")
+    shutil.rmtree(made.file.parent)
+    made.file.parent.mkdir()
+    made.file.write_text(MODULE)
+    return Finished(made.file, tmp_path / "state", made.run, made.problem)
+
+
+async def accept(editor: Editor, run: str, part: str) -> str:
+    answer = await editor.execute("stark.accept", {"run": run})
+    assert answer == {"status": "applying", "run": run}
+    return await editor.until_message(part)
+
+
+async def test_an_edit_that_the_editor_refuses_leaves_the_proposal_open(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        uri = editor.open(finished.file)
+        editor.policy = "refuse"
+        assert "the user said no" in await accept(editor, finished.run, "did not apply")
+        editor.policy = "stale"
+        editor.client.messages.clear()
+        assert "the document changed" in await accept(editor, finished.run, "did not apply")
+        assert editor.texts[uri] == MODULE
+        assert "Accept" in await editor.titles(uri)
+        editor.policy = "accept"
+        await accept(editor, finished.run, "was accepted")
+        assert "class ModelNew" in editor.texts[uri]
+    assert store_in(finished.state).load(finished.run).run.decision is Decision.ACCEPTED
+
+
+async def test_an_edit_that_became_something_else_is_noticed(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        uri = editor.open(finished.file)
+        editor.policy = "garble"
+        await accept(editor, finished.run, "is not what was proposed")
+        assert editor.diagnostics(uri) == [] or "Accept" in await editor.titles(uri)
+    assert store_in(finished.state).load(finished.run).run.decision is Decision.OPEN
+
+
+async def test_a_stale_class_is_never_overwritten_and_edits_elsewhere_are_fine(finished: Finished) -> None:
+    async with session(neovim(), finished.state) as editor:
+        uri = editor.open(finished.file)
+        editor.type(uri, 9, 8, "x = x * 2\n        ")
+        assert "Optimize it again" in await accept(editor, finished.run, "Nothing was changed")
+        assert editor.edits == []
+        editor.type(uri, 9, 8, "", until=(10, 8))
+        editor.type(uri, 12, 0, "def helper():\n    return 1\n\n\n")
+        await accept(editor, finished.run, "was accepted")
+        assert "def helper()" in editor.texts[uri]
+        assert "class ModelNew" in editor.texts[uri]
+        (edit,) = editor.edits
+        assert edit.edit.document_changes is None
+        assert list(edit.edit.changes or {}) == [uri]
+
+
+async def test_a_file_that_is_not_open_is_edited_through_the_editor(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        await accept(editor, finished.run, "was accepted")
+        assert "class ModelNew" in finished.file.read_text()
+
+
+async def test_a_new_module_is_created_by_the_editor_or_written_where_it_cannot(finished: Finished) -> None:
+    before = set(finished.file.parent.iterdir())
+    async with session(published(), finished.state, {"writeMode": "module"}) as editor:
+        uri = editor.open(finished.file)
+        await accept(editor, finished.run, "was accepted in")
+        (created,) = set(finished.file.parent.iterdir()) - before
+        assert isinstance((editor.edits[0].edit.document_changes or ())[0], types.CreateFile)
+        assert "class ModelNew" in created.read_text() or "class ModelNew" in editor.texts.get(f"file://{created}", "")
+        assert editor.texts[uri] == MODULE or "class ModelNew" not in editor.texts[uri]
+
+
+async def test_a_new_module_never_overwrites_a_file(finished: Finished) -> None:
+    async with session(types.ClientCapabilities(), finished.state, {"writeMode": "module"}) as editor:
+        editor.open(finished.file)
+        await editor.execute("stark.accept", {"run": finished.run})
+        await editor.until(lambda: editor.messages, "a message")
+        # This client applies no edits at all, so the change is written as a diff to look at.
+        assert "applies no edits" in editor.messages[-1]
+    assert [path.name for path in finished.file.parent.iterdir()] == [finished.file.name]
+
+
+async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished: Finished) -> None:
+    async with session(published(), finished.state, {"diffView": True}) as editor:
+        uri = editor.open(finished.file)
+        answer = await editor.execute("stark.review", {"run": finished.run})
+        assert set(answer) == {"title", "uri", "original", "proposed"}
+        assert (answer["uri"], answer["original"]) == (uri, MODULE)
+        assert "class ModelNew" in answer["proposed"]
+        assert editor.client.shown_documents == []
+
+
+async def test_a_client_without_show_document_is_told_where_the_review_is(finished: Finished) -> None:
+    async with session(client_capabilities("emacs"), finished.state) as editor:
+        editor.open(finished.file)
+        await editor.execute("stark.review", finished.run)
+        message = await editor.until_message("is written to")
+        path = Path(message.rpartition(" ")[2])
+        text = path.read_text()
+        assert text.startswith("# STARK proposal for Model")
+        assert "+class ModelNew" in text
+
+
+async def test_a_deleted_file_gets_no_edit(finished: Finished) -> None:
+    finished.file.unlink()
+    async with session(published(), finished.state) as editor:
+        assert "deleted or renamed" in await accept(editor, finished.run, "Nothing was changed")
+        assert editor.edits == []
+    assert not finished.file.exists()
+
+
+async def test_a_change_on_disk_of_a_file_that_is_not_open_is_noticed(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        await editor.execute("stark.review", finished.run)
+        uri = f"file://{finished.file}"
+        await editor.until(lambda: editor.diagnostics(uri), "plans")
+        before = [item.range.start.line for item in editor.diagnostics(uri)]
+        finished.file.write_text("# one\n# two\n" + MODULE)
+        await editor.until(
+            lambda: [item.range.start.line for item in editor.diagnostics(uri)] == [line + 2 for line in before],
+            "moved diagnostics",
+        )
+
+
+async def test_decided_runs_are_not_offered_again(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        editor.open(finished.file)
+        await editor.execute("stark.reject", finished.run, "no")
+        await editor.until_message("was rejected")
+        answer = await editor.execute("stark.accept", finished.run)
+        assert answer["status"] == "error"
+
+
+def test_the_editor_dying_by_sigkill_takes_everything_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    script = (
+        "import asyncio, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "from e2e_editor import SMALL, connect, published\n"
+        "async def main():\n"
+        "    editor = await connect(published(), Path(sys.argv[3]), SMALL)\n"
+        "    await editor.execute('stark.optimize', editor.open(Path(sys.argv[2])), 'Model')\n"
+        "    await editor.until(lambda: editor.workers() and editor.reports(), 'a worker')\n"
+        "    print('running', flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    arguments = [sys.executable, "-c", script, str(Path(__file__).parent), str(file), str(tmp_path / "state")]
+    editor = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert editor.stdout is not None
+    assert editor.stdout.readline() == b"running\n"
+    below = psutil.Process(editor.pid).children(recursive=True)
+    assert len(below) >= 2
+    editor.kill()
+    editor.wait()
+    assert gone(below)
+    runs = store_in(tmp_path / "state").list()
+    assert [run.state for run in runs] == [RunState.CANCELLED]
