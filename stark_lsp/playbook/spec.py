@@ -50,6 +50,8 @@ class Operand:
     """`float32`, `float64`, `float16`, `bfloat16`, `int64`, `int32`, `uint8` or `bool`."""
     shape: tuple[int, ...]
     """Example shape, broadcastable to the space from the right."""
+    strided: bool = False
+    """Whether the example is not contiguous, such as half of `chunk(2, -1)`; the kernel then takes rows that lie apart."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,481 @@
+"""CUDA C++: one kernel and one exported launcher for each spec (a split reduction has a kernel for each pass).
+
+Loads are 16 bytes wide where all pointers and sizes allow it; the host falls back to single elements where they do
+not. A thread has `items` loads in flight. A row that fits into the registers of its threads is read once; a longer one
+is read again in each pass, mostly from the L2 cache.
+"""
+
+from __future__ import annotations
+
+from stark_lsp.playbook.kernels.body import Body, indent
+from stark_lsp.playbook.kernels.expressions import Writer, identity
+from stark_lsp.playbook.kernels.places import take_apart
+from stark_lsp.playbook.kernels.program import Group, Layout, Pass, Program
+from stark_lsp.playbook.kernels.variant import Variant
+from stark_lsp.playbook.spec import Step
+
+
+def scratch_bytes(program: Program, variant: Variant) -> int:
+    """Bytes of work buffer for each result of a split reduction."""
+    return 8 * variant.parts * sum(len(one.reductions) for one in program.passes)
+
+
+class CudaKernel:
+    """Writes one kernel for CUDA."""
+
+    def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
+        self.program = program
+        self.variant = variant
+        self.body = Body(program, Writer("cuda", helpers=helpers))
+        self.writer = self.body.writer
+        self.places = self.body.places
+        self.names = self.places.names
+        self.columns = program.layout is Layout.COLUMNS
+        self.last = program.groups[-1]
+        self.segmented = bool(self.places.segments())
+        self.walked = "length" if self.columns or self.segmented else "cols"
+        helpers |= {"vec", "launch"}
+
+    def text(self) -> str:
+        """The kernels and their exported launcher, with a comment above."""
+        if self.program.spec.reduce_dims:
+            if self.variant.split:
+                from stark_lsp.playbook.kernels.cuda_split import split_text
+
+                return split_text(self)
+            kernel, launch = self._reduction(), self._reduction_launch()
+        elif self.program.layout is Layout.FLAT:
+            kernel, launch = self._flat(), self._flat_launch()
+        else:
+            kernel, launch = self._matrix(), self._matrix_launch()
+        return "\n".join([*self.body.heading(), *kernel, *self.exported(launch)]) + "\n"
+
+    # ------------------------------------------------------------ shared pieces
+
+    def kernel(self, name: str, template: str, lines: list[str], size: str = "int64_t", more: str = "") -> list[str]:
+        """A `__global__` function; static, so that two libraries never mix theirs up."""
+        sizes = [p.replace("int64_t", size, 1) if "_stride" not in p else p for p in self.body.size_parameters()]
+        parameters = [*self.body.pointer_parameters(), *([more] if more else []), *sizes]
+        return [
+            f"template <{template}>",
+            f"static __global__ void __launch_bounds__({self.variant.threads}) {name}(",
+            *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
+            *indent(self._derived(size)),
+            *indent(lines),
+            "}",
+        ]
+
+    def _derived(self, size: str) -> list[str]:
+        lines = []
+        if self.segmented:
+            lines.append(f"const {size} length = {self.places.count()};")
+        if self.body.counts:
+            lines.append(f"const int64_t count = {self.places.count()};")
+        return lines
+
+    def exported(self, launch: list[str], more: str = "") -> list[str]:
+        """The C function that Python calls."""
+        parameters = [*self.body.pointer_parameters(), *([more] if more else []), *self.body.size_parameters()]
+        parameters += ["int device", "cudaStream_t stream"]
+        return [
+            "",
+            f'extern "C" int _stark_{self.program.spec.name}(',
+            *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
+            *indent(["const _stark_on_device guard(device);"]),
+            *indent(launch),
+            *indent(["return cudaGetLastError();"]),
+            "}",
+        ]
+
+    def arguments(self) -> str:
+        """The kernel's arguments as the launcher passes them on."""
+        spec = self.program.spec
+        found = [self.names[o.name] for o in spec.operands]
+        found += [self.names[f"out {k}"] for k in range(len(spec.outputs))]
+        return ", ".join(found)
+
+    def sizes(self) -> str:
+        """The extents and strides as the launcher passes them on."""
+        found = [name for name, _ in self.places.parameters] + [
+            f"{self.names[o]}_stride" for o in self.places.strided()
+        ]
+        return ", ".join(found)
+
+    def wide(self) -> str:
+        """The condition for vectors of `variant.vector` elements."""
+        vector = self.variant.vector
+        extent = self.places.extents[self.last]
+        pointers = [self.names[o] for o in self.program.operands if self.moves(o) and o in self.program.element_values]
+        if self.columns:
+            pointers = [self.names[o] for o in self.program.operands if self.moves(o)]
+        numbers = self.body.outputs(False) + (self.body.outputs(True) if self.columns else [])
+        pointers += [self.names[f"out {k}"] for k in numbers]
+        strides = [f"{self.names[o]}_stride % {vector} == 0" for o in self.places.strided()]
+        parts = [f"{extent} % {vector} == 0", *strides]
+        if pointers:
+            parts.append(f"_stark_aligned<{vector}>({', '.join(pointers)})")
+        return " && ".join(parts)
+
+    def choose(self, call: str) -> list[str]:
+        """Launch with vectors, or else element by element; `call` has {v} for the width and {items}.
+
+        Across rows a tile keeps its size: single elements come in more items. Down columns the items stay.
+        """
+        v, items = self.variant.vector, self.variant.items
+        if v == 1:
+            return [call.format(v=1, items=items)]
+        narrow = call.format(v=1, items=items if self.columns else items * v)
+        return [f"if ({self.wide()})", *indent([call.format(v=v, items=items)]), "else", *indent([narrow])]
+
+    def moves(self, operand: str) -> bool:
+        """Whether an operand advances along the last group."""
+        return self.program.advances(operand, self.last)
+
+    def vector_type(self, operand: str) -> str:
+        """The C type of a vector of an operand's elements."""
+        return f"_stark_vec<{self.body.operand_type(operand)}, V>"
+
+    def stores(self, numbers: list[int], place: str) -> tuple[list[str], list[str], list[str]]:
+        """Declaring, filling and writing the vectors of some outputs; `place` is formatted with the output's number."""
+        types = self.body.output_types()
+        names = {k: self.names[f"out {k}"] for k in numbers}
+        declare = [f"_stark_vec<{types[k]}, V> {names[k]}_v;" for k in numbers]
+        fill = [f"{names[k]}_v.at[k] = {self.body.output_value(k)};" for k in numbers]
+        write = [f"_stark_store({names[k]} + {place}, {names[k]}_v);" for k in numbers]
+        return declare, fill, write
+
+    def pick(self, operand: str, vector: str) -> str:
+        """Declare an operand's value, element k of a vector."""
+        return self.body.load(operand, f"{vector}.at[k]")
+
+    # ------------------------------------------------------------ pointwise
+
+    def _flat(self) -> list[str]:
+        (one,) = self.program.passes
+        reads = self.program.reads(one)
+        threads = self.variant.threads
+        lines = [self.body.load(o, f"{self.names[o]}[0]") for o in self.program.row_reads]
+        lines += self.body.compute(self.program.before)
+        declare, fill, write = self.stores(self.body.outputs(False), "j")
+        lines.append(f"const int64_t first = (int64_t(blockIdx.x) * {threads} * ITEMS + threadIdx.x) * V;")
+        lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in reads]
+        at = f"const int64_t j = first + item * {threads} * V;"
+        load = [f"if (j < n) {self.names[o]}_v[item] = _stark_load<V>({self.names[o]} + j);" for o in reads]
+        work = [self.pick(o, f"{self.names[o]}_v[item]") for o in reads]
+        work += [*self.body.compute(one.elements), *fill]
+        lines += [*each("item", "ITEMS", [at, *load])]
+        lines += each("item", "ITEMS", [at, "if (j >= n) break;", *declare, *each("k", "V", work), *write])
+        return self.kernel(f"_stark_{self.program.spec.name}_kernel", "int V, int ITEMS", lines)
+
+    def _flat_launch(self) -> list[str]:
+        call = (
+            f"_stark_{self.program.spec.name}_kernel<{{v}}, {{items}}>"
+            f"<<<unsigned((n + tile - 1) / tile), {self.variant.threads}, 0, stream>>>"
+            f"({self.arguments()}, {self.sizes()});"
+        )
+        tile = self.variant.threads * self.variant.vector * self.variant.items
+        return [f"const int64_t tile = {tile};", *self.choose(call)]
+
+    def _matrix(self) -> list[str]:
+        (one,) = self.program.passes
+        reads = self.program.reads(one)
+        threads = self.variant.threads
+        declare, fill, _ = self.stores(self.body.outputs(False), "")
+        base = self.places.output_row(False, {})
+        _, _, write = self.stores(self.body.outputs(False), f"{base} + j")
+        inside = [
+            f"const Index at = (Index(blockIdx.x) * ITEMS + item) * {threads} + threadIdx.x;",
+            f"if (at >= {self.places.rows()} * (cols / V)) break;",
+            "const Index row = at / (cols / V);",
+            "const Index j = (at - row * (cols / V)) * V;",
+            *[line.replace("int64_t", "Index") for line in self.places.decode((*reads, *self.program.row_reads))],
+        ]
+        for operand in self.program.row_reads:
+            inside.append(
+                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
+            )
+        inside += self.body.compute(self.program.before)
+        for operand in reads:
+            name, start = self.names[operand], self.places.operand_row(operand, {})
+            place = f"{name} + {start} + j" if start else f"{name} + j"
+            inside.append(f"const {self.vector_type(operand)} {name}_v = _stark_load<V>({place});")
+        work = [self.pick(o, f"{self.names[o]}_v") for o in reads]
+        work += [*self.body.compute(one.elements), *fill]
+        inside += [*declare, *each("k", "V", work), *write]
+        lines = each("item", "ITEMS", inside)
+        return self.kernel(f"_stark_{self.program.spec.name}_kernel", "int V, int ITEMS, class Index", lines, "Index")
+
+    def _matrix_launch(self) -> list[str]:
+        call = (
+            f"_stark_{self.program.spec.name}_kernel<{{v}}, {{items}}, Index>"
+            f"<<<unsigned((total + tile - 1) / tile), {self.variant.threads}, 0, stream>>>"
+            f"({self.arguments()}, {self.sizes()});"
+        )
+        tile = self.variant.threads * self.variant.vector * self.variant.items
+        return [
+            f"const int64_t total = {self.places.rows()} * cols, tile = {tile};",
+            "const auto launch = [&](auto narrow) {  // dividing 32-bit numbers is several times faster",
+            *indent(["using Index = decltype(narrow);", *self.choose(call)]),
+            "};",
+            "if (total < (int64_t(1) << 31)) launch(uint32_t(0)); else launch(int64_t(0));",
+        ]
+
+    # ------------------------------------------------------------ reductions
+
+    def prologue(self) -> list[str]:
+        """Row-wide operands and steps; for columns they are read where they are used."""
+        if self.columns:
+            return []
+        lines = []
+        for operand in self.program.row_reads:
+            lines.append(
+                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
+            )
+        return lines + self.body.compute(self.program.before)
+
+    def held(self) -> tuple[str, ...]:
+        """Operands that more than one pass reads: they stay in registers if the row is short enough."""
+        counted = [o for one in self.program.passes for o in self.program.reads(one)]
+        return tuple(o for o in self.program.operands if counted.count(o) > 1 and (self.columns or self._whole(o)))
+
+    def _whole(self, operand: str) -> bool:
+        return all(self.program.advances(operand, g) for g in self.program.reduced)
+
+    def address(self, operand: str) -> str:
+        """Where an operand's vector lies, for the loop's `j` (rows) or `r` and `col` (columns)."""
+        name = self.names[operand]
+        index: dict[Group, str] = {}
+        if self.columns:
+            (reduced,) = self.program.reduced
+            index = {reduced: "r"}
+            own = "col" if self.moves(operand) else ""
+        elif self.segmented and not self._whole(operand):
+            groups = self.places.segments()
+            index = {g: "segment" if len(groups) == 1 else f"s{k}" for k, g in enumerate(groups)}
+            own = "within" if self.moves(operand) else ""
+        else:
+            own = "j"
+        base = self.places.operand_row(operand, index)
+        return " + ".join(x for x in (name, base, own) if x)
+
+    def fetch(self, operand: str, into: str) -> str:
+        """Read an operand's vector, or its single value where it does not advance along the last group."""
+        if self.moves(operand):
+            return f"{into} = _stark_load<V>({self.address(operand)});"
+        return f"{into}.at[0] = *({self.address(operand)});"
+
+    def value(self, operand: str, vector: str) -> str:
+        """Declare an operand's value in the innermost loop."""
+        return self.body.load(operand, f"{vector}.at[{'k' if self.moves(operand) else 0}]")
+
+    def where(self, first: str = "tile") -> list[str]:
+        """Statements that give an item its place, and leave the loop when it lies outside."""
+        if self.columns:
+            down = self.variant.row_threads
+            return [f"const int64_t r = {first} + item * {down} + down;"]
+        return [f"const int64_t j = {first} + (item * {self.variant.row_threads} + lane) * V;"]
+
+    def inside(self, end: str) -> str:
+        """The condition that an item lies within the row."""
+        return f"r < {end}" if self.columns else f"j < {end}"
+
+    def _segment_lines(self, one: Pass) -> list[str]:
+        if not self.segmented or all(self._whole(o) for o in self.program.reads(one)):
+            return []
+        groups = self.places.segments()
+        parts = tuple((f"s{k}", self.places.extents[g]) for k, g in enumerate(groups))
+        return [
+            "const int64_t segment = j / cols, within = j % cols;",
+            *take_apart("segment", parts, {name for name, _ in parts}),
+        ]
+
+    def start_lines(self, step: Step) -> list[str]:
+        """Declare a thread's share of a reduction."""
+        name, c_type = self.names[step.name], self.writer.c_types[step.name]
+        if not self.columns:
+            return [f"{c_type} {name} = {identity(step.op, c_type)};"]
+        self.writer.names[step.name] = f"{name}[k]"
+        return [f"{c_type} {name}[V];", *each("k", "V", [f"{name}[k] = {identity(step.op, c_type)};"])]
+
+    def add_lines(self, one: Pass) -> list[str]:
+        """Add an element to a thread's shares."""
+        lines = []
+        for step in one.reductions:
+            name = self.names[step.name] + ("[k]" if self.columns else "")
+            value = self.body.reduction_value(step)
+            lines.append(f"{name} = {self.writer.combine(step.op, name, value, self.writer.c_types[step.name])};")
+        return lines
+
+    def join_line(self, step: Step) -> str:
+        """Join the threads' shares of a reduction."""
+        name, c_type = self.names[step.name], self.writer.c_types[step.name]
+        joined = self.writer.combine(step.op, "a", "b", c_type)
+        function = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
+        across = self.variant.row_threads
+        if self.columns:
+            self.writer.helpers.add("stack_join")
+            return f"_stark_stack_join<{self.variant.threads}, {across}>({name}, {function});"
+        kind = "block" if across > 32 else "warp"
+        self.writer.helpers.add(f"{kind}_join")
+        return f"{name} = _stark_{kind}_join<{across}>({name}, {function});"
+
+    def row_step_lines(self, steps: tuple[Step, ...]) -> list[str]:
+        """Steps on whole results, after their pass."""
+        if not self.columns:
+            return self.body.compute(steps)
+        if not steps:
+            return []
+        lines, arrays = self.column_reads({a for s in steps for a in s.args if isinstance(a, str)}), []
+        for step in steps:
+            c_type, value = self.writer.assign(step)
+            name = self.names[step.name]
+            arrays.append(f"{c_type} {name}[V];")
+            lines.append(f"{name}[k] = {value};")
+            self.writer.names[step.name] = f"{name}[k]"
+        return [*arrays, *each("k", "V", lines)]
+
+    def column_reads(self, used: set[str]) -> list[str]:
+        """Columns: declare the operands that do not advance along the reduction, in a loop over k."""
+        lines = []
+        for operand in self.program.row_reads if self.columns else ():
+            if operand in used:
+                base = self.places.operand_row(operand, {})
+                own = "col + k" if self.moves(operand) else ""
+                place = " + ".join(x for x in (base, own) if x) or "0"
+                lines.append(self.body.load(operand, f"{self.names[operand]}[{place}]"))
+        return lines
+
+    def pass_lines(self, one: Pass, begin: str, end: str, held: tuple[str, ...], seen: set[str]) -> list[str]:
+        """The loop over tiles that one pass is; what is held and was seen before is read again only if it has to be."""
+        reads = self.program.reads(one)
+        tile = f"ITEMS * {self.variant.row_threads}" + ("" if self.columns else " * V")
+        segment = self._segment_lines(one)
+        again = [o for o in reads if o in held and o in seen]
+        fresh = [o for o in reads if o not in again]
+        loads = [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in reads if o not in held]
+        loads += self._load_loop(fresh, segment, end)
+        if again:
+            loads += ["if (!fits) {", *indent(self._load_loop(again, [], end)), "}"]
+        work = [self.value(o, f"{self.names[o]}_v[item]") for o in reads]
+        used = {a for s in (*one.elements, *one.reductions) for a in s.args if isinstance(a, str)}
+        if not one.reductions:
+            used |= set(self.program.element_outputs)
+        work += [*self.column_reads(used), *self.body.compute(one.elements), *self.add_lines(one)]
+        item = [*self.where(), f"if (!({self.inside(end)})) break;"]
+        if one.reductions:
+            item += each("k", "V", work)
+        else:
+            declare, fill, write = self.stores(self.body.outputs(False), self._output_place())
+            item += [*declare, *each("k", "V", [*work, *fill]), *write]
+        return [
+            f"for (int64_t tile = {begin}; tile < {end}; tile += {tile}) {{",
+            *indent([*loads, *each("item", "ITEMS", item)]),
+            "}",
+        ]
+
+    def _load_loop(self, operands: list[str], segment: list[str], end: str) -> list[str]:
+        if not operands:
+            return []
+        lines = [*self.where(), f"if (!({self.inside(end)})) break;", *segment]
+        return each("item", "ITEMS", [*lines, *[self.fetch(o, f"{self.names[o]}_v[item]") for o in operands]])
+
+    def _output_place(self) -> str:
+        if self.columns:
+            (reduced,) = self.program.reduced
+            return f"{self.places.output_row(False, {reduced: 'r'})} + col"
+        base = self.places.output_row(False, {})
+        return f"{base} + j" if base else "j"
+
+    def store_results(self) -> list[str]:
+        """Write the reduced outputs; one thread of those that share a result does it."""
+        numbers = self.body.outputs(True)
+        if not numbers:
+            return []
+        base = self.places.output_row(True, {})
+        if not self.columns:
+            writes = [f"{self.names[f'out {k}']}[{base or '0'}] = {self.body.output_value(k)};" for k in numbers]
+            return ["if (lane == 0) {", *indent(writes), "}"]
+        declare, fill, write = self.stores(numbers, " + ".join(x for x in (base, "col") if x))
+        used = {self.program.spec.outputs[k].step for k in numbers}
+        return [
+            "if (down == 0) {",
+            *indent([*declare, *each("k", "V", [*self.column_reads(used), *fill]), *write]),
+            "}",
+        ]
+
+    def position(self) -> list[str]:
+        """Which row (and columns) a thread works on."""
+        threads, across = self.variant.threads, self.variant.row_threads
+        decode = self.places.decode(tuple(self.program.operands))
+        if self.columns:
+            wide = threads // across
+            return [
+                f"const int64_t blocks = (cols + {wide} * V - 1) / ({wide} * V);",
+                f"const int down = threadIdx.x / {wide};",
+                "const int64_t row = blockIdx.x / blocks;",
+                f"const int64_t mine = (blockIdx.x % blocks * {wide} + threadIdx.x % {wide}) * V;",
+                "const int64_t col = mine < cols ? mine : cols - V;  // the last threads repeat the last columns",
+                *decode,
+            ]
+        if not self.program.outer:
+            return ["const int lane = threadIdx.x;"]
+        if across == threads:
+            return ["const int64_t row = blockIdx.x;", "const int lane = threadIdx.x;", *decode]
+        return [
+            f"const int64_t row = int64_t(blockIdx.x) * {threads // across} + threadIdx.x / {across};",
+            f"const int lane = threadIdx.x % {across};",
+            f"if (row >= {self.places.rows()}) return;",
+            *decode,
+        ]
+
+    def _reduction(self) -> list[str]:
+        program = self.program
+        held = self.held()
+        lines = [*self.position(), *self.prologue()]
+        if self.columns:
+            lines += self.row_step_lines(program.before)
+        if held:
+            tile = f"ITEMS * {self.variant.row_threads}" + ("" if self.columns else " * V")
+            lines.append(f"const bool fits = {self.walked} <= {tile};  // then it is read once and stays in registers")
+            lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in held]
+        seen: set[str] = set()
+        for one in program.passes:
+            lines.append(self.body.title(one))
+            for step in one.reductions:
+                lines += self.start_lines(step)
+            lines += self.pass_lines(one, "0", self.walked, held, seen)
+            seen |= set(program.reads(one))
+            lines += [self.join_line(s) for s in one.reductions]
+            lines += self.row_step_lines(one.after)
+        lines += self.store_results()
+        return self.kernel(f"_stark_{program.spec.name}_kernel", "int V, int ITEMS", lines)
+
+    def _reduction_launch(self) -> list[str]:
+        threads, across = self.variant.threads, self.variant.row_threads
+        rows = self.places.rows()
+        name = f"_stark_{self.program.spec.name}_kernel<{{v}}, {{items}}>"
+        if self.columns:
+            wide = threads // across
+            blocks = f"unsigned({rows} * ((cols + {wide} * {{v}} - 1) / ({wide} * {{v}})))"
+        elif across == threads:
+            blocks = f"unsigned({rows})"
+        else:
+            blocks = f"unsigned(({rows} + {threads // across - 1}) / {threads // across})"
+        call = f"{name}<<<{blocks}, {threads}, 0, stream>>>({self.arguments()}, {self.sizes()});"
+        return self.choose(call)
+
+
+def each(name: str, bound: str, lines: list[str]) -> list[str]:
+    """An unrolled loop."""
+    return ["#pragma unroll", f"for (int {name} = 0; {name} < {bound}; ++{name}) {{", *indent(lines), "}"]
+
+
+def source(text: str, helpers: str) -> str:
+    """A whole CUDA file."""
+    head = ["#include <cmath>", "#include <cstdint>"]
+    if "__half" in text or "__half" in helpers:
+        head.append("#include <cuda_fp16.h>")
+    if "__nv_bfloat16" in text or "bfloat16" in helpers:
+        head.append("#include <cuda_bf16.h>")
+    error = 'extern "C" const char* _stark_error(int status) { return cudaGetErrorString(cudaError_t(status)); }\n'
+    return "\n".join(head) + f"\n\n{helpers}\n{text}\n{error}"

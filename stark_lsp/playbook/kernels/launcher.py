@@ -1,0 +1,212 @@
+"""The Python function that stands in front of a kernel: checks, allocates, calls.
+
+For a small tensor this function is most of what is measured, so it is one condition, one allocation for each output
+and one call. Outside its envelope it hands over to the fallback, which is the user's own PyTorch code. The envelope:
+the example's dtypes, ranks and broadcast pattern (any sizes but zero), one device of the right type, no gradient to
+record, contiguous operands. Beyond that a kernel without broadcasting takes any dense layout that all operands share,
+such as channels_last, and operands marked `strided` may be slices (rows evenly apart) or anything else, which is
+copied first.
+"""
+
+from __future__ import annotations
+
+from stark_lsp.playbook.kernels.places import Places
+from stark_lsp.playbook.kernels.program import Group, Layout, Program
+from stark_lsp.playbook.kernels.types import COMPUTE, is_floating
+from stark_lsp.playbook.kernels.variant import Variant
+from stark_lsp.playbook.spec import Operand, Output
+
+SAME_ORDER = '''\
+def _stark_same_order(*tensors):
+    """Whether all tensors lie in memory in one order and without gaps, as in channels_last."""
+    strides = tensors[0].stride()
+    return all(t.stride() == strides for t in tensors) and torch.empty_like(tensors[0]).stride() == strides
+'''
+
+ROWS_OF = '''\
+def _stark_rows(x, dims):
+    """Return x and the distance of its rows, each of the last `dims` dims; a copy where they are not evenly apart."""
+    if not x.is_contiguous():
+        expected = 1
+        for at in reversed(range(x.dim())):
+            if at == x.dim() - dims - 1:
+                expected = x.stride(at)
+            if x.shape[at] != 1 and x.stride(at) != expected:
+                x = x.contiguous()
+                break
+            expected *= x.shape[at]
+    return x, x.stride(-dims - 1)
+'''
+
+
+class Launcher:
+    """Writes the launcher of one kernel."""
+
+    def __init__(self, program: Program, variant: Variant, fallback: str, device_type: str) -> None:
+        self.program = program
+        self.variant = variant
+        self.fallback = fallback
+        self.device_type = device_type
+        self.places = Places(program)
+        self.spec = program.spec
+        self.leader = next((o.name for o in self.spec.operands if self._full(o)), None)
+        self.helpers: set[str] = set()
+
+    def _full(self, operand: Operand) -> bool:
+        return len(operand.shape) == len(self.spec.space) and all(self.program.pattern[operand.name])
+
+    def argument_types(self) -> list[str]:
+        """The ctypes of the C function's parameters."""
+        pointers = len(self.spec.operands) + len(self.spec.outputs) + self.scratch
+        sizes = len(self.places.parameters) + len(self.places.strided())
+        tail = ["ctypes.c_int"] if self.device_type == "cpu" else ["ctypes.c_int", "ctypes.c_void_p"]
+        return [f"*[ctypes.c_void_p] * {pointers}", f"*[ctypes.c_int64] * {sizes}", *tail]
+
+    @property
+    def scratch(self) -> int:
+        """How many work buffers the kernel takes."""
+        return int(self.device_type == "cuda" and self.variant.split and bool(self.spec.reduce_dims))
+
+    # ------------------------------------------------------------ conditions
+
+    def _expected_shape(self, operand: Operand) -> str:
+        lead = len(self.spec.space) - len(operand.shape)
+        moves = self.program.pattern[operand.name][lead:]
+        if all(moves):
+            return "shape" if not lead else f"shape[{lead}:]" if moves else "()"
+        dims = [f"shape[{lead + at}]" if move else "1" for at, move in enumerate(moves)]
+        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+    def _shape(self) -> str:
+        if self.leader:
+            return f"{self.leader}.shape"
+        parts = []
+        for dim in range(len(self.spec.space)):
+            for operand in self.spec.operands:
+                own = dim - (len(self.spec.space) - len(operand.shape))
+                if own >= 0 and self.program.pattern[operand.name][dim]:
+                    parts.append(f"{operand.name}.shape[{own}]")
+                    break
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+    def _conditions(self) -> list[str]:
+        operands = self.spec.operands
+        first = operands[0].name
+        found = []
+        if self.leader:
+            found.append(f"len(shape) == {len(self.spec.space)}")
+        found.append("0 not in shape")
+        found += [f"{o.name}.dtype is torch.{o.dtype}" for o in operands]
+        kind = "is_cpu" if self.device_type == "cpu" else "is_cuda"
+        found.append(f"{first}.{kind}")
+        for other in operands[1:]:
+            same = f"{other.name}.device == {first}.device"
+            found.append(f"{other.name}.is_cpu" if self.device_type == "cpu" else same)
+        found += [f"{o.name}.shape == {self._expected_shape(o)}" for o in operands if o.name != self.leader]
+        checked = [o for o in operands if o.shape and not o.strided]
+        found += self._contiguity([o.name for o in checked])
+        grads = [f"{o.name}.requires_grad" for o in operands if is_floating(COMPUTE[o.dtype])]
+        if grads:
+            any_grad = grads[0] if len(grads) == 1 else f"({' or '.join(grads)})"
+            found.append(f"not ({any_grad} and torch.is_grad_enabled())")
+        return found
+
+    def _contiguity(self, names: list[str]) -> list[str]:
+        plain = [f"{name}.is_contiguous()" for name in names]
+        alike = self.program.layout is Layout.FLAT and len(self.spec.space) > 1 and self.leader
+        full = [o.name for o in self.spec.operands if self._full(o)]
+        if not alike or len(full) != len(names):
+            return plain
+        self.helpers.add("same order")
+        return [f"({' and '.join(plain)} or _stark_same_order({', '.join(full)}))"]
+
+    # ------------------------------------------------------------ sizes
+
+    def _extent(self, group: Group) -> str:
+        if not group.dims:
+            return "1"
+        if self.leader and len(self.program.groups) == 1:
+            return f"{self.leader}.numel()"
+        return " * ".join(f"shape[{d}]" for d in group.dims)
+
+    def _output_shape(self, output: Output) -> str:
+        if not output.reduced:
+            return "shape"
+        dims = [
+            "1" if d in self.spec.reduce_dims else f"shape[{d}]"
+            for d in range(len(self.spec.space))
+            if output.keepdim or d not in self.spec.reduce_dims
+        ]
+        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+    def _allocate(self, number: int) -> str:
+        output = self.spec.outputs[number]
+        first = self.spec.operands[0].name
+        alike = self.leader and self.program.operands[self.leader].dtype == output.dtype
+        if not output.reduced and self.leader and (alike or self.program.layout is Layout.FLAT):
+            return f"torch.empty_like({self.leader}{'' if alike else f', dtype=torch.{output.dtype}'})"
+        return f"torch.empty({self._output_shape(output)}, dtype=torch.{output.dtype}, device={first}.device)"
+
+    # ------------------------------------------------------------ text
+
+    def text(self, tag: str) -> str:
+        """The launcher as Python source; `tag` ends the names of its library."""
+        spec, places = self.spec, self.places
+        names = [o.name for o in spec.operands]
+        call = ", ".join(names)
+        lines = [f"def {spec.name}({call}):"]
+        lines.append(f'    """{_docstring(spec.doc) or "One fused kernel."}"""')
+        if not self.leader:
+            ranks = " and ".join(f"{o.name}.dim() == {len(o.shape)}" for o in spec.operands if o.shape) or "True"
+            lines += [f"    if not ({ranks}):", f"        return {self.fallback}({call})"]
+        lines.append(f"    shape = {self._shape()}")
+        lines.append("    if not (")
+        lines += [f"        {'and ' if at else ''}{text}" for at, text in enumerate(self._conditions())]
+        lines += ["    ):", f"        return {self.fallback}({call})"]
+        for operand in spec.operands:
+            if operand.name in places.strided():
+                self.helpers.add("rows")
+                dims = len(self.program.groups[-1].dims)
+                lines.append(f"    {operand.name}, {operand.name}_stride = _stark_rows({operand.name}, {dims})")
+            elif operand.strided:
+                lines.append(f"    {operand.name} = {operand.name}.contiguous()")
+        outs = ["out" if len(spec.outputs) == 1 else f"out{k}" for k in range(len(spec.outputs))]
+        taken = set(names)
+        outs = [f"_{out}" if out in taken else out for out in outs]
+        lines += [f"    {out} = {self._allocate(k)}" for k, out in enumerate(outs)]
+        arguments = [f"{name}.data_ptr()" for name in [*names, *outs]]
+        if self.scratch:
+            lines += self._scratch_lines()
+            arguments.append("scratch.data_ptr()")
+        arguments += [self._extent(group) for _, group in places.parameters]
+        arguments += [f"{o}_stride" for o in places.strided()]
+        lines += self._call(arguments, tag)
+        lines.append(f"    return {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'}")
+        return "\n".join(lines) + "\n"
+
+    def _scratch_lines(self) -> list[str]:
+        from stark_lsp.playbook.kernels.cuda import scratch_bytes
+
+        size = scratch_bytes(self.program, self.variant)
+        results = " * ".join(f"shape[{d}]" for d in range(len(self.spec.space)) if d not in self.spec.reduce_dims)
+        total = f"{results} * {size}" if results else str(size)
+        return [f"    scratch = torch.empty({total}, dtype=torch.uint8, device={self.spec.operands[0].name}.device)"]
+
+    def _call(self, arguments: list[str], tag: str) -> list[str]:
+        first = self.spec.operands[0].name
+        function = f"_stark_kernels_{tag}()._stark_{self.spec.name}"
+        if self.device_type == "cpu":
+            arguments.append("1" if self.variant.threads == 1 else "torch.get_num_threads()")
+            return [f"    {function}(", *[f"        {a}," for a in arguments], "    )"]
+        arguments += [f"{first}.device.index", f"torch.cuda.current_stream({first}.device).cuda_stream"]
+        return [
+            f"    status = {function}(",
+            *[f"        {a}," for a in arguments],
+            "    )",
+            "    if status:",
+            f'        _stark_fail_{tag}("{self.spec.name}", status)',
+        ]
+
+
+def _docstring(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', "'''").strip()

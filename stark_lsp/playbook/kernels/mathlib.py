@@ -1,0 +1,499 @@
+"""The helper functions a kernel may call; only those that are called are written into its source.
+
+The float functions for the CPU have no branch and no call, so that a loop over them is vectorised. Their polynomials
+are weighted least-maximum fits made for this project; the error is a few units in the last place, as the tests check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_CPU: dict[str, tuple[tuple[str, ...], str]] = {
+    "bits": (
+        (),
+        """\
+static inline float _stark_as_float(int32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
+static inline int32_t _stark_as_int(float x) { int32_t bits; memcpy(&bits, &x, 4); return bits; }
+""",
+    ),
+    "expm1_part": (
+        (),
+        """\
+// e^r - 1 for |r| <= ln(2) / 2.
+static inline float _stark_expm1_part(float r) {
+    float p = 1.9919377518817782e-04f;
+    p = p * r + 1.3947224942967296e-03f;
+    p = p * r + 8.333262987434864e-03f;
+    p = p * r + 4.166625440120697e-02f;
+    p = p * r + 1.6666667163372040e-01f;
+    p = p * r + 0.5f;
+    return p * (r * r) + r;
+}
+""",
+    ),
+    "exp": (
+        ("bits", "expm1_part"),
+        """\
+// e^x = 2^n * e^r; the factor 2 apart keeps 2^n in range up to the largest float, and results below 2e-38 become 0.
+static inline float _stark_exp(float x) {
+    x = x < -87.33f ? -87.33f : x;
+    x = x > 89.0f ? 89.0f : x;
+    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (x - n * 0.693145751953125f) - n * 1.42860677e-6f;
+    const float scale = _stark_as_float((int32_t(n) + 126) << 23);
+    return (1.0f + _stark_expm1_part(r)) * scale * 2.0f;
+}
+""",
+    ),
+    "exp2": (
+        ("bits", "expm1_part"),
+        """\
+static inline float _stark_exp2(float x) {
+    x = x < -126.0f ? -126.0f : x;
+    x = x > 129.0f ? 129.0f : x;
+    const float n = (x + 12582912.0f) - 12582912.0f;
+    const float scale = _stark_as_float((int32_t(n) + 126) << 23);
+    return (1.0f + _stark_expm1_part((x - n) * 0.693147181f)) * scale * 2.0f;
+}
+""",
+    ),
+    "expm1": (
+        ("bits", "expm1_part"),
+        """\
+// e^x - 1 = 2^n * (e^r - 1) + (2^n - 1), which does not cancel for small x.
+static inline float _stark_expm1(float x) {
+    const float y = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
+    const float n = (y * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (y - n * 0.693145751953125f) - n * 1.42860677e-6f;
+    const int32_t k = n < -30.0f ? -30 : (n > 127.0f ? 127 : int32_t(n));
+    const float scale = _stark_as_float((k + 127) << 23);
+    const float y1 = scale * _stark_expm1_part(r) + (scale - 1.0f);
+    const float big = n > 127.0f ? y1 * 2.0f + 1.0f : y1;
+    return x == 0.0f ? x : big;
+}
+""",
+    ),
+    "log_part": (
+        (),
+        """\
+// log(1 + f) for sqrt(1/2) <= 1 + f < sqrt(2).
+static inline float _stark_log_part(float f) {
+    float p = 6.915595382452011e-02f;
+    p = p * f - 1.1794091761112213e-01f;
+    p = p * f + 1.1875075846910477e-01f;
+    p = p * f - 1.2383799999952316e-01f;
+    p = p * f + 1.4218325912952423e-01f;
+    p = p * f - 1.6669270396232605e-01f;
+    p = p * f + 2.0002242922782898e-01f;
+    p = p * f - 2.4999986588954926e-01f;
+    p = p * f + 3.3333310484886170e-01f;
+    const float f2 = f * f;
+    return (p * f2 * f - 0.5f * f2) + f;
+}
+// x = 2^n * (1 + f); also for x below the smallest normal number.
+static inline float _stark_split(float x, float* n) {
+    const bool tiny = x < 1.17549435e-38f;
+    const int32_t bits = _stark_as_int(tiny ? x * 8388608.0f : x);
+    const int32_t k = (bits - 0x3f3504f3) >> 23;
+    *n = float(tiny ? k - 23 : k);
+    return _stark_as_float(bits - (k << 23)) - 1.0f;
+}
+static inline float _stark_log_ends(float x, float y) {
+    y = x == INFINITY ? x : y;
+    y = x == 0.0f ? -INFINITY : y;
+    y = x < 0.0f ? NAN : y;
+    return x != x ? x : y;
+}
+""",
+    ),
+    "log": (
+        ("bits", "log_part"),
+        """\
+static inline float _stark_log(float x) {
+    float n;
+    const float f = _stark_split(x, &n);
+    return _stark_log_ends(x, n * 0.693145751953125f + (_stark_log_part(f) + n * 1.42860677e-6f));
+}
+""",
+    ),
+    "log2": (
+        ("bits", "log_part"),
+        """\
+static inline float _stark_log2(float x) {
+    float n;
+    const float f = _stark_split(x, &n);
+    return _stark_log_ends(x, n + _stark_log_part(f) * 1.44269504f);
+}
+""",
+    ),
+    "log1p": (
+        ("log",),
+        """\
+// log(u) * x / (u - 1) with u = 1 + x makes up for what the sum lost.
+static inline float _stark_log1p(float x) {
+    const float u = 1.0f + x;
+    const float y = _stark_log(u) * (x / (u - 1.0f));
+    return u == 1.0f ? x : (u == INFINITY ? u : (u == 0.0f ? -INFINITY : y));
+}
+""",
+    ),
+    "tanh": (
+        ("expm1",),
+        """\
+static inline float _stark_tanh(float x) {
+    const float t = _stark_expm1(-2.0f * fabsf(x));
+    return copysignf(-t / (t + 2.0f), x);
+}
+""",
+    ),
+    "erf": (
+        ("exp",),
+        """\
+// A polynomial near zero; 1 - e^-q(|x|) further out, where q = -log(erfc).
+static inline float _stark_erf(float x) {
+    const float a = fabsf(x), z = x * x;
+    float p = 7.889119297033176e-05f;
+    p = p * z - 8.020841050893068e-04f;
+    p = p * z + 5.189535208046436e-03f;
+    p = p * z - 2.6854444295167923e-02f;
+    p = p * z + 1.1283600330352783e-01f;
+    p = p * z - 3.7612625956535340e-01f;
+    p = p * z + 1.1283791065216064e+00f;
+    const float t = a > 4.0f ? 4.0f : a;
+    float q = 2.168876562791411e-05f;
+    q = q * t - 4.4136031647212803e-04f;
+    q = q * t + 4.20468719676137e-03f;
+    q = q * t - 2.52086129039526e-02f;
+    q = q * t + 1.0841917246580124e-01f;
+    q = q * t + 6.33219301700592e-01f;
+    q = q * t + 1.129578709602356e+00f;
+    q = q * t - 1.881098869489506e-04f;
+    return a < 1.0f ? p * x : copysignf(1.0f - _stark_exp(-q), x);
+}
+""",
+    ),
+    "sin": (
+        ("turn",),
+        """\
+static inline float _stark_sin(float x) { return _stark_turn(x, 0); }
+""",
+    ),
+    "cos": (
+        ("turn",),
+        """\
+static inline float _stark_cos(float x) { return _stark_turn(x, 1); }
+""",
+    ),
+    "turn": (
+        (),
+        """\
+// sin(x + quarter * pi / 2). The quarter turns are taken off in double, which is exact enough below 2^30.
+static inline float _stark_turn(float x, int64_t quarter) {
+    const double n = nearbyint(double(x) * 0.63661977236758134);
+    const double r = (double(x) - n * 1.5707963267948966) - n * 6.123233995736766e-17;
+    const double z = r * r;
+    const double s = r + r * z * (-1.6666666666666666e-1 + z * (8.333333333333333e-3 + z * (-1.984126984126984e-4
+        + z * (2.7557319223985893e-6 - z * 2.505210838544172e-8))));
+    const double c = 1.0 + z * (-0.5 + z * (4.1666666666666664e-2 + z * (-1.388888888888889e-3
+        + z * (2.48015873015873e-5 - z * 2.755731922398589e-7))));
+    const int64_t turns = (fabs(n) < 1e18 ? int64_t(n) : 0) + quarter;
+    const double y = (turns & 1) ? c : s;
+    return float((turns & 2) ? -y : y);
+}
+""",
+    ),
+    "from_float16": (
+        ("bits",),
+        """\
+static inline float _stark_from_float16(uint16_t h) {
+    const float x = _stark_as_float(int32_t(h & 0x7fff) << 13) * 5.192296858534828e+33f;  // 2^112
+    const int32_t bits = _stark_as_int(x) | ((h & 0x7c00) == 0x7c00 ? 0x7f800000 : 0);
+    return _stark_as_float(bits | (int32_t(h & 0x8000) << 16));
+}
+""",
+    ),
+    "to_float16": (
+        ("bits",),
+        """\
+// Rounds to nearest, ties to even; adding 2^k aligns the bits that a small result keeps.
+static inline uint16_t _stark_to_float16(float x) {
+    const int32_t bits = _stark_as_int(x) & 0x7fffffff;
+    const int32_t sign = (_stark_as_int(x) >> 16) & 0x8000;
+    const int32_t normal = (bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13;
+    const int32_t small = _stark_as_int(_stark_as_float(bits) + 0.5f) - 0x3f000000;
+    int32_t half = bits < 0x38800000 ? small : normal;
+    half = bits >= 0x477ff000 ? 0x7c00 : half;
+    half = bits > 0x7f800000 ? 0x7e00 : half;
+    return uint16_t(sign | half);
+}
+""",
+    ),
+    "from_bfloat16": (
+        ("bits",),
+        """\
+static inline float _stark_from_bfloat16(uint16_t h) { return _stark_as_float(int32_t(uint32_t(h) << 16)); }
+""",
+    ),
+    "to_bfloat16": (
+        ("bits",),
+        """\
+static inline uint16_t _stark_to_bfloat16(float x) {
+    const uint32_t bits = uint32_t(_stark_as_int(x));
+    return x != x ? 0x7fc0 : uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+""",
+    ),
+    "round_float16": (
+        ("from_float16", "to_float16"),
+        """\
+static inline float _stark_round_float16(float x) { return _stark_from_float16(_stark_to_float16(x)); }
+""",
+    ),
+    "round_bfloat16": (
+        ("from_bfloat16", "to_bfloat16"),
+        """\
+static inline float _stark_round_bfloat16(float x) { return _stark_from_bfloat16(_stark_to_bfloat16(x)); }
+""",
+    ),
+    "stream": (
+        (),
+        """\
+// Copies a block to memory without reading that memory into the cache first.
+static inline void _stark_stream(void* to, const void* from, size_t bytes) {
+    char* out = static_cast<char*>(to);
+    const char* in = static_cast<const char*>(from);
+    const size_t head = (64 - reinterpret_cast<uintptr_t>(out) % 64) % 64;
+#ifdef __SSE2__
+    if (bytes >= head + 64) {
+        memcpy(out, in, head);
+        size_t at = head;
+        for (; at + 64 <= bytes; at += 64)
+            for (int part = 0; part < 64; part += 16)
+                _mm_stream_si128(reinterpret_cast<__m128i*>(out + at + part),
+                                 _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + at + part)));
+        memcpy(out + at, in + at, bytes - at);
+        return;
+    }
+#endif
+    memcpy(out, in, bytes);
+}
+// Makes the streamed blocks visible to the other threads.
+static inline void _stark_stream_end() {
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+""",
+    ),
+}
+
+_CPU |= {
+    "walk": (
+        (),
+        """\
+// Visits begin … end - 1; element j goes to lane (j - begin) % LANES, which keeps LANES sums apart and vectorises.
+template <int LANES, class Visit> static inline void _stark_walk(int64_t begin, int64_t end, Visit visit) {
+    int64_t j = begin;
+    for (; j + LANES <= end; j += LANES)
+        for (int lane = 0; lane < LANES; ++lane) visit(j + lane, lane);
+    for (int lane = 0; j < end; ++j, ++lane) visit(j, lane);
+}
+// Joins the lanes pairwise, always in the same order.
+template <int LANES, class T, class Join> static inline T _stark_join(T (&lanes)[LANES], Join join) {
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int lane = 0; lane < half; ++lane) lanes[lane] = join(lanes[lane], lanes[lane + half]);
+    return lanes[0];
+}
+template <int LANES, class T> static inline void _stark_fill(T (&lanes)[LANES], T value) {
+    for (int lane = 0; lane < LANES; ++lane) lanes[lane] = value;
+}
+""",
+    ),
+}
+
+_BOTH: dict[str, tuple[tuple[str, ...], str]] = {
+    "max": (
+        (),
+        """\
+template <class T> {static} T _stark_max(T a, T b) { return (a > b || a != a) ? a : b; }  // keeps NaN
+""",
+    ),
+    "min": (
+        (),
+        """\
+template <class T> {static} T _stark_min(T a, T b) { return (a < b || a != a) ? a : b; }  // keeps NaN
+""",
+    ),
+    "square": (
+        (),
+        """\
+template <class T> {static} T _stark_square(T a) { return a * a; }
+""",
+    ),
+    "remainder": (
+        (),
+        """\
+// Has the sign of the divisor, as in Python.
+{static} float _stark_remainder(float a, float b) {
+    const float r = fmodf(a, b);
+    return (r != 0.0f && (r < 0.0f) != (b < 0.0f)) ? r + b : r;
+}
+{static} double _stark_remainder(double a, double b) {
+    const double r = fmod(a, b);
+    return (r != 0.0 && (r < 0.0) != (b < 0.0)) ? r + b : r;
+}
+template <class T> {static} T _stark_remainder(T a, T b) {
+    const T r = a % b;
+    return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+""",
+    ),
+    "floor_div": (
+        (),
+        """\
+// Rounds down, as in Python.
+template <class T> {static} T _stark_floor_div_real(T a, T b) {
+    if (b == 0) return a / b;
+    const T r = fmod(a, b);
+    T whole = (a - r) / b;
+    if (r != 0 && (r < 0) != (b < 0)) whole -= 1;
+    if (whole == 0) return copysign(T(0), a / b);
+    const T down = floor(whole);
+    return whole - down > T(0.5) ? down + 1 : down;
+}
+{static} float _stark_floor_div(float a, float b) { return _stark_floor_div_real(a, b); }
+{static} double _stark_floor_div(double a, double b) { return _stark_floor_div_real(a, b); }
+template <class T> {static} T _stark_floor_div(T a, T b) {
+    const T whole = a / b;
+    return (a % b != 0 && (a < 0) != (b < 0)) ? whole - 1 : whole;
+}
+""",
+    ),
+    "softplus": (
+        (),
+        """\
+// log(1 + e^x) without overflow.
+{static} float _stark_softplus(float x) { return (x < 0.0f ? 0.0f : x) + {log1p}({exp}(-fabsf(x))); }
+{static} double _stark_softplus(double x) { return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x))); }
+""",
+    ),
+}
+
+_CUDA: dict[str, tuple[tuple[str, ...], str]] = {
+    "vec": (
+        (),
+        """\
+// V neighbouring elements, moved by as few instructions as their alignment allows.
+template <class T, int V> struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) _stark_vec { T at[V]; };
+template <int V, class T> __device__ __forceinline__ _stark_vec<T, V> _stark_load(const T* from) {
+    return *reinterpret_cast<const _stark_vec<T, V>*>(from);
+}
+template <int V, class T> __device__ __forceinline__ void _stark_store(T* to, const _stark_vec<T, V>& value) {
+    *reinterpret_cast<_stark_vec<T, V>*>(to) = value;
+}
+template <int V, class... T> static bool _stark_aligned(const T*... pointers) {
+    return (... && (reinterpret_cast<uintptr_t>(pointers) % alignof(_stark_vec<T, V>) == 0));
+}
+""",
+    ),
+    "launch": (
+        (),
+        """\
+// Makes a device current for as long as it lives.
+struct _stark_on_device {
+    int device, previous;
+    explicit _stark_on_device(int wanted) : device(wanted), previous(wanted) {
+        cudaGetDevice(&previous);
+        if (previous != device) cudaSetDevice(device);
+    }
+    ~_stark_on_device() {
+        if (previous != device) cudaSetDevice(previous);
+    }
+};
+""",
+    ),
+    "warp_join": (
+        (),
+        """\
+// Joins the values of WIDTH neighbouring threads; all of them get the result.
+template <int WIDTH, class T, class Join> __device__ __forceinline__ T _stark_warp_join(T value, Join join) {
+    #pragma unroll
+    for (int step = WIDTH / 2; step > 0; step /= 2) value = join(value, T(__shfl_xor_sync(0xffffffffu, value, step)));
+    return value;
+}
+""",
+    ),
+    "block_join": (
+        ("warp_join",),
+        """\
+// Joins the values of all threads of a block; all of them get the result.
+template <int THREADS, class T, class Join> __device__ __forceinline__ T _stark_block_join(T value, Join join) {
+    __shared__ T warps[THREADS / 32];
+    value = _stark_warp_join<32>(value, join);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    return _stark_warp_join<THREADS / 32>(warps[threadIdx.x % (THREADS / 32)], join);
+}
+""",
+    ),
+    "stack_join": (
+        (),
+        """\
+// Joins the values of threads that stand above each other in a block of DOWN rows; all of them get the result.
+template <int THREADS, int DOWN, int V, class T, class Join>
+__device__ __forceinline__ void _stark_stack_join(T (&values)[V], Join join) {
+    constexpr int ACROSS = THREADS / DOWN;
+    __shared__ T all[V][THREADS];
+    __syncthreads();
+    #pragma unroll
+    for (int k = 0; k < V; ++k) all[k][threadIdx.x] = values[k];
+    #pragma unroll
+    for (int half = DOWN / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half * ACROSS) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k)
+                all[k][threadIdx.x] = join(all[k][threadIdx.x], all[k][threadIdx.x + half * ACROSS]);
+        }
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int k = 0; k < V; ++k) values[k] = all[k][threadIdx.x % ACROSS];
+}
+""",
+    ),
+    "round_float16": (
+        (),
+        """\
+__device__ __forceinline__ float _stark_round_float16(float x) { return __half2float(__float2half_rn(x)); }
+""",
+    ),
+    "round_bfloat16": (
+        (),
+        """\
+__device__ __forceinline__ float _stark_round_bfloat16(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
+""",
+    ),
+}
+
+
+def helper_text(used: Iterable[str], device_type: str) -> str:
+    """The definitions of the helper functions in `used` and of those they need, each once."""
+    cpu = device_type == "cpu"
+    table = {**_BOTH, **(_CPU if cpu else _CUDA)}
+    done: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in done:
+            return
+        needs, text = table[name]
+        for other in (*needs, *(("exp", "log1p") if cpu and name == "softplus" else ())):
+            add(other)
+        text = text.replace("{static}", "static inline" if cpu else "__device__ __forceinline__")
+        text = text.replace("{exp}", "_stark_exp" if cpu else "expf")
+        done[name] = text.replace("{log1p}", "_stark_log1p" if cpu else "log1pf")
+
+    for name in sorted(used):
+        add(name)
+    return "".join(done.values())

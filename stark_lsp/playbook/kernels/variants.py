@@ -1,0 +1,181 @@
+"""Which variants of a kernel are worth trying, best guess first, and what to retreat to after a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.playbook.kernels.program import Layout, Program
+from stark_lsp.playbook.kernels.types import SIZES
+from stark_lsp.playbook.kernels.variant import Variant
+from stark_lsp.playbook.spec import KernelSpec
+
+LARGE_CPU = 4 << 20
+"""Bytes of output beyond which streaming stores are the first guess on a CPU."""
+FEW_ROWS_CPU = 16
+"""Fewer rows than this may leave threads without work."""
+FEW_ROWS_CUDA = 128
+"""Fewer rows than this leave multiprocessors without work."""
+LONG_CUDA = 16384
+"""Rows of at least this many elements are worth sharing among blocks."""
+
+
+def variants(spec: KernelSpec, device_type: str) -> tuple[Variant, ...]:
+    """Variants worth trying, best guess first, each valid for the spec."""
+    program = Program(spec)
+    found = _cpu(program) if device_type == "cpu" else _cuda(program)
+    return tuple(dict.fromkeys(found))
+
+
+def safer(spec: KernelSpec, variant: Variant, device_type: str, status: VerdictStatus) -> Variant | None:
+    """A variant that asks less of compiler and machine than one that failed, or None if there is none."""
+    steps = _retreats_cpu(variant) if device_type == "cpu" else _retreats_cuda(Program(spec), variant)
+    if status is VerdictStatus.OUT_OF_MEMORY:
+        steps = [one for one in steps if one.split <= variant.split]
+    return next((one for one in steps if one != variant), None)
+
+
+# ---------------------------------------------------------------- CPU
+
+
+def _cpu(program: Program) -> list[Variant]:
+    written = sum(SIZES[o.dtype] * prod(program.spec.space) for o in program.spec.outputs if not o.reduced)
+    stream_first = written >= LARGE_CPU
+    streams = [stream_first, not stream_first] if written and program.layout is not Layout.COLUMNS else [False]
+    if program.layout in (Layout.FLAT, Layout.MATRIX):
+        return [Variant(streaming=s) for s in streams]
+    if program.layout is Layout.COLUMNS:
+        return [Variant()]
+    splittable = len(program.reduced) == 1
+    few = splittable and program.rows < FEW_ROWS_CPU and program.length > 65536
+    keeps = [True, False] if program.kept and program.length <= 65536 else [False]
+    whole = [Variant(vector=64, streaming=s, keep=k) for s in streams for k in keeps]
+    whole.append(replace(whole[0], vector=32))
+    shared = [Variant(split=True, vector=64, streaming=s) for s in streams]
+    if few:
+        return [*shared, whole[0]]
+    return [*whole, shared[0]] if splittable and program.rows < 4 * FEW_ROWS_CPU else whole
+
+
+def _retreats_cpu(variant: Variant) -> list[Variant]:
+    found = []
+    if variant.streaming:
+        found.append(replace(variant, streaming=False))
+    if variant.keep:
+        found.append(replace(variant, keep=False))
+    if variant.split:
+        found.append(replace(variant, split=False))
+    if variant.threads != 1:
+        found.append(replace(variant, threads=1))
+    if variant.vector > 16:
+        found.append(replace(variant, vector=16))
+    return found
+
+
+# ---------------------------------------------------------------- CUDA
+
+
+def _vector(program: Program) -> int:
+    """Elements of the widest dtype that fit into 16 bytes."""
+    dtypes = [o.dtype for o in program.spec.operands if program.advances(o.name, program.groups[-1])]
+    dtypes += [o.dtype for o in program.spec.outputs]
+    return min(8, 16 // max(SIZES[d] for d in dtypes))
+
+
+def _cuda(program: Program) -> list[Variant]:
+    if program.layout in (Layout.FLAT, Layout.MATRIX):
+        return _cuda_pointwise(program)
+    if program.layout is Layout.COLUMNS:
+        return _cuda_columns(program)
+    return _cuda_rows(program)
+
+
+def _cuda_pointwise(program: Program) -> list[Variant]:
+    v = _vector(program) if program.cols > 1 else 1
+    found = [Variant(threads=t, vector=v, items=i) for t, i in ((256, 1), (256, 2), (512, 1), (128, 4), (1024, 1))]
+    if v > 1:
+        found += [Variant(threads=256, vector=v // 2, items=2), Variant(threads=256, items=4)]
+    if v < 8:
+        found.append(Variant(threads=256, vector=2 * v, items=1))
+    return found
+
+
+def _cuda_rows(program: Program) -> list[Variant]:
+    v = _vector(program)
+    vectors = -(-program.length // v)
+    counted = [o for one in program.passes for o in program.reads(one)]
+    cached = max(1, sum(counted.count(o) > 1 for o in set(counted)))
+    found = []
+    if program.outer:
+        for across in (8, 16, 32):
+            items = -(-vectors // across)
+            if items * v * cached <= 64 and (across == 32 or items <= 2):
+                threads = 128 if across == 32 else 256
+                found.append(Variant(threads=threads, row_threads=across, vector=v, items=items))
+    blocks = []
+    for threads in (128, 256, 512, 1024):
+        items = -(-vectors // threads)
+        if threads <= 2 * max(vectors, 64) and items * v * cached <= (32 if threads == 1024 else 64):
+            blocks.append(Variant(threads=threads, row_threads=threads, vector=v, items=items))
+    found += sorted(blocks, key=lambda b: (b.items > 4, abs(b.items - 2)))[:4]
+    again = [Variant(threads=t, row_threads=t, vector=v, items=i) for t, i in ((256, 2), (512, 4), (1024, 2))]
+    found += [one for one in again if one.threads * v <= 2 * max(program.length, 128)]
+    shared = _shared_rows(program, v)
+    if program.rows <= FEW_ROWS_CUDA and program.length >= LONG_CUDA:
+        return [*shared, *found[:3]] or found
+    if program.rows <= 4 * FEW_ROWS_CUDA:
+        found += shared[:1]
+    return found or [Variant(threads=256, row_threads=256, items=2)]
+
+
+def _shared_rows(program: Program, v: int) -> list[Variant]:
+    if len(program.reduced) > 1:
+        return []
+    wanted = max(2, 1056 // max(1, program.rows))
+    wanted = min(wanted, max(2, program.length // (256 * v)))
+    parts = min(1024, 1 << (wanted.bit_length() - 1))
+    found = [Variant(split=True, threads=256, row_threads=256, vector=v, items=i, parts=parts) for i in (2, 4)]
+    found.append(Variant(split=True, threads=512, row_threads=512, vector=v, items=2, parts=max(2, parts // 2)))
+    return found
+
+
+def _cuda_columns(program: Program) -> list[Variant]:
+    widest = _vector(program)
+    found = []
+    for v in dict.fromkeys((widest if program.cols >= 32 * widest else 1, 2 if program.cols >= 64 else 1, 1)):
+        for threads, down in ((256, 8), (512, 16), (256, 4), (1024, 32)):
+            if down > 2 * program.length:
+                continue
+            items = min(-(-program.length // down), max(1, 32 // v))
+            found.append(Variant(threads=threads, row_threads=down, vector=v, items=items))
+    if program.cols < 16:
+        across = max(1, 1 << (program.cols - 1).bit_length())
+        found.insert(0, Variant(threads=256, row_threads=256 // across, items=4))
+    results = program.rows * program.cols
+    parts = 1 << max(1, min(6, (program.length // 64).bit_length() - 1))
+    v = 1 if program.cols < 128 else min(widest, 4)
+    shared = [
+        Variant(split=True, threads=256, row_threads=down, vector=v, items=4, parts=parts)
+        for down in ((8, 4) if program.cols >= 32 else (max(8, 256 // max(1, 1 << (program.cols - 1).bit_length())),))
+    ]
+    if results <= 16384 and program.length >= 1024:
+        return [*shared, *found[:6]]
+    return found[:8] or [Variant(threads=256, row_threads=8, items=1)]
+
+
+def _retreats_cuda(program: Program, variant: Variant) -> list[Variant]:
+    found = []
+    if variant.split and program.outer:
+        across = 8 if program.layout is Layout.COLUMNS else 256
+        found.append(Variant(threads=256, row_threads=across, items=2))
+    if variant.items > 2:
+        found.append(replace(variant, items=2))
+    if variant.vector > 1:
+        found.append(replace(variant, vector=1))
+    if variant.threads > 128:
+        across = min(variant.row_threads, 8 if program.layout is Layout.COLUMNS else 128)
+        found.append(replace(variant, threads=128, row_threads=across))
+    if variant.items > 1:
+        found.append(replace(variant, items=1))
+    return found
