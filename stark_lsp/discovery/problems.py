@@ -8,7 +8,7 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import ModuleClass, find_all
-from stark_lsp.discovery.slicing import make_slice
+from stark_lsp.discovery.slicing import slice_of
 from stark_lsp.discovery.syntax import parse
 from stark_lsp.discovery.tables import check_tables
 
@@ -42,7 +42,7 @@ def make_problem(
     """
     path = os.path.abspath(path)
     try:
-        parse(text)
+        tree = parse(text)
         classes = find_all(text, path)
     except SyntaxError as error:
         raise BadInput(
@@ -62,7 +62,7 @@ def make_problem(
         path=path,
         qualname=chosen.qualname,
         text=text,
-        slice=make_slice(text, chosen.qualname),
+        slice=slice_of(tree, text, chosen.qualname),
         class_span=chosen.span,
         inputs=chosen.inputs,
         mode=mode,

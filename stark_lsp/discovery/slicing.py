@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
+from functools import cached_property
 
 from stark_lsp.core.problem import SourceSlice
 from stark_lsp.discovery.syntax import BOM, blocks, find_class, first_line, last_line, parse, split_lines
@@ -27,13 +27,21 @@ class NoSuchClass(LookupError):
 _BUILTINS = frozenset(dir(builtins))
 
 
-@dataclass(frozen=True)
 class Definition:
-    """One statement at module level: what it binds and what it refers to."""
+    """One statement at module level: what it binds and what it refers to (found when asked for)."""
 
-    node: ast.stmt
-    binds: frozenset[str]
-    uses: frozenset[str]
+    def __init__(self, node: ast.stmt) -> None:
+        self.node = node
+
+    @cached_property
+    def binds(self) -> frozenset[str]:
+        """Names it binds or changes at its level."""
+        return frozenset(_bound(self.node))
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Every name it refers to anywhere inside."""
+        return frozenset(_used(self.node))
 
 
 def make_slice(text: str, qualname: str) -> SourceSlice:
@@ -46,7 +54,11 @@ def make_slice(text: str, qualname: str) -> SourceSlice:
     NoSuchClass
         There is no class `qualname`.
     """
-    tree = parse(text)
+    return slice_of(parse(text), text, qualname)
+
+
+def slice_of(tree: ast.Module, text: str, qualname: str) -> SourceSlice:
+    """Return the slice as `make_slice` does, for a text whose syntax tree is at hand."""
     kept = needed_statements(tree, qualname)
     lines = split_lines(text.removeprefix(BOM))
     wanted: set[int] = set()
@@ -112,7 +124,7 @@ def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> 
 
 def definition_of(node: ast.stmt) -> Definition:
     """Return what a statement binds at its level, and every name it refers to anywhere inside."""
-    return Definition(node, frozenset(_bound(node)), frozenset(_used(node)))
+    return Definition(node)
 
 
 def _always_kept(node: ast.stmt) -> bool:

@@ -21,26 +21,37 @@ class Bindings:
     """What imported names stand for, by `import_paths`."""
     modules: set[str] = field(default_factory=set)
     """Dotted modules that an import statement loads."""
-    meanings: dict[str, set[str]] = field(default_factory=dict)
-    """The statements (without formatting) that bind or change each name, imports apart."""
-    everything: set[str] = field(default_factory=set)
-    """All these statements."""
+    statements: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    """The statements that bind or change each name, imports apart."""
     futures: set[str] = field(default_factory=set)
     """Features imported from `__future__`."""
-    used: set[str] = field(default_factory=set)
-    """Every name the document mentions."""
+    words: frozenset[str] = frozenset()
+    """Every word the document mentions."""
     star: bool = False
     """Whether something is imported with `*`."""
 
+    def meanings(self, name: str) -> set[str]:
+        """Return the statements, without formatting, that bind or change a name, imports apart."""
+        return {ast.dump(node) for node in self.statements.get(name, ())}
+
+    def has(self, node: ast.stmt, names: Iterable[str]) -> bool:
+        """Say whether the document has the same statement among those that change one of `names`."""
+        meaning = ast.dump(node)
+        return any(
+            type(other) is type(node) and ast.dump(other) == meaning
+            for name in names
+            for other in self.statements.get(name, ())
+        )
+
     def taken(self, name: str) -> bool:
         """Say whether giving `name` a meaning would change what the document means."""
-        if name in self.imports or name in self.meanings:
+        if name in self.imports or name in self.statements:
             return True
-        return name in self.used and (name in _BUILTINS or self.star)
+        return name in self.words and (name in _BUILTINS or self.star)
 
     def fresh(self, name: str, also: Iterable[str] = (), suffix: str = "_stark") -> str:
         """Return a name near `name` that is neither taken nor in `also`."""
-        avoid = {*also, *self.used, *self.imports, *self.meanings, *_BUILTINS}
+        avoid = {*also, *self.words, *self.imports, *self.statements, *_BUILTINS}
         if name not in avoid:
             return name
         candidate = f"{name}{suffix}"
@@ -51,19 +62,15 @@ class Bindings:
         return candidate
 
 
-def bindings_of(statements: Iterable[ast.stmt]) -> Bindings:
-    """Return the bindings of a module's statements."""
-    found = Bindings()
+def bindings_of(statements: Iterable[ast.stmt], words: frozenset[str] = frozenset()) -> Bindings:
+    """Return the bindings of a module's statements; `words` are those of its text."""
+    found = Bindings(words=words)
     for statement in statements:
         _imports_in(statement, found)
-        definition = definition_of(statement)
-        found.used |= definition.uses
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
-        meaning = ast.dump(statement)
-        found.everything.add(meaning)
-        for name in definition.binds:
-            found.meanings.setdefault(name, set()).add(meaning)
+        for name in definition_of(statement).binds:
+            found.statements.setdefault(name, []).append(statement)
     return found
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from stark_lsp.core.candidate import Candidate
@@ -71,7 +72,7 @@ def build_edit(
         tree = parse(document_text)
     except SyntaxError as error:
         raise unreadable(problem, error) from error
-    original = check_fresh(problem, tree)
+    original = check_fresh(problem, tree, document_text)
     pieces = take_apart(candidate)
     if mode is WriteMode.MODULE:
         file = new_file(problem, candidate, pieces, provenance_comment)
@@ -170,7 +171,10 @@ class _Builder:
 
     def _bindings(self, removed: tuple[ast.stmt, ...]) -> Bindings:
         gone = {id(node) for node in removed}
-        return bindings_of(node for node in self.tree.body if id(node) not in gone)
+        cut = {line for node in removed for line in range(first_line(node), last_line(node) + 1)}
+        rest = "\n".join(line for number, line in enumerate(self.lines) if number not in cut)
+        words = frozenset(re.findall(r"\w+", rest))
+        return bindings_of((node for node in self.tree.body if id(node) not in gone), words)
 
     def _needs_outer(self) -> bool:
         """Whether the class statement itself, not only its methods, refers to the class around the original."""
@@ -180,9 +184,9 @@ class _Builder:
         if inside and self.place.parent is not None:
             gone = {id(node) for node in earlier.removed}
             around = bindings_of(node for node in self.place.parent.body if id(node) not in gone)
-            taken = {*around.meanings, *around.imports}
+            taken = {*around.statements, *around.imports}
         else:
-            taken = {*bindings.meanings, *bindings.imports}
+            taken = {*bindings.statements, *bindings.imports}
         name, number = self.problem.new_name, 2
         while name in taken:
             name, number = f"{self.problem.new_name}{number}", number + 1
@@ -194,7 +198,7 @@ class _Builder:
         for piece in [*plan.inserted, self.pieces.new_class]:
             at_once |= immediate_uses(piece.definition.node)
         wanted = {piece.meaning for piece in plan.shared if piece.definition.binds & at_once}
-        if self.place.block != tuple(self.tree.body):
+        if not wanted or self.place.block != tuple(self.tree.body):
             return []
         return [end_with_comments(self.lines, node) for node in self.tree.body if ast.dump(node) in wanted]
 

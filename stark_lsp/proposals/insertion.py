@@ -64,8 +64,8 @@ def plan_insertion(
         if replaced is not None and replaced in names:
             return False
         if not names:
-            return piece.meaning in bindings.everything
-        return all(bindings.meanings.get(name) == binders[name] for name in names)
+            return bindings.has(piece.definition.node, piece.definition.binds)
+        return all(bindings.meanings(name) == binders[name] for name in names)
 
     shared = [piece for piece in pieces.definitions if known(piece)]
     while True:
@@ -98,9 +98,9 @@ def _import_names(pieces: Pieces, bindings: Bindings, reserved: set[str]) -> dic
             if alias.name == "*" or path in bindings.imports.get(name, ()):
                 continue
             same = next((known for known, paths in bindings.imports.items() if paths == {path}), None)
-            if same is not None and same not in bindings.meanings and same.isidentifier() and same not in reserved:
+            if same is not None and same not in bindings.statements and same.isidentifier() and same not in reserved:
                 names[name] = same
-            elif bindings.taken(name) or name in bindings.meanings:
+            elif bindings.taken(name):
                 if isinstance(node, ast.Import) and alias.asname is None and "." in alias.name:
                     raise Fault(
                         f"the proposal imports {alias.name}, but {name} means something else in this file.",

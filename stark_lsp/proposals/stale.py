@@ -15,8 +15,8 @@ class StaleProposal(StarkError):
     """The class, or something it uses, is no longer what the proposal was verified against."""
 
 
-def check_fresh(problem: Problem, tree: ast.Module) -> ast.ClassDef:
-    """Return the class in the document's tree if it still means what it meant when the run began.
+def check_fresh(problem: Problem, tree: ast.Module, document_text: str) -> ast.ClassDef:
+    """Return the class in the document (its tree and its text) if it still means what it meant when the run began.
 
     Formatting and comments do not count, nor does anything the class does not use.
 
@@ -29,6 +29,8 @@ def check_fresh(problem: Problem, tree: ast.Module) -> ast.ClassDef:
     if len(found) != 1:
         many = "is no longer in the file" if not found else "is now defined more than once"
         raise _stale(problem, f"the class {problem.qualname} {many}.", found[0].lineno if found else None)
+    if document_text == problem.text:
+        return found[0]
     before_tree = parse(problem.text)
     before_class = find_class(before_tree, problem.qualname)[-1]
     if ast.dump(before_class) != ast.dump(found[0]):
