@@ -117,6 +117,10 @@ def run_editor(command: list[str], project: Project) -> dict[str, Any]:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         pytest.fail(f"the editor did not end within {FLOW_S:g} s:\n{output[-6000:]}")
+    finally:
+        # Also when the test itself is interrupted: no editor stays behind.
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
     if not project.result.exists():
         pytest.fail(f"the editor ended with code {process.returncode} and wrote no result:\n{output[-6000:]}")
     seen: dict[str, Any] = json.loads(project.result.read_text())

@@ -8,18 +8,18 @@ import { SECTION } from "./common/settings";
 import { optimizeHere } from "./features/optimize";
 import { askForReason } from "./features/reject";
 import { ReviewFeature } from "./features/review";
-import { StatusFeature } from "./features/status";
+import { RunningFeature } from "./features/running";
 
 let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const output = vscode.window.createOutputChannel("STARK", { log: true });
   const review = new ReviewFeature();
-  const status = new StatusFeature();
+  const running = new RunningFeature();
 
   const middleware: Middleware = {
     handleWorkDoneProgress: (token, work, next) => {
-      status.take(token, work);
+      running.take(token, work);
       next(token, work);
     },
     executeCommand: async (command, args: unknown[], next) => {
@@ -42,12 +42,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     },
   };
 
-  const started = new Server(context, output, middleware, () => status.clear());
+  const started = new Server(context, output, middleware, () => running.clear());
   server = started;
   context.subscriptions.push(
     output,
     review,
-    status,
     started,
     vscode.commands.registerCommand("stark.optimizeHere", optimizeHere),
     vscode.commands.registerCommand("stark.restart", () => started.restart()),

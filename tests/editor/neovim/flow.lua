@@ -47,7 +47,7 @@ local function lens_on(line, title)
 end
 
 local function refresh()
-  vim.cmd("doautocmd <nomodeline> InsertLeave gelu.py")
+  vim.api.nvim_exec_autocmds("InsertLeave", { buffer = 0 })
 end
 
 local function stark_diagnostics()

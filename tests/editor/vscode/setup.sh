@@ -10,7 +10,7 @@ set -euo pipefail
 
 home="${1:-${STARK_VSCODE_HOME:-$HOME/.cache/stark-vscode-test}}"
 code_server_version=4.100.3
-playwright_version=1.52.0
+playwright_version=1.65.1
 
 for tool in node npm rg c++; do
   command -v "$tool" >/dev/null || { echo "setup.sh: '$tool' is missing; install it first" >&2; exit 2; }
