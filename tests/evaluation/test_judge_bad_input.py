@@ -29,13 +29,10 @@ def line_of(text: str, part: str) -> int:
         ("return [128]", "raise KeyError('n')", "get_init_inputs() raised", "raise KeyError"),
         ("return [128]", "return [128, 2]", "cannot be constructed", "class Model"),
         ("return torch.relu(", "return torch.nothing(", "forward pass of Model raised", "torch.nothing"),
-        ("return [torch.randn(64, 128)]", "return [torch.randn(64, 3)]", "forward pass of Model raised", "torch.relu"),
         ("import torch.nn as nn", "import torch.nn as nn\nimport no_such_module", "import failed", "no_such_module"),
-        ("import torch.nn as nn", "import torch.nn as nn\n1 / 0", "Loading the file raised", "1 / 0"),
         ("return torch.relu(", "return torch.randn(3) * (", "different results", "class Model"),
         ("return torch.relu(", "return str(", "returned no tensor", "class Model"),
         ("return [torch.randn(64, 128)]", "return [object()]", "handed to a candidate", "class Model"),
-        ("return [torch.randn(64, 128)]", "return 'x'", "get_inputs() returned a str", "def get_inputs"),
     ],
 )
 async def test_the_users_code_is_blamed_at_its_line(tmp_path: Path, old: str, new: str, words: str, at: str) -> None:

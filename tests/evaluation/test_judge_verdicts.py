@@ -102,13 +102,10 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
     ("body", "status"),
     [
         ("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE),
-        ("return [torch.relu(x * self.weight + 1.0)]", Status.WRONG_SHAPE),
-        ("return 'nothing'", Status.WRONG_SHAPE),
         ("return object()", Status.WRONG_SHAPE),
         ("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE),
         ("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE),
         ("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT),
-        ("raise MemoryError", Status.OUT_OF_MEMORY),
         ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
         ("import ctypes\nctypes.string_at(0)", Status.CRASHED),
         ("import os\nos._exit(0)", Status.CRASHED),
