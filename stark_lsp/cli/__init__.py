@@ -64,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             commands.add_parser(name, help=line)
     args = parser.parse_args(arguments)
+    args.arguments = arguments  # as they were typed, to say how to go on
     if command is None:
         parser.print_help()
         return 0

@@ -38,6 +38,11 @@ def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: floa
         console.print()
     if run.reference is not None:
         console.print(numbers(run, nodes))
+        if _times_disagree(run, nodes):
+            remark = (
+                "Each ratio was measured side by side; the times were taken at different moments on a busy machine."
+            )
+            line(console, remark, "dim")
         console.print()
     style = "bold green" if run.best is not None else "bold" if run.state is RunState.FINISHED else "yellow"
     line(console, run.message or f"The run is {words.STATE[run.state]}.", style)
@@ -118,6 +123,17 @@ def compile_remark(run: Run) -> str:
     if run.best is None and baselines.compile.high_ms < baselines.eager.low_ms:
         return f"torch.compile alone is {figures.times(ratio)} as fast as eager here; it needs no new code."
     return ""
+
+
+def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
+    """Whether the proposal's ratio is far from that of the two times above it, which would puzzle a reader."""
+    best = nodes.get(run.best) if run.best is not None else None
+    if run.reference is None or best is None or best.verdict is None:
+        return False
+    gain, runtime = best.verdict.speedup_vs_eager, best.verdict.runtime_ms
+    if gain is None or not runtime:
+        return False
+    return abs(run.reference.baselines.eager.median_ms / runtime / gain.value - 1) > 0.1
 
 
 def _root_label(run: Run) -> Text:

@@ -78,8 +78,9 @@ class Watcher:
         if isinstance(event, Progress):
             self._attempt = max(self._attempt, event.attempt)
             self._attempts = event.attempts or self._attempts
-            # Without a status line, what goes on within an attempt is not worth a line of its own.
-            if not self._is_live and not self._open and event.text != self._doing:
+            # Without a status line, what goes on within an attempt or again is not worth a line of its own.
+            if not self._is_live and not self._open and event.text not in self._told:
+                self._told.add(event.text)
                 line(self._console, f"{event.text} …", "dim")
             self._doing = event.text
         elif isinstance(event, Prepared):

@@ -1,0 +1,188 @@
+"""`stark-lsp optimize` from file to proposal, with real searches on small modules."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
+
+CHECK = """
+import importlib.util, sys, torch
+spec = importlib.util.spec_from_file_location("edited", sys.argv[1])
+edited = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(edited)
+new = getattr(edited, sys.argv[2])(0.79788456).eval()
+x = torch.randn(64, 1024)
+with torch.no_grad():
+    expected = 0.5 * x * (1.0 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+    torch.testing.assert_close(new(x), expected, rtol=1e-4, atol=1e-5)
+assert any("_stark" in name for name in vars(edited)), "no kernel in the file"
+"""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """One finished search, shared by the tests that look at it."""
+
+    done: subprocess.CompletedProcess[str]
+    report: dict[str, Any]
+    path: Path
+    state: Path
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    folder = tmp_path_factory.mktemp("searched")
+    path, state, out = write(folder, "gate.py", CHAIN), folder / "state", folder / "out.json"
+    done = stark("optimize", "gate.py", *QUICK, "--budget", "2", "--json", out, state=state, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Searched(done, json.loads(out.read_text()), path, state)
+
+
+def works(path: Path, name: str) -> None:
+    """Check that the class is there, runs its kernel and computes the same."""
+    subprocess.run([sys.executable, "-c", CHECK, path, name], check=True, timeout=120)
+
+
+def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Searched) -> None:
+    text = searched.done.stdout
+    for fragment in (
+        "Model in gate.py",
+        "256x1024 float32",
+        "lines 15 to 16",
+        "Model as it is",
+        "└── ",
+        "against eager",
+        "as fast as eager",
+        "--- a/gate.py",
+        "+++ b/gate.py",
+        "+class ModelNew(nn.Module):",
+        "Nothing was written.",
+    ):
+        assert fragment in text
+    assert re.search(r"^ +1 \S.*$", text, re.MULTILINE), "the first plan has a line"
+    assert re.search(r"─ \d+ [\d.]+ (µs|ms)  [\d.]+x  proposal", text), "the tree marks the proposal"
+    assert "Traceback" not in text + searched.done.stderr
+    assert "\x1b" not in text
+
+
+def test_without_write_the_file_is_left_alone(searched: Searched) -> None:
+    assert searched.path.read_text() == CHAIN
+    assert sorted(entry.name for entry in searched.path.parent.iterdir()) == ["gate.py", "out.json", "state"]
+
+
+def test_the_report_has_the_documented_form(searched: Searched) -> None:
+    report = searched.report
+    assert set(report) == {"problem", "device", "environment", "baselines", "attempts", "best", "run"}
+    assert report["problem"] == {"path": str(searched.path), "class": "Model", "mode": "eval"}
+    assert report["device"] == "cpu"
+    assert report["environment"]["shapes"] == ["256x1024"]
+    assert report["environment"]["interpreter"]
+    assert report["baselines"]["eager_ms"] > 0
+    assert report["baselines"]["compile_ms"] is None
+    assert [attempt["node"] for attempt in report["attempts"]] == list(range(1, len(report["attempts"]) + 1))
+    for attempt in report["attempts"]:
+        assert set(attempt) == {"node", "parent", "agent", "plan", "status", "runtime_ms", "message"}
+        assert attempt["parent"] < attempt["node"]
+        assert attempt["agent"] in {"code", "debug"}
+        assert (attempt["runtime_ms"] is not None) == (attempt["status"] == "OK")
+    best = report["best"]
+    assert set(best) == {"node", "runtime_ms", "speedup_vs_eager", "speedup_vs_compile", "interval", "source"}
+    low, high = best["interval"]
+    assert 1 < low <= best["speedup_vs_eager"] <= high
+    assert best["speedup_vs_compile"] is None
+    assert "class ModelNew" in best["source"]
+    compile(best["source"], "candidate.py", "exec")
+    assert report["run"]["state"] == "finished"
+
+
+def test_the_run_is_kept_and_shown(searched: Searched) -> None:
+    run_id = searched.report["run"]["id"]
+    assert run_id in stark("runs", state=searched.state).stdout
+    shown = stark("runs", "show", run_id[:4], "--json", state=searched.state)
+    assert json.loads(shown.stdout) == searched.report
+
+
+@pytest.mark.parametrize(("mode", "name"), [("replace", "Model"), ("module", "ModelNew")])
+def test_the_proposal_works_where_it_was_applied(searched: Searched, mode: str, name: str) -> None:
+    run_id = searched.report["run"]["id"]
+    try:
+        done = stark("runs", "apply", run_id, "--write", mode, state=searched.state)
+        assert done.returncode == 0, done.stderr
+        written = Path(done.stdout.removeprefix("Written: ").strip())
+        works(written, name)
+        text = written.read_text()
+        assert f"Run {run_id}" in text
+        if mode == "replace":
+            assert "class ModelNew" not in text
+        else:
+            assert searched.path.read_text() == CHAIN
+            written.unlink()
+    finally:
+        searched.path.write_text(CHAIN)
+
+
+def test_write_puts_the_proposal_into_the_file_and_quiet_prints_the_patch_alone(tmp_path: Path) -> None:
+    path = tmp_path / "gate.py"
+    path.write_bytes(CHAIN.replace("\n", "\r\n").encode())
+    path.chmod(0o640)
+    done = stark(
+        "optimize",
+        "gate.py::Model",
+        *QUICK,
+        *("--budget", "1", "--write", "beside", "--diff", "--quiet"),
+        state=tmp_path / "state",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.startswith("--- a/gate.py\n+++ b/gate.py\n@@ ")
+    assert path.stat().st_mode & 0o777 == 0o640
+    raw = path.read_bytes()
+    assert raw.count(b"\r\n") == raw.count(b"\n"), "line ends are kept"
+    original = write(tmp_path, "original.py", CHAIN)
+    patch = write(tmp_path, "gate.patch", done.stdout)
+    subprocess.run(["patch", "-s", original, patch], check=True, stdin=subprocess.DEVNULL)
+    assert original.read_bytes() == raw.replace(b"\r\n", b"\n"), "the patch is the edit"
+    works(path, "ModelNew")
+
+
+def test_a_file_that_changes_during_the_search_is_not_written(tmp_path: Path) -> None:
+    path, out = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json"
+    mine = CHAIN + "\n# a line of mine\n"
+    process = subprocess.Popen(
+        command("optimize", path, *QUICK, "--budget", "1", "--write", "replace", "--json", out),
+        env=environment(tmp_path / "state"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for text in process.stdout:
+        if text.lstrip().startswith("1 "):
+            break
+    path.write_text(mine)
+    rest, errors = process.communicate(timeout=240)
+    assert process.returncode == 2, errors
+    assert "changed while the search was going on" in errors
+    assert "+# Optimized by STARK" in rest, "the proposal is shown all the same"
+    assert path.read_text() == mine
+    assert json.loads(out.read_text())["best"] is not None, "and its report is kept"
+
+
+def test_where_nothing_can_be_proposed_it_says_so_with_exit_code_3(tmp_path: Path) -> None:
+    path = write(tmp_path, "linear.py", LINEAR)
+    done = stark("optimize", path, *QUICK, "--json", "-", state=tmp_path / "state")
+    assert done.returncode == 3, done.stderr
+    report = json.loads(done.stdout)
+    assert report["best"] is None
+    assert report["attempts"] == []
+    assert report["baselines"]["eager_ms"] > 0
+    assert "nothing to propose" in done.stderr, "with --json - the words go to standard error"
