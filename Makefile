@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Keeps the demo's and the tests' records away from yours.
 DEMO_STATE := $(CURDIR)/.cache/demo
-DEMO_SAMPLES := new_gelu swiglu_gate
+DEMO_SAMPLES := new_gelu rms_norm
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format client editor-test benchmarks clean
