@@ -20,6 +20,7 @@ from stark_lsp.core.events import Ended, Event, Judged, Planned, Prepared, Progr
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole
 from stark_lsp.core.verdict import Reference
 
 INDENT = 4
@@ -50,6 +51,7 @@ class Watcher:
         self._told: set[str] = set()
         self._last_block: int | None = None
         self._open: set[int] = set()
+        self._planned: set[int] = set()
         self.on_prepared: Callable[[], None] = lambda: None
         """Called before the reference is shown."""
         self._live = Live(get_renderable=self._status, console=console, refresh_per_second=8, transient=True)
@@ -90,6 +92,7 @@ class Watcher:
             self._attempt = max(self._attempt, event.node)
             self._doing = f"Writing and judging attempt {event.node}"
             self._open.add(event.node)
+            self._planned.add(event.node)
             self._show_plan(event.node, event.plan)
         elif isinstance(event, Judged):
             self._open.discard(event.node.id)
@@ -129,7 +132,11 @@ class Watcher:
 
     def _show_verdict(self, node: Node, *, leader: bool) -> None:
         if self._last_block != node.id:
-            self._head(node.id, words.title(node), f"after {node.parent}")
+            # A repair has no plan of its own; an attempt of an earlier session was planned then.
+            if node.plan is not None and node.role is AgentRole.CODE and node.id not in self._planned:
+                self._show_plan(node.id, node.plan)
+            else:
+                self._head(node.id, words.title(node), f"after {node.parent}")
         text = words.result(node)
         if node.failed:
             self._indented(text, "red")

@@ -90,6 +90,16 @@ def test_a_run_is_told_line_by_line_where_there_is_no_terminal(tmp_path: Path) -
     assert "Compiling" not in text, "what goes on within an attempt is for the status line"
 
 
+def test_repairs_and_attempts_of_an_earlier_session_have_a_heading_too(tmp_path: Path) -> None:
+    console, file = recorder()
+    with watch(tmp_path, console) as watcher:
+        watcher(Judged(node(1, 0, verified(15.0), plan(width="1")), leader=True))
+        watcher(Judged(node(2, 1, verified(16.0), plan(width="2"), repair=True), leader=False))
+    text = file.getvalue()
+    assert "  1 Fuse the gate  lines 16 to 17\n    Six passes over memory become one.\n    width 1\n    15.0 ms" in text
+    assert "  2 Repair: Fuse the gate  after 1\n    16.0 ms" in text
+
+
 def test_a_terminal_gets_a_status_line_that_goes_away(tmp_path: Path) -> None:
     console, file = recorder(terminal=True, width=80)
     with watch(tmp_path, console) as watcher:
