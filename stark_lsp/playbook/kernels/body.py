@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -103,3 +105,16 @@ class Body:
 def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
     """Indent lines of C; preprocessor lines too, they read better so."""
     return ["    " * depth + line if line else line for line in lines]
+
+
+_DECLARED = re.compile(r"\s*const [\w*:<> ]+?[ *](\w+) = [^;{]*;(  //.*)?$")
+
+
+def without_unused(lines: list[str]) -> list[str]:
+    """Leave out declarations that nothing refers to."""
+    while True:
+        words = Counter(word for line in lines for word in re.findall(r"\w+", line.split("//")[0]))
+        kept = [line for line in lines if not ((found := _DECLARED.match(line)) and words[found.group(1)] == 1)]
+        if len(kept) == len(lines):
+            return lines
+        lines = kept

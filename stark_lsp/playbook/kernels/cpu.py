@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import Body, indent
+from stark_lsp.playbook.kernels.body import Body, indent, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer, identity
 from stark_lsp.playbook.kernels.places import take_apart
 from stark_lsp.playbook.kernels.program import Group, Layout, Pass, Program
@@ -40,12 +40,12 @@ class CpuKernel:
             Layout.COLUMNS: self._columns,
         }[self.program.layout]
         parameters = [*self.body.pointer_parameters(), *self.body.size_parameters(), "int threads"]
+        counted = [f"const int64_t count = {self.places.count()};"] if self.body.counts else []
         lines = [
             *self.body.heading(),
             f'extern "C" void _stark_{self.program.spec.name}(',
             *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
-            *indent([f"const int64_t count = {self.places.count()};"] if self.body.counts else []),
-            *indent(make()),
+            *indent(without_unused([*counted, *make()])),
             "}",
         ]
         return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ is read again in each pass, mostly from the L2 cache.
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import Body, indent
+from stark_lsp.playbook.kernels.body import Body, indent, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer, identity
 from stark_lsp.playbook.kernels.places import take_apart
 from stark_lsp.playbook.kernels.program import Group, Layout, Pass, Program
@@ -60,8 +60,7 @@ class CudaKernel:
             f"template <{template}>",
             f"static __global__ void __launch_bounds__({self.variant.threads}) {name}(",
             *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
-            *indent(self._derived(size)),
-            *indent(lines),
+            *indent(without_unused([*self._derived(size), *lines])),
             "}",
         ]
 
@@ -285,7 +284,8 @@ class CudaKernel:
         groups = self.places.segments()
         parts = tuple((f"s{k}", self.places.extents[g]) for k, g in enumerate(groups))
         return [
-            "const int64_t segment = j / cols, within = j % cols;",
+            "const int64_t segment = j / cols;",
+            "const int64_t within = j % cols;",
             *take_apart("segment", parts, {name for name, _ in parts}),
         ]
 

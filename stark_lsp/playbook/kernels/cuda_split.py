@@ -81,9 +81,8 @@ def _leave(kernel: CudaKernel, step: Step) -> list[str]:
     """Store a block's partial result."""
     name = kernel.names[step.name]
     if kernel.columns:
-        row = "" if kernel.program.outer else "const int64_t row = 0; "
         loop = f"for (int k = 0; k < V; ++k) {_buffer(kernel, step)}[{_place(kernel)}] = {name}[k];"
-        return [f"if (down == 0) {{ {row}{loop} }}" if row else f"if (down == 0) {loop}"]
+        return [f"if (down == 0) {loop}"]
     return [f"if (lane == 0) {_buffer(kernel, step)}[{_place(kernel)}] = {name};"]
 
 

@@ -1,0 +1,146 @@
+"""The text of generated kernels: what is supported, how variants retreat, and that nvcc accepts the CUDA source."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from random_specs import pointwise_specs, reduction_specs
+
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.playbook.kernels import Variant, render, safer, supports, variants
+from stark_lsp.playbook.spec import KernelSpec, Operand, Output, Step
+
+QUICK = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def row_sum(shape: tuple[int, ...] = (64, 1000), dims: tuple[int, ...] = (1,)) -> KernelSpec:
+    steps = (Step("s", "sum", ("x",), "float32"), Step("y", "mul", ("x", "s"), "float32"))
+    return KernelSpec("scaled", shape, (Operand("x", "float32", shape),), steps, (Output("y", "float32"),), dims)
+
+
+def cuda_source(text: str) -> str:
+    found = re.search(r'r"""\n(.*?)"""', text, re.S)
+    assert found
+    return found.group(1)
+
+
+@QUICK
+@given(st.data())
+def test_every_variant_of_a_supported_spec_renders_as_python_on_both_devices(data: st.DataObject) -> None:
+    spec = data.draw(st.one_of(pointwise_specs("kernel"), reduction_specs("kernel")))
+    for device in ("cpu", "cuda"):
+        if supports(spec, device) is not None:
+            continue
+        choices = variants(spec, device)
+        assert 1 <= len(choices) <= 16
+        assert len(set(choices)) == len(choices)
+        labels = {v.label for v in choices}
+        assert len(labels) == len(choices)
+        for variant in choices:
+            ast.parse(render([(spec, variant, "fallback")], device))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("shape", "dims"), [((64, 1000), (1,)), ((4, 100000), (1,)), ((8, 32, 64), (1,)), ((9000,), (0,))]
+)
+def test_retreating_ends_with_a_plain_variant_that_still_renders(
+    device: str, shape: tuple[int, ...], dims: tuple[int, ...]
+) -> None:
+    spec = row_sum(shape, dims)
+    for first in variants(spec, device):
+        variant: Variant | None = first
+        for _ in range(20):
+            assert variant is not None
+            render([(spec, variant, "fallback")], device)
+            following = safer(spec, variant, device, VerdictStatus.RUNTIME_ERROR)
+            if following is None:
+                break
+            assert following != variant
+            variant = following
+        else:
+            pytest.fail("the retreat never ends")
+
+
+def test_reasons_are_given_for_what_cannot_be_written() -> None:
+    spec = row_sum()
+    assert supports(spec, "cpu") is None
+    assert supports(spec, "mps") == "there are kernels for cpu and cuda, not for mps"
+    apart = row_sum((4, 5, 6), (0, 2))
+    assert supports(apart, "cpu") == "the reduced dims are not next to each other"
+    odd = replace(spec, operands=(Operand("x", "complex64", (64, 1000)),))
+    assert supports(odd, "cuda") == "dtype complex64 is not known"
+    narrow = replace(spec, space=(64, 1000, 3), reduce_dims=(1,), operands=(Operand("x", "float32", (64, 1000, 1)),))
+    assert supports(narrow, "cpu") == "no operand has size 3 in dim 2"
+    with pytest.raises(ValueError, match="not next to each other"):
+        render([(apart, Variant(), "fallback")], "cpu")
+
+
+def test_two_libraries_in_one_file_keep_apart() -> None:
+    first = render([(row_sum(), Variant(vector=16), "fallback")], "cpu")
+    second = render([(replace(row_sum(), name="other"), Variant(vector=32), "fallback")], "cpu")
+    defined = [{n.name for n in ast.parse(t).body if isinstance(n, ast.FunctionDef)} for t in (first, second)]
+    assert not defined[0] & defined[1]
+
+
+def test_only_the_helpers_in_use_are_written() -> None:
+    text = render([(row_sum(), Variant(vector=16), "fallback")], "cpu")
+    assert "_stark_exp" not in text
+    assert "_stark_walk" in text
+
+
+def test_names_of_the_spec_cannot_break_the_c_source() -> None:
+    shape = (4, 4)
+    names = ("int", "row", "x_i", "exp")
+    operands = tuple(Operand(n, "float32", shape) for n in ("register", "cols", "x", "n0"))
+    steps = []
+    before = ("register", "cols", "x", "n0")
+    for name, a, b in zip(names, before, before[1:] + before[:1], strict=True):
+        steps.append(Step(name, "add", (a, b), "float32"))
+    last = Step("out", "exp", ("exp",), "float32")
+    spec = KernelSpec("named", shape, operands, (*steps, last), tuple(Output(n, "float32") for n in (*names, "out")))
+    import torch
+    from torch_reference import build, check
+
+    inputs = [torch.randn(shape) for _ in operands]
+    check(spec, build([(spec, Variant())]).named(*inputs), inputs)
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_nvcc_accepts_random_kernels_without_a_warning(tmp_path: Path) -> None:
+    kernels: list[tuple[KernelSpec, Variant, str]] = []
+
+    @settings(QUICK, max_examples=14)
+    @given(st.data())
+    def collect(data: st.DataObject) -> None:
+        number = len(kernels)
+        spec = data.draw(st.one_of(pointwise_specs(f"kernel{number}"), reduction_specs(f"kernel{number}")))
+        if supports(spec, "cuda") is None:
+            kernels.append((spec, data.draw(st.sampled_from(variants(spec, "cuda"))), "fallback"))
+
+    collect()
+    split = row_sum((2, 300000), (1,))
+    columns = replace(row_sum((1, 4096, 64), (1,)), name="down")
+    kernels += [(split, variants(split, "cuda")[0], "f"), (columns, variants(columns, "cuda")[0], "f")]
+    assert all(variant.split for _, variant, _ in kernels[-2:])
+    source = tmp_path / "kernels.cu"
+    source.write_text(cuda_source(render(kernels, "cuda")))
+    command = ["nvcc", "-arch=sm_90", "-std=c++17", "-O1", "-c", str(source), "-o", str(tmp_path / "kernels.o")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+    assert "warning" not in done.stderr, done.stderr[:3000]
