@@ -50,6 +50,10 @@ class EvaluationSettings:
     """Interleaved timing rounds (reference, candidate) behind one verdict."""
     final_rounds: int = 30
     """The same for the proposal, which is timed against torch.compile as well."""
+    timing_s: float = 4.0
+    """After this time no further round is begun for a verdict, once six are made."""
+    final_timing_s: float = 15.0
+    """The same for the proposal."""
     round_ms: float = 30.0
     """Aimed length of one round."""
     load_timeout_s: float = 120.0

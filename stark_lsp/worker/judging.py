@@ -100,7 +100,10 @@ class Judge:
                 self._compile_message = f"torch.compile failed: {self._first_line(error)}"
         progress("Timing the reference", 2 * run_s * int(self._settings["rounds"]) + 300.0)
         count = int(self._settings["rounds"])
-        times = reference_timed(self._bench, lambda: rounds.interleave(self._sides(list(sides)), count))
+        seconds = float(self._settings["timing_s"])
+        times = reference_timed(
+            self._bench, lambda: rounds.interleave(self._sides(list(sides)), count, seconds=seconds)
+        )
         compiled = times.timing("compile") if "compile" in sides else None
         if os.path.getsize(self.reference.cases[0].inputs_path) > 1 << 28:
             # Two resident copies of a large problem could leave too little memory for a candidate.
@@ -173,6 +176,8 @@ class _Attempt:
         self._figures = compare.Figures()
         self._compared = False
         self._weights_message = ""
+        self._trained = False
+        self._last = 0
         self._stages: list[Any] = []
         self._times: rounds.RoundTimes | None = None
 
@@ -262,8 +267,18 @@ class _Attempt:
         return found, inputs
 
     def _verify(self) -> None:
-        """Compare on every seed; on the first also twice, and with a look at the inputs afterwards."""
-        for index in range(len(self._reference.cases)):
+        """Compare on every seed; on the first also twice, and with a look at the inputs afterwards.
+
+        The later cases have other weights than the constructor gives.
+        """
+        for index, case in enumerate(self._reference.cases):
+            if case.trained and self._weights_message:
+                # It matches, if at all, only when built from the same seed.
+                break
+            if case.trained and not self._trained:
+                self._ask("load", "rebuild", weights=self._reference.trained_path)
+                self._trained = True
+            self._last = index
             outputs, after = self._forward(index, keep_inputs=index == 0)
             self._compare(index, outputs)
             if after is not None:
@@ -281,6 +296,8 @@ class _Attempt:
         except compare.Mismatch as error:
             self._compared = self._compared or error.status == "WRONG_RESULT"
             where = "" if index == 0 else f" (with other inputs, number {index + 1})"
+            if self._trained:
+                where = f" (with other weights than the constructor gives, inputs number {index + 1})"
             raise Failed(Finding(error.status, f"{error}{where}")) from error
 
     def _repeat(self, index: int, outputs: tensorfile.Loaded, words: str) -> None:
@@ -333,13 +350,15 @@ class _Attempt:
             except RUNNER_FAILURES as error:
                 raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
             sides["candidate"] = candidate
-            count = int(self._settings["final_rounds" if self._final else "rounds"])
-            return rounds.interleave(sides, count, candidate=None if self._final else "candidate")
+            if self._final:
+                count, seconds = int(self._settings["final_rounds"]), float(self._settings["final_timing_s"])
+                return rounds.interleave(sides, count, seconds=seconds)
+            count, seconds = int(self._settings["rounds"]), float(self._settings["timing_s"])
+            return rounds.interleave(sides, count, seconds=seconds, candidate="candidate")
 
         self._times = reference_timed(self._bench, run)
-        last = len(self._reference.cases) - 1
-        outputs, _ = self._forward(last)
-        self._repeat(last, outputs, "After it was timed, it gave another result: ")
+        outputs, _ = self._forward(self._last)
+        self._repeat(self._last, outputs, "After it was timed, it gave another result: ")
 
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""

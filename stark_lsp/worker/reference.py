@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import compare, inputs, loading, modules, tensorfile, values
+from . import compare, inputs, loading, modules, tensorfile, training, values
 from .errors import Bad, blame
 
 FLOAT64_LIMIT = 256 << 20
@@ -28,9 +28,11 @@ MEMORY_SHARE = 0.25
 class Case:
     """One seed: its input file, and what the reference gives."""
 
-    def __init__(self, inputs_path: str, outputs: tensorfile.Loaded) -> None:
+    def __init__(self, inputs_path: str, outputs: tensorfile.Loaded, trained: bool) -> None:
         self.inputs_path = inputs_path
         self.outputs = outputs
+        self.trained = trained
+        """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""
 
 
 class Reference:
@@ -73,6 +75,7 @@ class Reference:
         progress("Constructing the reference")
         self.init_path = os.path.join(folder, "init.raw")
         self.weights_path = os.path.join(folder, "weights.raw")
+        self.trained_path = os.path.join(folder, "trained.raw")
         self.module = self._construct()
         progress("Running the reference")
         self._run(seeds)
@@ -115,14 +118,23 @@ class Reference:
     def _run(self, seeds: int) -> None:
         """Make the cases, and check that the reference can be compared with at all."""
         drawn = secrets.SystemRandom()
+        initial = copy.deepcopy(self.module.state_dict())
+        trained = training.trained_state(self.module.to("cpu"))
+        self.module.to(self.device)
+        fit = seeds
         for index in range(seeds):
+            # The first cases have the weights of the constructor, the rest such as training leaves.
+            is_trained = trained is not None and index >= (seeds + 1) // 2
+            if is_trained and not self.cases[-1].trained:
+                tensorfile.save(self.trained_path, trained)
+                self.module.load_state_dict(trained, strict=False)
             arguments = self._maker.inputs(drawn.randrange(1 << 31))
             path = os.path.join(self._folder, f"case{index}.raw")
             nbytes = self._save(path, arguments, "An input cannot be handed to a candidate")
             begin = time.monotonic()
             outputs, after = self._forward(path)
             took = time.monotonic() - begin
-            self.cases.append(Case(path, outputs))
+            self.cases.append(Case(path, outputs, is_trained))
             if index == 0:
                 self._examine(path, outputs, after, took)
                 fit = max(1, int(MEMORY_SHARE * _memory() / max(1, nbytes + _size(outputs))))
@@ -130,6 +142,7 @@ class Reference:
                     self.notes.append(f"The inputs are large: {fit} instead of {seeds} different ones are checked.")
             if index + 1 >= fit:
                 break
+        self.module.load_state_dict(initial, strict=False)
         if self.device == "cuda":
             torch.cuda.empty_cache()
 

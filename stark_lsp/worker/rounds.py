@@ -6,6 +6,7 @@ rounds that stand next to each other is hardly touched by them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from . import intervals
 LOSER = 3.0
 """A candidate this many times slower than the reference is given up early."""
 LOSER_ROUNDS = 3
+FEWEST = 6
+"""Rounds that are always made: with fewer no 95 % interval of a median exists."""
 
 Side = Callable[[], list[float]]
 """Times one round and returns the milliseconds of each call."""
@@ -37,7 +40,12 @@ class RoundTimes:
 
 
 def interleave(
-    sides: dict[str, Side], rounds: int, *, candidate: str | None = None, against: str = "eager"
+    sides: dict[str, Side],
+    rounds: int,
+    *,
+    seconds: float = float("inf"),
+    candidate: str | None = None,
+    against: str = "eager",
 ) -> RoundTimes:
     """Time all sides for a number of rounds.
 
@@ -45,12 +53,17 @@ def interleave(
     ----------
     sides
         By name; every other round goes through them backwards, so that none is always first.
+    rounds, seconds
+        After `seconds` no further round is begun, once `FEWEST` (or `rounds`, if fewer) are made.
     candidate, against
         If the candidate turns out to be `LOSER` times slower than `against`, the rest is skipped.
     """
     medians: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
+    begin = time.monotonic()
     for index in range(rounds):
+        if index >= FEWEST and time.monotonic() - begin > seconds:
+            break
         for name in names if index % 2 == 0 else reversed(names):
             medians[name].append(intervals.median(sides[name]()))
         if candidate is None or index + 1 != LOSER_ROUNDS or rounds == LOSER_ROUNDS:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from . import processes
 from .frames import Channel, ChannelClosed, take_private_pipes
+
+WARMUP_S = 1.0
+"""After this time no further warm-up call is begun, once two are made."""
 
 
 def main() -> None:
@@ -91,6 +95,9 @@ class Runner:
         self._clock: clock.Clock | None = None
         self._calls: list[Callable[[], Any]] = []
         self._count = 0
+        self._mode = "eval"
+        self._construct: Callable[[], Any] = lambda: None
+        self._now = time.monotonic
 
     def handle(self, request: dict[str, Any]) -> Any:
         """Carry out one request of the judge."""
@@ -98,6 +105,7 @@ class Runner:
         return {
             "load_candidate": self.load_candidate,
             "load_reference": self.load_reference,
+            "rebuild": self.rebuild,
             "compile": self.compile,
             "forward": self.forward,
             "hold": self.hold,
@@ -147,19 +155,32 @@ class Runner:
         cls = self._lookup(class_name)
         if not isinstance(cls, type) or not issubclass(cls, self._torch.nn.Module):
             raise LookupError(f"the file defines no torch.nn.Module called {class_name}")
-        args, kwargs = self._files.load(init).tree("cpu", self._lookup)
-        self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
-        built = cls(*args, **kwargs)
+        self._mode = mode
+
+        def construct() -> Any:
+            args, kwargs = self._files.load(init).tree("cpu", self._lookup)
+            self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+            return cls(*args, **kwargs)
+
+        self._construct = construct
+        built = construct()
         message = ""
         try:
             built.load_state_dict(self._files.load(weights).tree(), strict=True)
         except Exception as error:  # noqa: BLE001 - reported: the judge marks the candidate
             message = cut(safe_text(error), 2000) or type(error).__name__
             # A load that failed half-way has already overwritten some weights.
-            self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
-            built = cls(*args, **kwargs)
+            built = construct()
         self._module = self._modules.place(built, device, mode)
         return {"weights_message": message}
+
+    def rebuild(self, *, weights: str) -> dict[str, Any]:
+        """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
+        self._module = None
+        built = self._construct()
+        built.load_state_dict(self._files.load(weights).tree(), strict=True)
+        self._module = self._modules.place(built, self._device, self._mode)
+        return {}
 
     def load_reference(
         self,
@@ -211,16 +232,20 @@ class Runner:
         sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
         self._calls = [lambda item=item: self._call(item) for item in sets]
         self._clock = self._clock or self._clock_module.Clock(self._device)
+        begin = self._now()
         for index in range(max(1, warmup)):
             self._calls[index % len(self._calls)]()
-        self._modules.synchronize(self._device)
+            self._modules.synchronize(self._device)
+            if index and self._now() - begin > WARMUP_S:
+                break
         cost = min(self._clock.cost_ms(self._calls[0]) for _ in range(2))
-        self._count = int(max(3, min(200, round_ms / max(cost, 1e-3))))
+        self._count = int(max(1, min(200, round_ms / max(cost, 1e-3))))
         return {"calls": self._count}
 
     def time(self) -> dict[str, Any]:
-        """Time one round; one call goes before it untimed, since the device was idle."""
+        """Time one round; one short call goes before it untimed, since the device was idle."""
         if self._clock is None:
             raise LookupError("no inputs are held")
-        self._calls[0]()
+        if self._count > 1:
+            self._calls[0]()
         return {"ms": self._clock.measure(self._calls, self._count)}

@@ -63,6 +63,14 @@ async def test_an_equal_class_is_ok_and_timed(judge: WorkerJudge) -> None:
     assert {"start", "load", "verify", "time", "build"} <= {name for name, _ in verdict.stages_s}
 
 
+async def test_a_candidate_that_keeps_its_first_weights_is_wrong(judge: WorkerJudge) -> None:
+    source = REFERENCE.replace("class Model", "class ModelNew").replace("x * self.weight", "x * self.first")
+    source = source.replace("torch.randn(n))\n", "torch.randn(n))\n        self.first = self.weight.detach().clone()\n")
+    verdict = await verdict_of(judge, source)
+    assert verdict.status is Status.WRONG_RESULT, verdict
+    assert "other weights" in verdict.message
+
+
 async def test_a_compiled_kernel_is_ok_and_built_only_once(judge: WorkerJudge) -> None:
     first = await verdict_of(judge, RAW)
     assert first.status is Status.OK, first
