@@ -87,7 +87,7 @@ def find_interpreter(explicit: str | None, path: str) -> str:
         if not (os.path.isfile(found) and os.access(found, os.X_OK)):
             raise BadInput(
                 f"There is no Python interpreter at {explicit}.",
-                cure="Check the setting stark.interpreter or the option --interpreter.",
+                cure="Check the setting stark.interpreter or the option --python.",
             )
         return found
     folder = Path(os.path.abspath(path)).parent

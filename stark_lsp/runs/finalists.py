@@ -73,9 +73,10 @@ async def confirm_best(
     progress
         Told what goes on.
     """
-    order = pick(nodes)
+    attempts = list(nodes)
+    order = pick(attempts)
     if not order:
-        return Confirmed(None, "No candidate passed verification.")
+        return Confirmed(None, "No candidate passed verification." if attempts else "")
     proven: list[Node] = []
     for place, node in enumerate(order[:FINALISTS]):
         near = node.score <= order[0].score * (1 + NEAR)

@@ -130,6 +130,9 @@ class RunSession:
         except StarkError as error:
             await self._end(RunState.FAILED, str(error), shield_store=True)
             raise
+        except Exception as error:
+            await self._end(RunState.FAILED, f"Something unexpected broke: {error!r}", shield_store=True)
+            raise
         return self.run
 
     # --- the steps ---------------------------------------------------------------------------------

@@ -99,4 +99,7 @@ def full_text(error: BaseException, limit: int = 20000) -> str:
 def blame(error: BaseException, message: str, cure: str, path: str, fallback: int | None = None) -> Bad:
     """Return a `Bad` for an error of the user's code, at the line of `path` it came from."""
     line = line_in(error, path)
-    return Bad(f"{message}: {describe(error)}", cure, path, line if line is not None else fallback, full_text(error))
+    text = f"{message}: {describe(error)}"
+    if not text.endswith((".", "!", "?", "…")):
+        text += "."
+    return Bad(text, cure, path, line if line is not None else fallback, full_text(error))

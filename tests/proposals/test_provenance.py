@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
@@ -80,3 +82,11 @@ def test_a_diff_shows_changes_and_new_files() -> None:
     assert unified("a\nb\n", "a\r\nc\r\n", "net.py") == "--- a/net.py\n+++ b/net.py\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
     assert unified("", "a\n", "/p/new.py").startswith("--- /dev/null\n+++ b/p/new.py\n")
     assert unified("a\n", "a\n", "net.py") == ""
+
+
+def test_the_diff_of_a_file_without_a_final_line_end_is_a_patch_that_applies(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("a\nb")
+    patch = unified("a\nb", "a\nb\nc", "net.py")
+    assert patch.count("\\ No newline at end of file\n") == 2
+    subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "net.py").read_text() == "a\nb\nc"
