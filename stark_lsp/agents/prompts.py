@@ -47,7 +47,7 @@ class PromptLibrary:
         """Where templates are looked up, in order; what a file watcher should watch."""
         return self._folders
 
-    def render(self, name: str, **values: Any) -> str:
+    def render(self, name: str, /, **values: Any) -> str:
         """Return a template filled in.
 
         Raises

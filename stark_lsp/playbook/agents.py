@@ -93,7 +93,8 @@ class PlaybookAgents:
             offered = list(moves.from_reference())
             if not offered:
                 raise NothingToPropose(
-                    "The playbook has nothing to propose: it knows no group of operations here that would save a pass over memory."
+                    "The playbook has nothing to propose: it knows no group of operations here that would save "
+                    "a pass over memory."
                 )
         else:
             offered = list(moves.from_candidate(design))
@@ -141,7 +142,7 @@ class PlaybookAgents:
         )
         if move.kind is MoveKind.STRATEGY:
             choices = moves.choices(move.design)
-            template, extra = move.design.strategy, {}
+            template, extra = move.design.strategy, dict[str, str]()
             title = _strategy_title(move.design.strategy, choices)
             saving = expected_saving(choices)
         else:

@@ -46,11 +46,10 @@ class Design:
 
 def read_design(source: str) -> Design | None:
     """Return the design that a candidate's source names, None if it names none."""
-    found = None
-    for found in _LINE.finditer(source):
-        pass
-    if found is None:
+    lines = list(_LINE.finditer(source))
+    if not lines:
         return None
+    found = lines[-1]
     parts = [part for part in found["rest"].split(" | ") if part]
     pairs = tuple((name.strip(), label.strip()) for name, _, label in (part.partition(" = ") for part in parts))
     return Design(found["strategy"], pairs)

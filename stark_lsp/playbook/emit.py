@@ -17,10 +17,9 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.expressions import constant, unparse
-from stark_lsp.playbook.forward import ForwardWriter, KernelCall, twin
+from stark_lsp.playbook.forward import ForwardWriter
 from stark_lsp.playbook.fusible import Prepared
-from stark_lsp.playbook.kernels.library import render
-from stark_lsp.playbook.kernels.variants import Variant
+from stark_lsp.playbook.kernels import Variant, render
 from stark_lsp.playbook.lowering import LoweredKernel
 from stark_lsp.playbook.regions import Region
 from stark_lsp.playbook.source import (
@@ -34,6 +33,7 @@ from stark_lsp.playbook.source import (
     used_elsewhere,
 )  # fmt: skip
 from stark_lsp.playbook.spec import KernelSpec
+from stark_lsp.playbook.twins import KernelCall, twin
 
 _FUNCTIONAL = "import torch.nn.functional as F"
 

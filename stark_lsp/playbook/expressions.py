@@ -13,14 +13,16 @@ Name = Callable[[Ref], ast.expr]
 """Gives the expression of a tensor or size."""
 
 _OPERATORS: dict[str, type[ast.operator]] = {
-    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "true_divide": ast.Div, "floor_divide": ast.FloorDiv,
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "true_divide": ast.Div,
+    "floor_divide": ast.FloorDiv,
     "remainder": ast.Mod, "pow": ast.Pow, "matmul": ast.MatMult, "__and__": ast.BitAnd, "__or__": ast.BitOr,
     "__xor__": ast.BitXor, "__floordiv__": ast.FloorDiv, "__pow__": ast.Pow, "__matmul__": ast.MatMult,
     "__truediv__": ast.Div, "__mod__": ast.Mod, "__add__": ast.Add, "__sub__": ast.Sub, "__mul__": ast.Mult,
     "__div__": ast.Div, "__lshift__": ast.LShift, "__rshift__": ast.RShift,
 }  # fmt: skip
 _REFLECTED: dict[str, type[ast.operator]] = {
-    "__rsub__": ast.Sub, "__rtruediv__": ast.Div, "__rdiv__": ast.Div, "__rpow__": ast.Pow, "__rfloordiv__": ast.FloorDiv,
+    "__rsub__": ast.Sub, "__rtruediv__": ast.Div, "__rdiv__": ast.Div, "__rpow__": ast.Pow,
+    "__rfloordiv__": ast.FloorDiv,
     "__rmatmul__": ast.MatMult, "__radd__": ast.Add, "__rmul__": ast.Mult, "__rmod__": ast.Mod,
 }  # fmt: skip
 _COMPARE: dict[str, type[ast.cmpop]] = {
@@ -127,7 +129,7 @@ class Writer:
         CannotWrite
             It has no public name.
         """
-        space, _, name = target.rpartition(".")
+        space = target.rpartition(".")[0]
         kwargs = {k: v for k, v in kwargs.items() if v is not None and k not in ("_stacklevel", "inplace")}
         plain = _without_underscore(target)
         written = [self.value(item) for item in args]

@@ -10,48 +10,24 @@ from __future__ import annotations
 
 import ast
 import builtins
-import heapq
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from stark_lsp.playbook.expressions import CannotWrite, Writer, constant, ordinary, parse, unparse
-from stark_lsp.playbook.fusible import Prepared, Role
-from stark_lsp.playbook.graph import Graph, GraphNode, Guard, Ref, Scalar, refs_in, scalar_nodes
-from stark_lsp.playbook.lowering import LoweredKernel, identifier, wished_name
-from stark_lsp.playbook.regions import Operand, Region
+from stark_lsp.playbook.expressions import Writer, constant, ordinary, parse, unparse
+from stark_lsp.playbook.fusible import Prepared
+from stark_lsp.playbook.graph import Graph, GraphNode, Guard, Ref, refs_in, scalar_nodes
+from stark_lsp.playbook.lowering import identifier, wished_name
+from stark_lsp.playbook.twins import KernelCall, passed
+from stark_lsp.playbook.units import Unit, Units, keeps_order
 
 MAX_INSIDE = 3
 """At most this many operations are written inside another."""
 WIDTH = 108
 """Longest line of a comment."""
 _SIZE = re.compile(r"(?P<name>\w+) = (?P<of>[\w.]+)\.size\((?P<dim>\d)\)")
-_RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """A region, and the launcher that computes it."""
-
-    region: Region
-    lowered: LoweredKernel
-    launcher: str
-    comment: str = ""
-
-
-@dataclass
-class Unit:
-    """Something that is written as one statement."""
-
-    key: float
-    """Where the user had it."""
-    nodes: tuple[int, ...]
-    kernel: KernelCall | None = None
-    guard: list[Guard] = field(default_factory=list)
-    reads: set[int] = field(default_factory=set)
-    """Nodes it reads that are written as statements."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +65,6 @@ class ForwardWriter:
         self.prepared = prepared
         self.graph: Graph = prepared.graph
         self.kernels = kernels
-        self.kernel_of = {node: kernel for kernel in kernels for node in kernel.region.nodes}
         self.reserved = reserved | {"self"} | set(keyword.kwlist) | set(dir(builtins))
         self.parameters = tuple(parameters)
         self.bail_out = bail_out
@@ -110,7 +85,7 @@ class ForwardWriter:
         CannotWrite
             An operation has no spelling in source.
         """
-        units = self._ordered(self._units())
+        units = Units(self.prepared, self.kernels).ordered()
         within = self._written_inside(units)
         self._find_last_uses(units, within)
         last_check = max((i for i, u in enumerate(units) if u.guard), default=-1)
@@ -151,122 +126,6 @@ class ForwardWriter:
     def _is_tensor(self, ref: Ref) -> bool:
         return ref.index < len(self.graph.nodes[ref.node].outputs)
 
-    def _units(self) -> list[Unit]:
-        needed = self._needed()
-        units = [
-            Unit(max(kernel.region.nodes), kernel.lowered.outputs, kernel)
-            for kernel in self.kernels
-            if any(node in needed for node in kernel.region.nodes)
-        ]
-        for node in self.graph.nodes:
-            if node.id not in needed or node.id in self.kernel_of or node.op in ("input", "attribute"):
-                continue
-            if node.op == "size" and not node.names:
-                continue
-            units.append(Unit(node.id, (node.id,)))
-        units += self._guard_units()
-        for unit in units:
-            unit.reads = set(self._statement_reads(unit))
-        return units
-
-    def _guard_units(self) -> list[Unit]:
-        early: list[Guard] = []
-        later: list[Unit] = []
-        for guard in (*self.graph.guards, *self._baked()):
-            bases = [self.graph.nodes[node] for node in scalar_nodes(guard.expr)]
-            if all(self.graph.nodes[next(base.refs()).node].op in ("input", "attribute") for base in bases):
-                early.append(guard)
-            else:
-                later.append(Unit(guard.after - 0.5, (), guard=[guard]))
-        return [*([Unit(-1, (), guard=early)] if early else []), *later]
-
-    def _baked(self) -> list[Guard]:
-        """Sizes that a kernel has by value must be what they were."""
-        found: dict[int, Guard] = {}
-        for kernel in self.kernels:
-            for node in kernel.region.nodes:
-                if self.prepared.fusible[node].role in (Role.EXPAND, Role.ALIGN):
-                    continue
-                call = self.prepared.calls[node]
-                for value in _scalars((call.args, call.kwargs)):
-                    for size in scalar_nodes(value.expr):
-                        found[size] = Guard(("node", size), "==", self.graph.nodes[size].value, size + 1)
-        return list(found.values())
-
-    def _needed(self) -> set[int]:
-        needed: set[int] = set()
-        stack = [ref.node for ref in refs_in(self.graph.output)]
-        stack += [node.id for node in self.graph.nodes if node.fence]
-        stack += [node for guard in (*self.graph.guards, *self._baked()) for node in scalar_nodes(guard.expr)]
-        while stack:
-            node = stack.pop()
-            if node in needed:
-                continue
-            needed.add(node)
-            kernel = self.kernel_of.get(node)
-            if kernel is not None:
-                needed.update(kernel.region.nodes)
-                stack += [operand.ref.node for operand in kernel.lowered.operands]
-            else:
-                stack += [ref.node for ref in self.graph.nodes[node].refs()]
-        return needed
-
-    def _statement_reads(self, unit: Unit) -> list[int]:
-        """Nodes whose statements must come before this unit; unnamed sizes stand for their tensor."""
-        if unit.kernel is not None:
-            direct = [operand.ref.node for operand in unit.kernel.lowered.operands]
-        elif unit.guard:
-            direct = [node for guard in unit.guard for node in scalar_nodes(guard.expr)]
-        else:
-            direct = [ref.node for ref in self.graph.nodes[unit.nodes[0]].refs()]
-        found: list[int] = []
-        for node in direct:
-            found += self._through_sizes(node)
-        return found
-
-    def _through_sizes(self, node: int) -> list[int]:
-        item = self.graph.nodes[node]
-        if item.op == "size" and not item.names:
-            return [inner for ref in item.refs() for inner in self._through_sizes(ref.node)]
-        return [] if item.op == "attribute" else [node]
-
-    def _ordered(self, units: list[Unit]) -> list[Unit]:
-        maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
-        after: list[set[int]] = [set() for _ in units]
-        for index, unit in enumerate(units):
-            after[index] |= {maker[node] for node in unit.reads if node in maker}
-        special = [i for i, u in enumerate(units) if u.kernel is None and u.nodes and self._keeps_order(u.nodes[0])]
-        for first, second in zip(special, special[1:], strict=False):
-            after[second].add(first)
-        for fence in (i for i in special if self.graph.nodes[units[i].nodes[0]].fence):
-            for index, unit in enumerate(units):
-                if unit.key < units[fence].key:
-                    after[fence].add(index)
-                elif unit.key > units[fence].key:
-                    after[index].add(fence)
-        waiting = [len(a) for a in after]
-        followers: list[list[int]] = [[] for _ in units]
-        for index, before in enumerate(after):
-            for other in before:
-                followers[other].append(index)
-        heap = [(units[i].key, i) for i, count in enumerate(waiting) if count == 0]
-        heapq.heapify(heap)
-        order: list[Unit] = []
-        while heap:
-            _, index = heapq.heappop(heap)
-            order.append(units[index])
-            for follower in followers[index]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    heapq.heappush(heap, (units[follower].key, follower))
-        if len(order) != len(units):
-            raise CannotWrite("the kernels depend on each other in a circle")
-        return order
-
-    def _keeps_order(self, node: int) -> bool:
-        item = self.graph.nodes[node]
-        return item.fence or any(word in item.target for word in _RANDOM)
-
     # ---- names ------------------------------------------------------------------------------------
 
     def _written_inside(self, units: list[Unit]) -> dict[int, int]:
@@ -301,7 +160,7 @@ class ForwardWriter:
             if user < 0 or user not in position:
                 continue
             other = self.graph.nodes[user]
-            if other.op == "size" or _line(other) != _line(node) or self._keeps_order(node.id):
+            if other.op == "size" or _line(other) != _line(node) or keeps_order(self.graph, node.id):
                 continue
             total = weight.get(node.id, 0) + 1 + weight.get(user, 0)
             if total > MAX_INSIDE:
@@ -449,65 +308,7 @@ class ForwardWriter:
         return ast.Compare(expression, [ast.NotEq()], [constant(guard.value)])
 
 
-def passed(expression: str, operand: Operand, region: Region) -> str:
-    """Return how a tensor is passed to a launcher, aligned with the kernel's space."""
-    if operand.view == "channel":
-        ones = ", ".join("1" for _ in region.layout.space[2:])
-        return f"{expression}.view(-1, {ones})"
-    if operand.view == "unsqueeze":
-        return expression + "".join(f".unsqueeze({dim})" for dim in region.layout.dims)
-    return expression
-
-
-def twin(prepared: Prepared, kernel: KernelCall, name: str, torch: str, functional: str) -> list[str]:
-    """Return the kernel's region as a function of PyTorch operations: what the launcher falls back to."""
-    graph, lowered, region = prepared.graph, kernel.lowered, kernel.region
-    names: dict[tuple[Ref, str], str] = {}
-    lines: list[str] = []
-    taken = {operand.name for operand in lowered.spec.operands}
-    for spec_operand, operand in zip(lowered.spec.operands, lowered.operands, strict=True):
-        names[operand.ref, operand.view] = spec_operand.name
-        if operand.view == "channel":
-            lines.append(f"{spec_operand.name} = {spec_operand.name}.flatten()")
-        elif operand.view == "unsqueeze":
-            back = "".join(f".squeeze({dim})" for dim in reversed(region.layout.dims))
-            lines.append(f"{spec_operand.name} = {spec_operand.name}{back}")
-    results: dict[int, str] = {}
-    wanted = ["", "channel", "unsqueeze"]
-
-    def expression(ref: Ref) -> ast.expr:
-        if ref.node in results:
-            return ast.Name(results[ref.node], ast.Load())
-        return ast.Name(next(names[ref, view] for view in wanted if (ref, view) in names), ast.Load())
-
-    writer = Writer(expression, torch, functional, baked=True)
-    for node in region.nodes:
-        fusible = prepared.fusible[node]
-        wanted = ["channel", ""] if fusible.operation is not None and fusible.operation.channel else ["unsqueeze", ""]
-        if fusible.role is Role.EXPAND:
-            results[node] = results[fusible.call.args[0].node]
-            continue
-        target = ordinary(fusible.call.target) if fusible.node.in_place else fusible.call.target
-        text = unparse(writer.call(target, fusible.call.args, fusible.call.kwargs))
-        if fusible.node.structure == "sequence":
-            text += "[0]"
-        wish = identifier(fusible.node.names.get(0) or f"t{len(results)}")
-        result, number = wish, 2
-        while result in taken or result in (torch, functional):
-            result, number = f"{wish}_{number}", number + 1
-        taken.add(result)
-        results[node] = result
-        lines.append(f"{result} = {text}")
-    lines.append(f"return {', '.join(results[node] for node in lowered.outputs)}")
-    parameters = ", ".join(operand.name for operand in lowered.spec.operands)
-    return [f"def {name}({parameters}):", *(f"    {line}" for line in lines)]
-
-
 def _root(expression: str) -> str:
-    return identifier_start(expression)
-
-
-def identifier_start(expression: str) -> str:
     """Return the variable an expression starts from: `xs` for `xs[0].y`."""
     end = next((i for i, c in enumerate(expression) if not (c.isalnum() or c == "_")), len(expression))
     return expression[:end]
@@ -515,16 +316,3 @@ def identifier_start(expression: str) -> str:
 
 def _line(node: GraphNode) -> tuple[Any, ...]:
     return tuple((f.path, f.line, f.function) for f in node.frames)
-
-
-def _scalars(value: Any) -> list[Scalar]:
-    if isinstance(value, Scalar):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [s for item in value for s in _scalars(item)]
-    if isinstance(value, dict):
-        return [s for item in value.values() for s in _scalars(item)]
-    return []
-
-
-__all__ = ["ForwardWriter", "KernelCall", "NewForward", "passed", "twin"]

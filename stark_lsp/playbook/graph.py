@@ -207,6 +207,19 @@ class Graph:
                 users[used].append(node.id)
         return users
 
+    def live(self) -> set[int]:
+        """Return the nodes that the result, an assumption, or a change of shared memory depends on."""
+        stack = [ref.node for ref in refs_in(self.output)]
+        stack += [node.id for node in self.nodes if node.fence]
+        stack += [node for guard in self.guards for node in scalar_nodes(guard.expr)]
+        live: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if node not in live:
+                live.add(node)
+                stack += [ref.node for ref in self.nodes[node].refs()]
+        return live
+
     def with_node(self, node: GraphNode) -> tuple[Graph, Ref]:
         """Return a graph with one more node, and its tensor."""
         return replace(self, nodes=(*self.nodes, node)), Ref(node.id)

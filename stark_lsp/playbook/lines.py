@@ -23,7 +23,7 @@ class UserLines:
         self._path = os.path.realpath(problem.path)
 
     def spans(self, nodes: Iterable[GraphNode]) -> tuple[Span, ...]:
-        """Return the statements that operations come from, in order, neighbours joined; the class's line if none is known."""
+        """Return the statements that operations come from, in order, neighbours joined; else the class's line."""
         found = sorted(
             {span for node in nodes if (span := self.span(node)) is not None}, key=lambda s: (s.start, s.end)
         )

@@ -224,7 +224,8 @@ def _lower_node(
 ) -> Value:
     if fusible.role in (Role.ALIGN, Role.EXPAND):
         return inner[fusible.call.args[0].node]
-    assert fusible.operation is not None and fusible.bound is not None
+    assert fusible.operation is not None
+    assert fusible.bound is not None
     bound = fusible.bound
     dropped = places[fusible.node.id] is Place.DROPPED
     bound.tensors = {}

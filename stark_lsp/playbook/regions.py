@@ -101,8 +101,9 @@ class Finder:
     def __init__(self, prepared: Prepared, allowed: Callable[[Fusible], bool] = lambda node: True) -> None:
         self.prepared = prepared
         self.graph: Graph = prepared.graph
-        self.fusible = {key: value for key, value in prepared.fusible.items() if allowed(value)}
-        self.users = self.graph.users()
+        live = self.graph.live()
+        self.fusible = {key: value for key, value in prepared.fusible.items() if key in live and allowed(value)}
+        self.users = {node: [u for u in users if u in live] for node, users in self.graph.users().items()}
         self.returned = {ref.node for ref in refs_in(self.graph.output)}
         self.inputs_of = {node.id: self._reads(node.id) for node in self.graph.nodes}
 
@@ -267,15 +268,15 @@ class _Placing:
         if f.role is Role.ROW:
             if any(self.places[ref.node] is Place.DROPPED and not self.everything for _, ref in inner):
                 return None
-            return self._read(f, outer) and (
-                Place.FULL if f.keeps_shape else Place.REDUCED if f.keepdim else Place.DROPPED
-            )
+            if not self._read(f, outer):
+                return None
+            return Place.FULL if f.keeps_shape else Place.REDUCED if f.keepdim else Place.DROPPED
         kinds = {self.places[ref.node] for _, ref in inner}
         shape = f.node.meta.shape
         if Place.DROPPED in kinds and not self.everything:
             if kinds != {Place.DROPPED} or shape != self.dropped:
                 return None
-            return self._read(f, outer, dropped=True) and Place.DROPPED
+            return Place.DROPPED if self._read(f, outer, dropped=True) else None
         if not self._read(f, outer):
             return None
         if shape == self.space:

@@ -16,7 +16,7 @@ def _floats(call: Bound) -> None:
 
 
 def activation(*names: str, parameters: str = "input") -> Callable[[Activation], Activation]:
-    """Register a function of one tensor; it gets the input and the dtype to compute in, and its last step is rounded."""
+    """Register a function of one tensor; it gets the input and the dtype to compute in; its last step is rounded."""
 
     def add(function: Activation) -> Activation:
         def lower(build: Build, call: Bound) -> Value:

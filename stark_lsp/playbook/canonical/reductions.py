@@ -61,7 +61,8 @@ def deviations(b: Build, x: Value, t: str) -> tuple[Value, Value]:
     return mean, b.step("sub", x, mean, dtype=t)
 
 
-_names = lambda name: (f"torch.{name}", f"Tensor.{name}")  # noqa: E731
+def _names(name: str) -> tuple[str, ...]:
+    return (f"torch.{name}", f"Tensor.{name}")
 
 
 @operation(*_names("sum"), parameters="input, dim=None, keepdim=False, dtype=None", dims=dims_of, keeps_shape=False,
@@ -215,9 +216,10 @@ def _vector_norm(b: Build, call: Bound) -> Value:
 
 def _check_linalg_norm(call: Bound) -> None:
     _check_vector_norm(call)
-    if call.values["dim"] is None or (isinstance(call.plain("dim"), tuple) and len(call.plain("dim")) > 1):
-        if call.has("ord"):
-            raise Unsupported("a matrix norm")
+    dim = call.plain("dim")
+    of_matrices = dim is None or (isinstance(dim, tuple) and len(dim) > 1)
+    if of_matrices and call.has("ord"):
+        raise Unsupported("a matrix norm")
 
 
 @operation("torch.linalg.norm", parameters="input, ord=None, dim=None, keepdim=False, dtype=None",

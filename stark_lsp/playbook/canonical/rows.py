@@ -34,8 +34,9 @@ def _softmax_with_sign(sign: int):  # type: ignore[no-untyped-def]
     return lower
 
 
-operation("F.softmax", "torch.softmax", "Tensor.softmax", "torch.special.softmax", parameters="input, dim=None, dtype=None",
-          dims=_softmax_dims, check=check_float)(_softmax_with_sign(1))  # fmt: skip
+operation("F.softmax", "torch.softmax", "Tensor.softmax", "torch.special.softmax",
+          parameters="input, dim=None, dtype=None", dims=_softmax_dims,
+          check=check_float)(_softmax_with_sign(1))  # fmt: skip
 operation("F.softmin", parameters="input, dim=None, dtype=None", dims=_softmax_dims, check=check_float, kernels=2)(
     _softmax_with_sign(-1)
 )
@@ -71,7 +72,8 @@ def _standard(b: Build, call: Bound, t: str) -> Value:
     return b.step("mul", apart, b.step("rsqrt", b.step("add", spread, call["eps"], dtype=t), dtype=t), dtype=t)
 
 
-@operation("F.layer_norm", "torch.layer_norm", parameters="input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True",
+@operation("F.layer_norm", "torch.layer_norm",
+           parameters="input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True",
            dims=_last_dims, check=check_float)  # fmt: skip
 def _layer_norm(b: Build, call: Bound) -> Value:
     """https://arxiv.org/abs/1607.06450, variance in a second pass."""
@@ -112,7 +114,9 @@ def _check_batch_norm(call: Bound) -> None:
         raise Unsupported("of whole numbers")
 
 
-@operation("F.batch_norm", parameters="input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5",
+@operation("F.batch_norm",
+           parameters="input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, "
+                      "eps=1e-5",
            check=_check_batch_norm, channel=("running_mean", "running_var", "weight", "bias"))  # fmt: skip
 def _batch_norm(b: Build, call: Bound) -> Value:
     """With running statistics: pointwise (https://arxiv.org/abs/1502.03167)."""
@@ -137,7 +141,9 @@ def _check_instance_norm(call: Bound) -> None:
         raise Unsupported("running statistics")
 
 
-@operation("F.instance_norm", parameters="input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5",
+@operation("F.instance_norm",
+           parameters="input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, "
+                      "momentum=0.1, eps=1e-5",
            dims=_spatial_dims, check=_check_instance_norm, channel=("weight", "bias"), kernels=2)  # fmt: skip
 def _instance_norm(b: Build, call: Bound) -> Value:
     """https://arxiv.org/abs/1607.08022."""

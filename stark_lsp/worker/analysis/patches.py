@@ -115,6 +115,7 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
         for cls in classes:
             _patch_attributes(cls, attributes, undo)
+            _patch_stores(cls, attributes, undo)
         for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
             _patch_range(namespace, undo)
         for name in _MATH:
@@ -126,12 +127,12 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
     original = torch.nn.Module.__call__
 
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if recorder._quiet:
+        if recorder.quiet:
             return original(module, *args, **kwargs)
         path = paths.get(id(module))
         if path is None:
             raise NotTraceable(
-                f"a {type(module).__name__} is made inside forward, and not kept by the module", *recorder._here()
+                f"a {type(module).__name__} is made inside forward, and not kept by the module", *recorder.here()
             )
         if not is_leaf(module):
             recorder.module_stack.append(path)
@@ -157,12 +158,36 @@ def _patch_attributes(cls: type, attributes: Attributes, undo: contextlib.ExitSt
 
     def read(module: Any, name: str) -> Any:
         value = inherited(module, name)
-        if attributes.recorder._quiet or name.startswith("_"):
+        if attributes.recorder.quiet or name.startswith("_"):
             return value
         return attributes.seen(module, name, value)
 
     cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
     undo.callback(delattr, cls, "__getattribute__")
+
+
+def _patch_stores(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
+    """Refuse a forward that keeps something on the module: a rewritten forward would not."""
+    if "__setattr__" in vars(cls):
+        return
+    inherited = cls.__setattr__
+
+    def store(module: Any, name: str, value: Any) -> None:
+        recorder = attributes.recorder
+        if not recorder.quiet and value is not inherited_value(module, name):
+            raise NotTraceable(f"forward keeps something on the module (self.{name})", *recorder.here())
+        inherited(module, name, value)
+
+    cls.__setattr__ = store  # type: ignore[method-assign, assignment]
+    undo.callback(delattr, cls, "__setattr__")
+
+
+def inherited_value(module: torch.nn.Module, name: str) -> Any:
+    """Return what a module holds under a name, without the recorder noticing."""
+    for place in (vars(module), module._parameters, module._buffers, module._modules):
+        if name in place:
+            return place[name]
+    return None
 
 
 def _globals_of(cls: type) -> dict[str, Any] | None:

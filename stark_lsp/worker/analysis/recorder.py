@@ -86,8 +86,9 @@ class Recorder(TorchFunctionMode):
         self._constants: dict[int, tuple[torch.Tensor, str]] = {}
         self._sizes: dict[tuple[int, int, Any], int] = {}
         self._devices: list[tuple[torch.device, list[int]]] = []
-        self._quiet = False
-        self._modes = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
+        self.quiet = False
+        """Whether calls go through unrecorded."""
+        self.modes = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
 
     # ---- what there is before the first operation --------------------------------------------------
 
@@ -103,12 +104,12 @@ class Recorder(TorchFunctionMode):
 
     def note(self, expr: Expr, relation: str, value: Any) -> None:
         """Note that `expr relation value` held at this point of the record."""
-        if self._quiet or not mentions_call(expr):
+        if self.quiet or not mentions_call(expr):
             return
         guard = {"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)}
         same = [g for g in self.guards if (g["expr"], g["relation"], g["value"]) == (expr, relation, value)]
         if not same:
-            path, line = self._here()
+            path, line = self.here()
             self.guards.append({**guard, "path": path, "line": line})
 
     def _number(self, ref: list[int], what: Any, value: int) -> Any:
@@ -126,7 +127,7 @@ class Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._quiet:
+        if self.quiet:
             return func(*args, **kwargs)
         leaf = getattr(func, "stark_leaf", None)
         name = name_of(func) if leaf is None else "module"
@@ -194,7 +195,7 @@ class Recorder(TorchFunctionMode):
         versions = [tensor._version for tensor in watched]
         before = [self._ref(tensor) if any(tensor is item for item in inputs) else None for tensor in watched]
         plain_args, plain_kwargs = unwrap(args), unwrap(kwargs)
-        self._quiet = True
+        self.quiet = True
         try:
             out = func(*plain_args, **plain_kwargs)
             mutated = [i for i, tensor in enumerate(watched) if tensor._version != versions[i]]
@@ -203,7 +204,7 @@ class Recorder(TorchFunctionMode):
                 with torch._C.DisableTorchFunction():
                     node["time_ms"] = cost.measure_ms(lambda: func(*plain_args, **plain_kwargs), self.device)
         finally:
-            self._quiet = False
+            self.quiet = False
         if not results and not mutated:
             if isinstance(out, (bool, int, float)) and name.rpartition(".")[2] not in METADATA:
                 raise self._refuse(f"{name} turns a tensor into a Python number, which the code then relies on")
@@ -299,9 +300,10 @@ class Recorder(TorchFunctionMode):
         storage = target.untyped_storage().data_ptr()
         for reference, _, _ in list(self._tensors.values()):
             other = reference()
-            if other is not None and other is not target and _has_storage(other):
-                if other.untyped_storage().data_ptr() == storage and other.numel():
-                    return False
+            if other is None or other is target or not _has_storage(other) or not other.numel():
+                continue
+            if other.untyped_storage().data_ptr() == storage:
+                return False
         return not any(
             tensor.untyped_storage().data_ptr() == storage
             for tensor, _ in self._constants.values()
@@ -326,17 +328,18 @@ class Recorder(TorchFunctionMode):
                 elif isinstance(value, TracedInt) and value.expr[0] == "node" and not name.startswith("_"):
                     self.nodes[value.expr[1]].setdefault("names", {}).setdefault("0", name)
 
-    def _here(self) -> tuple[str | None, int | None]:
+    def here(self) -> tuple[str | None, int | None]:
+        """Return the file and line of the innermost user frame."""
         found = frames.user_frames(sys._getframe(2), self.root_frame)
         return (found[0].f_code.co_filename, found[0].f_lineno) if found else (None, None)
 
     def _refuse(self, message: str) -> NotTraceable:
-        path, line = self._here()
+        path, line = self.here()
         return NotTraceable(message, path, line)
 
     def _check_modes(self) -> None:
         now = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
-        if now != self._modes:
+        if now != self.modes:
             raise self._refuse("the code switches autocast or gradients on or off while it runs")
 
     @staticmethod

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -44,16 +46,16 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     _know_state(module, paths, recorder)
     inputs, given, given_kwargs = _add_inputs(module, args, kwargs, recorder)
     attributes = Attributes(recorder, paths)
-    with torch.no_grad():
+    with torch.no_grad(), _state_kept(module, device):
         module(*args, **kwargs)
         total_ms = cost.measure_ms(lambda: module(*args, **kwargs), device)
         probes = cost.probe(device)
-        recorder._modes = (False, *recorder._modes[1:])
+        recorder.modes = (False, *recorder.modes[1:])
         recorder.root_frame = sys._getframe()
         with patched(module, recorder, attributes), recorder:
             out = module(*given, **given_kwargs)
-            recorder._quiet = True
-        recorder._quiet = False
+            recorder.quiet = True
+        recorder.quiet = False
         output = recorder.result(out)
     return {
         "version": VERSION,
@@ -69,6 +71,18 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "attributes": {name: _literal(value) for name, value in attributes.read.items()},
         "read_dtype": recorder.read_dtype,
     }
+
+
+@contextlib.contextmanager
+def _state_kept(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
+    """Put buffers (running statistics) and random state back to what they were."""
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            for buffer, value in before:
+                buffer.copy_(value)
 
 
 def _literal(value: Any) -> Any:

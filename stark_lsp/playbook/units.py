@@ -1,0 +1,181 @@
+"""What the new forward consists of, in order: operations, kernel calls, and checks of assumptions."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stark_lsp.playbook.expressions import CannotWrite
+from stark_lsp.playbook.fusible import Prepared, Role
+from stark_lsp.playbook.graph import Graph, Guard, Scalar, refs_in, scalar_nodes
+from stark_lsp.playbook.twins import KernelCall
+
+_RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
+
+
+@dataclass
+class Unit:
+    """Something that is written as one statement."""
+
+    key: float
+    """Where the user had it."""
+    nodes: tuple[int, ...]
+    kernel: KernelCall | None = None
+    guard: list[Guard] = field(default_factory=list)
+    reads: set[int] = field(default_factory=set)
+    """Nodes it reads that are written as statements."""
+
+
+class Units:
+    """The units of one design: each comes behind what it reads, and as near as possible to where the user had it."""
+
+    def __init__(self, prepared: Prepared, kernels: Sequence[KernelCall]) -> None:
+        self.prepared = prepared
+        self.graph: Graph = prepared.graph
+        self.kernels = kernels
+        self.kernel_of = {node: kernel for kernel in kernels for node in kernel.region.nodes}
+
+    def ordered(self) -> list[Unit]:
+        """Return the units, each behind what it reads.
+
+        Raises
+        ------
+        CannotWrite
+            The kernels depend on each other in a circle.
+        """
+        return self._ordered(self._units())
+
+    def _units(self) -> list[Unit]:
+        needed = self._needed()
+        units = [
+            Unit(max(kernel.region.nodes), kernel.lowered.outputs, kernel)
+            for kernel in self.kernels
+            if any(node in needed for node in kernel.region.nodes)
+        ]
+        for node in self.graph.nodes:
+            if node.id not in needed or node.id in self.kernel_of or node.op in ("input", "attribute"):
+                continue
+            if node.op == "size" and not node.names:
+                continue
+            units.append(Unit(node.id, (node.id,)))
+        units += self._guard_units()
+        for unit in units:
+            unit.reads = set(self._statement_reads(unit))
+        return units
+
+    def _guard_units(self) -> list[Unit]:
+        early: list[Guard] = []
+        later: list[Unit] = []
+        for guard in (*self.graph.guards, *self._baked()):
+            bases = [self.graph.nodes[node] for node in scalar_nodes(guard.expr)]
+            if all(self.graph.nodes[next(base.refs()).node].op in ("input", "attribute") for base in bases):
+                early.append(guard)
+            else:
+                if any(node.fence and node.id < guard.after for node in self.graph.nodes):
+                    raise CannotWrite("forward decides by a size after it has changed memory in place")
+                later.append(Unit(guard.after - 0.5, (), guard=[guard]))
+        return [*([Unit(-1, (), guard=early)] if early else []), *later]
+
+    def _baked(self) -> list[Guard]:
+        """Sizes that a kernel has by value must be what they were."""
+        found: dict[int, Guard] = {}
+        for kernel in self.kernels:
+            for node in kernel.region.nodes:
+                if self.prepared.fusible[node].role in (Role.EXPAND, Role.ALIGN):
+                    continue
+                call = self.prepared.calls[node]
+                for value in _scalars((call.args, call.kwargs)):
+                    for size in scalar_nodes(value.expr):
+                        found[size] = Guard(("node", size), "==", self.graph.nodes[size].value, size + 1)
+        return list(found.values())
+
+    def _needed(self) -> set[int]:
+        needed: set[int] = set()
+        stack = [ref.node for ref in refs_in(self.graph.output)]
+        stack += [node.id for node in self.graph.nodes if node.fence]
+        stack += [node for guard in (*self.graph.guards, *self._baked()) for node in scalar_nodes(guard.expr)]
+        while stack:
+            node = stack.pop()
+            if node in needed:
+                continue
+            needed.add(node)
+            kernel = self.kernel_of.get(node)
+            if kernel is not None:
+                needed.update(kernel.region.nodes)
+                stack += [operand.ref.node for operand in kernel.lowered.operands]
+            else:
+                stack += [ref.node for ref in self.graph.nodes[node].refs()]
+        return needed
+
+    def _statement_reads(self, unit: Unit) -> list[int]:
+        """Nodes whose statements must come before this unit; unnamed sizes stand for their tensor."""
+        if unit.kernel is not None:
+            direct = [operand.ref.node for operand in unit.kernel.lowered.operands]
+        elif unit.guard:
+            direct = [node for guard in unit.guard for node in scalar_nodes(guard.expr)]
+        else:
+            direct = [ref.node for ref in self.graph.nodes[unit.nodes[0]].refs()]
+        found: list[int] = []
+        for node in direct:
+            found += self._through_sizes(node)
+        return found
+
+    def _through_sizes(self, node: int) -> list[int]:
+        item = self.graph.nodes[node]
+        if item.op == "size" and not item.names:
+            return [inner for ref in item.refs() for inner in self._through_sizes(ref.node)]
+        return [] if item.op == "attribute" else [node]
+
+    def _ordered(self, units: list[Unit]) -> list[Unit]:
+        maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
+        after: list[set[int]] = [set() for _ in units]
+        for index, unit in enumerate(units):
+            after[index] |= {maker[node] for node in unit.reads if node in maker}
+        special = [
+            i for i, u in enumerate(units) if u.kernel is None and u.nodes and keeps_order(self.graph, u.nodes[0])
+        ]
+        for first, second in itertools.pairwise(special):
+            after[second].add(first)
+        for fence in (i for i in special if self.graph.nodes[units[i].nodes[0]].fence):
+            for index, unit in enumerate(units):
+                if unit.key < units[fence].key:
+                    after[fence].add(index)
+                elif unit.key > units[fence].key:
+                    after[index].add(fence)
+        waiting = [len(a) for a in after]
+        followers: list[list[int]] = [[] for _ in units]
+        for index, before in enumerate(after):
+            for other in before:
+                followers[other].append(index)
+        heap = [(units[i].key, i) for i, count in enumerate(waiting) if count == 0]
+        heapq.heapify(heap)
+        order: list[Unit] = []
+        while heap:
+            _, index = heapq.heappop(heap)
+            order.append(units[index])
+            for follower in followers[index]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    heapq.heappush(heap, (units[follower].key, follower))
+        if len(order) != len(units):
+            raise CannotWrite("the kernels depend on each other in a circle")
+        return order
+
+
+def keeps_order(graph: Graph, node: int) -> bool:
+    """Whether an operation keeps its place among others like it: it draws random numbers, or changes memory."""
+    item = graph.nodes[node]
+    return item.fence or any(word in item.target for word in _RANDOM)
+
+
+def _scalars(value: Any) -> list[Scalar]:
+    if isinstance(value, Scalar):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [s for item in value for s in _scalars(item)]
+    if isinstance(value, dict):
+        return [s for item in value.values() for s in _scalars(item)]
+    return []

@@ -1,0 +1,49 @@
+"""The first candidate of each module computes what the module computes, at other sizes too."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from stark_lsp.playbook.design import read_design
+
+from .conftest import Bench, close
+from .playbook_cases import CASES, Case, text_of
+
+
+@contextlib.contextmanager
+def only_kernels(model: torch.nn.Module, names: tuple[str, ...]) -> Iterator[None]:
+    """Make every way back to PyTorch fail, so that a test sees whether the kernels did the work."""
+    module = sys.modules[type(model).__module__]
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("fell back to PyTorch")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            if hasattr(module, f"_{name}_pytorch"):
+                patch.setattr(module, f"_{name}_pytorch", refuse)
+        patch.setattr(type(model), "_forward_pytorch", refuse)
+        yield
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_first_candidate_agrees_with_the_module(case: Case, bench: Callable[..., Bench]) -> None:
+    one = bench(text_of(case))
+    assert one.agents.reason == ""
+    node = one.attempt()
+    design = read_design(node.candidate.source)
+    assert design is not None
+    assert len(design.kernels) >= 1
+    assert len(design.kernels) >= min(case.kernels, 2)
+    new = one.build(node.candidate)
+    with torch.no_grad():
+        with only_kernels(new, design.names):
+            close(one.model(*one.inputs), new(*one.inputs))
+        other = one.module.get_other_inputs()
+        close(one.model(*other), new(*other))
+    assert list(new.state_dict()) == list(one.model.state_dict())

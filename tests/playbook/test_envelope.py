@@ -1,0 +1,124 @@
+"""Outside what a candidate was made for, it does what the module did."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from .conftest import Bench, close
+from .playbook_cases import CASES, Case, text_of
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+def first(bench: Callable[..., Bench], name: str) -> tuple[Bench, torch.nn.Module]:
+    one = bench(text_of(BY_NAME[name]))
+    return one, one.build(one.attempt().candidate)
+
+
+def test_another_dtype_goes_back_to_pytorch(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "layer_norm_residual")
+    inputs = [tensor.double() for tensor in one.inputs]
+    with torch.no_grad():
+        close(one.model.double()(*inputs), new.double()(*inputs))
+
+
+def test_gradients_flow_as_before(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "layer_norm_residual")
+    results = []
+    for model in (one.model, new):
+        x = one.inputs[0].clone().requires_grad_()
+        model(x, one.inputs[1]).square().sum().backward()
+        results.append([x.grad, *(parameter.grad for parameter in model.parameters())])
+    close(results[0], results[1])
+
+
+def test_another_rank_is_computed_right(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "tanh_gelu")
+    with torch.no_grad():
+        for shape in ((5,), (2, 3, 4), (1, 1), (0, 8)):
+            x = torch.randn(shape)
+            close(one.model(x), new(x))
+
+
+def test_other_broadcasting_is_computed_right(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "broadcast_shapes")
+    with torch.no_grad():
+        for shapes in (((8, 64, 128), (1, 1), (128,)), ((8, 64, 128), (64, 1), (1,)), ((1, 64, 128), (64, 1), (128,))):
+            inputs = [torch.randn(shape) for shape in shapes]
+            close(one.model(*inputs), new(*inputs))
+
+
+def test_rows_that_are_not_contiguous_are_computed_right(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "rms_by_hand")
+    with torch.no_grad():
+        for x in (torch.randn(1024, 64).t(), torch.randn(64, 2048)[:, ::2], torch.randn(64, 2048)[:, 1024:]):
+            close(one.model(x), new(x))
+
+
+def test_a_module_built_with_other_arguments_is_computed_right(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "linear_scale_sum")
+    other_old, other_new = type(one.model)(64, 3.0), type(new)(64, 3.0)
+    other_new.load_state_dict(other_old.state_dict())
+    x = torch.randn(4, 64)
+    with torch.no_grad():
+        close(other_old(x), other_new(x))
+
+
+def test_training_mode_goes_back_to_the_original_forward(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "conv_batch_norm")
+    one.model.train()
+    new.train()
+    for _ in range(2):
+        torch.manual_seed(1)
+        expected = one.model(*one.inputs)
+        torch.manual_seed(1)
+        close(expected, new(*one.inputs))
+    close(dict(one.model.state_dict()), dict(new.state_dict()))
+
+
+def test_arguments_other_than_the_recorded_ones_are_honoured(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "keyword_and_default")
+    x = one.inputs[0]
+    with torch.no_grad():
+        close(one.model(x, mask=torch.ones(1024)), new(x, mask=torch.ones(1024)))
+        close(one.model(x, scale=2.0), new(x, scale=2.0))
+
+
+def test_a_candidate_can_be_copied_and_saved(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "linear_scale_sum")
+    twin = copy.deepcopy(new)
+    with torch.no_grad():
+        close(new(*one.inputs), twin(*one.inputs))
+
+
+def test_a_counter_in_a_buffer_counts_on(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.register_buffer('calls', torch.zeros(()))\n\n    def forward(self, x):\n"
+        "        y = torch.tanh(x) * 2\n        self.calls += 1\n        return torch.exp(-y.abs()) * self.calls\n"
+    )
+    one = bench(text_of(Case("counter", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    with torch.no_grad():
+        for _ in range(3):
+            close(one.model(*one.inputs), new(*one.inputs))
+    assert new.calls == 3
+
+
+HALF = Case(
+    "half",
+    "class Model(nn.Module):\n    def forward(self, x):\n        return F.gelu(x * 1.5) + x\n",
+    "[torch.randn(64, 512).{}]",
+)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16()", "half()"])
+def test_half_precision_is_as_accurate_as_pytorch(bench: Callable[..., Bench], dtype: str) -> None:
+    one = bench(text_of(Case("half", HALF.code, HALF.inputs.format(dtype))))
+    new = one.build(one.attempt().candidate)
+    with torch.no_grad():
+        close(one.model(*one.inputs), new(*one.inputs))

@@ -1,0 +1,70 @@
+"""What is fused and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stark_lsp.playbook.fusible import Role, prepare
+from stark_lsp.playbook.graph import read_graph
+from stark_lsp.playbook.regions import find_regions
+
+from .conftest import Bench
+from .playbook_cases import Case, text_of
+
+
+def words(bench: Callable[..., Bench], body: str, inputs: str, arguments: str = "x") -> list[tuple[str, ...]]:
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    code = f"class Model(nn.Module):\n    def forward(self, {arguments}):\n{lines}\n"
+    prepared = prepare(read_graph(bench(text_of(Case("x", code, inputs))).analysis))
+    found = [tuple(prepared.fusible[n].word for n in region.nodes) for region in find_regions(prepared)]
+    return sorted(found)
+
+
+def test_reductions_over_different_dims_become_different_kernels(bench: Callable[..., Bench]) -> None:
+    body = "p = F.log_softmax(x * 2, -1)\nreturn -(p * p).sum(-1).mean()"
+    assert words(bench, body, "[torch.randn(64, 128)]") == [("mean", "neg"), ("mul", "log_softmax", "mul", "sum")]
+
+
+def test_a_product_in_between_is_not_fused_around(bench: Callable[..., Bench]) -> None:
+    body = "a = torch.tanh(x) * 2\nb = a @ a\nreturn (a + b) * 0.5"
+    found = words(bench, body, "[torch.randn(64, 64)]")
+    assert found == [("add", "mul"), ("tanh", "mul")]
+
+
+def test_two_groups_that_need_each_other_are_not_contracted_into_a_circle(bench: Callable[..., Bench]) -> None:
+    body = (
+        "a = torch.tanh(x) + 1\nb = torch.exp(y) + 1\nc = a @ b\nd = b @ a\n"
+        "e = torch.sigmoid(c) * a + b\nf = torch.relu(d) * b + a\nreturn e, f"
+    )
+    one = bench(text_of(Case("x", "class Model(nn.Module):\n    def forward(self, x, y):\n"
+                             + "\n".join(f"        {line}" for line in body.splitlines()) + "\n",
+                             "[torch.randn(32, 32), torch.randn(32, 32)]")))  # fmt: skip
+    assert one.attempt().candidate.source
+
+
+def test_a_transposed_operand_stays_with_pytorch(bench: Callable[..., Bench]) -> None:
+    assert words(bench, "return torch.tanh(x.t() * 2 + 1)", "[torch.randn(64, 32)]") == []
+
+
+def test_half_of_a_chunk_is_read_in_place(bench: Callable[..., Bench]) -> None:
+    body = "a, b = x.chunk(2, -1)\nreturn F.silu(a) * b"
+    assert words(bench, body, "[torch.randn(64, 64)]") == [("silu", "mul")]
+
+
+def test_the_positions_of_maxima_keep_the_reduction_in_pytorch(bench: Callable[..., Bench]) -> None:
+    body = "v, i = (x * 2).max(dim=-1)\nreturn v + 1, i"
+    assert all("amax" not in group for group in words(bench, body, "[torch.randn(64, 64)]"))
+
+
+def test_memory_that_others_see_is_not_fused_across(bench: Callable[..., Bench]) -> None:
+    body = "y = x * 2\nz = y[:, :8]\ny.add_(1)\nreturn z + 1, torch.tanh(y) * 2"
+    for group in words(bench, body, "[torch.randn(64, 64)]"):
+        assert not {"mul", "tanh"} <= set(group) or group == ("tanh", "mul")
+
+
+def test_only_pointwise_operations_are_taken_when_asked(bench: Callable[..., Bench]) -> None:
+    one = bench(text_of(Case("x", "class Model(nn.Module):\n    def forward(self, x):\n        "
+                             "return F.softmax(torch.tanh(x) * 2, -1)\n", "[torch.randn(64, 64)]")))  # fmt: skip
+    prepared = prepare(read_graph(one.analysis))
+    regions = find_regions(prepared, lambda node: node.role is Role.POINTWISE)
+    assert [tuple(prepared.fusible[n].word for n in r.nodes) for r in regions] == [("tanh", "mul")]
