@@ -97,8 +97,9 @@ class Bench:
             No runner can be started.
         """
         spare, self._spare = self._spare, None
-        for runner in (spare, None):
-            runner = runner or self._new(self.fresh_folder())
+        log = ""
+        for kept in (spare, None):
+            runner = kept or self._new(self.fresh_folder())
             try:
                 runner.wait_ready()
                 if runner.alive:
@@ -107,7 +108,8 @@ class Bench:
             except RUNNER_FAILURES as error:
                 failure = str(error)
             self.household.end(runner)
-        raise Broken(f"A process for the candidate could not be started: {failure}.", details=runner.log())
+            log = runner.log()
+        raise Broken(f"A process for the candidate could not be started: {failure}.", details=log)
 
     def _new(self, folder: str) -> RunnerProcess:
         return self.household.add(RunnerProcess(self._environment, folder, int(self._settings["log_limit"])))

@@ -112,7 +112,7 @@ def _raised(report: dict[str, Any], stage: str, source_path: str) -> Finding:
     return finding
 
 
-def _build_failure(types: set, everything: str, line: int | None) -> Finding | None:
+def _build_failure(types: set[str], everything: str, line: int | None) -> Finding | None:
     """Return a finding if a build failed; a missing host compiler is nobody's but the machine's fault."""
     if _NO_NINJA.search(everything):
         raise Broken(

@@ -46,7 +46,7 @@ def to_device(tree: Any, device: str) -> Any:
     if isinstance(tree, (list, tuple)):
         return type(tree)(to_device(item, device) for item in tree)
     if isinstance(tree, dict):
-        moved = copy.copy(tree)
+        moved: Any = copy.copy(tree)
         for key, item in tree.items():
             moved[key] = to_device(item, device)
         return moved

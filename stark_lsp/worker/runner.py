@@ -6,6 +6,7 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 import traceback
@@ -102,7 +103,7 @@ class Runner:
     def handle(self, request: dict[str, Any]) -> Any:
         """Carry out one request of the judge."""
         command = request.pop("command")
-        return {
+        commands: dict[str, Callable[..., dict[str, Any]]] = {
             "load_candidate": self.load_candidate,
             "load_reference": self.load_reference,
             "rebuild": self.rebuild,
@@ -110,7 +111,8 @@ class Runner:
             "forward": self.forward,
             "hold": self.hold,
             "time": self.time,
-        }[command](**request)
+        }
+        return commands[command](**request)
 
     def _start(self, environment: dict[str, str], threads: int, device: str) -> None:
         os.environ.update(environment)
@@ -230,7 +232,7 @@ class Runner:
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
         sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
-        self._calls = [lambda item=item: self._call(item) for item in sets]
+        self._calls = [functools.partial(self._call, item) for item in sets]
         self._clock = self._clock or self._clock_module.Clock(self._device)
         begin = self._now()
         for index in range(max(1, warmup)):

@@ -173,7 +173,8 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
     """
     if not isinstance(skeleton, dict):
         return [(path, skeleton)]
-    kind, value = skeleton.get("k"), skeleton.get("v")
+    kind: Any = skeleton.get("k")
+    value: Any = skeleton.get("v")
     if kind in ("list", "tuple"):
         found: list[tuple[str, Any]] = [(path, f"{kind} of {len(value)}")]
         for index, item in enumerate(value):
