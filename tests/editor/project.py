@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "editors.md"
-FLOW_S = 240.0
+FLOW_S = 280.0
 """An editor that has not gone through the flow by then is stopped."""
 
 MODULE = '''\

@@ -54,7 +54,7 @@ def test_an_emacs_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> N
     seen = _run(tmp_path, configuration, STARK_FLOW_MODE="python-mode")
 
     assert "Optimize with STARK: Model" in seen["actions"]
-    assert "as fast as eager" in seen["question"]
+    assert "as fast as eager" in seen["offer"]
     assert "tanh" in seen["line"] or "pow" in seen["line"]
     assert "Attempts" in seen["hover"]
     assert "Measured on" in seen["hover"]

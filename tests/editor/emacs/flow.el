@@ -8,7 +8,7 @@
 (require 'flymake)
 
 (defvar flow-seen nil "What was seen, as an alist.")
-(defvar flow-question nil "The last question that eglot asked in the minibuffer.")
+(defvar flow-message nil "The last message in the echo area.")
 
 (defun flow-note (key value) (push (cons key value) flow-seen))
 
@@ -17,16 +17,18 @@
   (let ((deadline (+ (float-time) seconds)) (value nil))
     (while (not (setq value (funcall condition)))
       (when (> (float-time) deadline) (error "waited in vain for %s" what))
+      (when (string-match-p "(type=1)" (or flow-message "")) (error "%s" flow-message))
       (accept-process-output nil 0.05))
     value))
 
-;; Emacs in batch mode has no minibuffer: the user's answers are given here. nil leaves a question open.
+;; Emacs in batch mode has no minibuffer: the user's choice is made here.
 (defvar flow-answer nil)
 (advice-add 'completing-read :override
-            (lambda (prompt collection &rest _)
-              (setq flow-question prompt)
-              (cl-find-if (lambda (title) (and flow-answer (string-prefix-p flow-answer title)))
-                          (mapcar (lambda (item) (if (consp item) (car item) item)) collection))))
+            (lambda (_prompt collection &rest _)
+              (cl-find-if (lambda (title) (string-prefix-p flow-answer title)) (mapcar #'car collection))))
+(advice-add 'message :before
+            (lambda (format &rest arguments)
+              (when format (setq flow-message (apply #'format-message format arguments)))))
 
 (defun flow-hover ()
   "The hover at point as eldoc shows it."
@@ -49,12 +51,14 @@
   (eglot-shutdown (eglot-current-server)))
 
 (defun flow-optimize ()
-  (setq flow-answer "Optimize with STARK")
+  (setq flow-answer "Optimize with STARK"
+        ;; As after a key press: after a click eglot shows a popup menu.
+        last-nonmenu-event ?\r)
   (call-interactively #'eglot-code-actions)
-  (setq flow-answer nil flow-question nil)
-  (flow-wait "a diagnostic" 120 #'flymake-diagnostics)
-  (flow-wait "the question" 120 (lambda () flow-question))
-  (flow-note 'question (substring-no-properties flow-question))
+  (flow-wait "a diagnostic" 200 #'flymake-diagnostics)
+  (flow-note 'offer
+             (flow-wait "the offer" 200
+                        (lambda () (and (string-match-p "as fast as eager" (or flow-message "")) flow-message))))
 
   (let ((diagnostic (car (flymake-diagnostics))))
     (flow-note 'diagnostic (substring-no-properties (flymake-diagnostic-text diagnostic)))

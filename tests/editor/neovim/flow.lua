@@ -87,10 +87,10 @@ local function flow()
 
   go_to(class_line)
   vim.lsp.codelens.run()
-  wait_for("a diagnostic", 120, function()
+  wait_for("a diagnostic", 200, function()
     return #stark_diagnostics() > 0
   end)
-  wait_for("the offer", 120, function()
+  wait_for("the offer", 200, function()
     return (seen.messages[#seen.messages] or ""):find("as fast as eager", 1, true)
   end)
   seen.offer = seen.messages[#seen.messages]

@@ -1,6 +1,6 @@
 // The flow in a real VS Code, as a user goes through it: trust, lens, run, hover, diff, accept, reject.
 //
-//   node tests/editor/vscode/flow.mjs [--pictures FOLDER] [--sample NAME] [--attempts N]
+//   node tests/editor/vscode/flow.mjs [--pictures FOLDER] [--sample NAME] [--attempts N] [--without-compile]
 //
 // See README.md here for what it needs.
 
@@ -21,6 +21,7 @@ const { values: options } = parseArgs({
     pictures: { type: "string" },
     sample: { type: "string", default: "new_gelu" },
     attempts: { type: "string", default: "4" },
+    "without-compile": { type: "boolean", default: false },
   },
 });
 
@@ -62,6 +63,7 @@ const workbench = await openWorkbench({
     "stark.interpreter": python,
     "stark.device": "cpu",
     "stark.attempts": Number(options.attempts),
+    "stark.compileBaseline": !options["without-compile"],
   },
   environment: { STARK_STATE_DIR: path.join(scratch, "state") },
 });
@@ -129,12 +131,21 @@ try {
 
   const offer = await waitForOffer();
   step(`offer: ${(await offer.innerText()).split("\n").find((line) => line.includes("as fast"))}`);
+  await lens("Accept").waitFor();
+  await page.waitForTimeout(500); // the message slides in
   await picture("3-offer");
 
   step("hovering over an anchor");
-  const place = await squiggle.boundingBox();
-  await page.mouse.move(place.x + Math.min(place.width / 2, 160), place.y - 4);
-  const hover = page.locator(".monaco-hover:not(.hidden)", { hasText: "Attempts" });
+  // The message may cover the hover; it stays behind the bell.
+  const bell = page.locator("#status\\.notifications");
+  await bell.click();
+  await page.locator(".notifications-center.visible").waitFor();
+  await bell.click();
+  await page.locator(".notifications-center.visible").waitFor({ state: "hidden" });
+  const box = await squiggle.boundingBox();
+  await page.mouse.move(box.x + 10, box.y - 60);
+  await page.mouse.move(box.x + Math.min(box.width / 2, 100), box.y + box.height / 2, { steps: 10 });
+  const hover = page.locator(".monaco-hover:visible", { hasText: "Attempts" }).first();
   await hover.waitFor();
   const told = await hover.innerText();
   assert.match(told, /Measured on/);
@@ -143,7 +154,8 @@ try {
   await page.mouse.move(5, 5);
 
   step("reviewing the diff");
-  await offer.getByRole("button", { name: "Review" }).click();
+  await bell.click();
+  await notification("as fast as eager").getByRole("button", { name: "Review" }).click();
   await page.locator(".monaco-diff-editor").waitFor();
   const accept = page.locator(".editor-actions .action-label", { hasText: "Accept" });
   await accept.waitFor();

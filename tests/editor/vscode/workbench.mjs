@@ -39,6 +39,8 @@ const SETTINGS = {
   "editor.minimap.enabled": false,
   "editor.stickyScroll.enabled": false,
   "editor.hover.delay": 200,
+  "editor.hover.above": false,
+  "editor.occurrencesHighlight": "off",
   "editor.renderLineHighlight": "none",
   "editor.guides.indentation": false,
   "files.autoSave": "off",
@@ -167,7 +169,7 @@ export async function openWorkbench({ home, scratch, folder, vsix, settings, env
     args: CHROMIUM_FLAGS,
   });
   const context = await browser.newContext({
-    viewport: { width: 1180, height: 760 },
+    viewport: { width: 1180, height: 740 },
     deviceScaleFactor: 1.5,
     colorScheme: "dark",
   });
