@@ -77,6 +77,16 @@ class Body:
             lines.append(f"const {c_type} {self.places.names[step.name]} = {value};")
         return lines
 
+    def invert(self, steps: Iterable[Step]) -> list[str]:
+        """Declare the reciprocals of row values by which elements are divided: a division costs as much as an exp."""
+        lines = []
+        for step in steps:
+            if step.name in self.program.divisors and self.writer.c_types[step.name] == "float":
+                name = self.places.names[step.name]
+                self.writer.inverses[step.name] = f"{name}_inverse"
+                lines.append(f"const float {name}_inverse = 1.0f / {name};")
+        return lines
+
     def output_value(self, number: int) -> str:
         """What is stored for an output."""
         output = self.spec.outputs[number]

@@ -53,7 +53,7 @@ class CpuKernel:
     # ------------------------------------------------------------ pieces
 
     def _parallel(self, size: str, extra: str = "") -> str:
-        return f"#pragma omp parallel{extra} num_threads(threads) if ({size} > {SMALL})"
+        return f"#pragma omp parallel{extra} num_threads(threads) if (parallel : {size} > {SMALL})"
 
     def _team(self, size: str, loop: list[str], extra: str = "", buffers: list[str] | None = None) -> list[str]:
         """A loop over tasks that are shared among the threads; buffers belong to a thread."""
@@ -289,7 +289,7 @@ class CpuKernel:
                 inside += self._segments(self._write(one, number, "cols"), pointers)
             for step in one.reductions:
                 inside.append(f"const {self.writer.c_types[step.name]} {self.names[step.name]} = {self._join(step)};")
-            inside += self.body.compute(one.after)
+            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
         inside += self._store_rows()
         if not program.outer:
             buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
@@ -328,7 +328,7 @@ class CpuKernel:
             inside += [share, "for (int64_t chunk = 0; chunk < chunks; ++chunk) {", *indent(work), "}"]
             for step in one.reductions:
                 inside += self._join_parts(step)
-            inside += self.body.compute(one.after)
+            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
         inside += self._store_rows()
         if not program.outer:
             return [*lines, *inside]

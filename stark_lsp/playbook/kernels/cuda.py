@@ -447,6 +447,7 @@ class CudaKernel:
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
             lines += self.row_step_lines(one.after)
+            lines += [] if self.columns else self.body.invert((*one.reductions, *one.after))
         lines += self.store_results()
         return self.kernel(f"_stark_{program.spec.name}_kernel", "int V, int ITEMS", lines)
 

@@ -95,6 +95,7 @@ def _known(kernel: CudaKernel, number: int) -> list[str]:
         for step in one.reductions:
             lines += _join_parts(kernel, step)
         lines += kernel.row_step_lines(one.after)
+        lines += [] if kernel.columns else kernel.body.invert((*one.reductions, *one.after))
     return lines
 
 

@@ -64,6 +64,8 @@ class Writer:
     """Value of the spec -> compute type."""
     helpers: set[str] = field(default_factory=set)
     """Helper functions that the text written so far calls."""
+    inverses: dict[str, str] = field(default_factory=dict)
+    """Value of a whole row -> C identifier of its reciprocal; elements are multiplied by it instead of divided."""
 
     def call(self, helper: str, *args: str) -> str:
         """A call of one of our helper functions."""
@@ -167,6 +169,8 @@ class Writer:
             return self.call(f"round_{step.dtype}", value) if step.dtype in HALVES else value
         if op == "pow":
             return self._power(step, c_type)
+        if op == "div" and step.args[1] in self.inverses and c_type == "float":
+            return f"{self.argument(step.args[0], c_type)} * {self.inverses[str(step.args[1])]}"
         return self._arithmetic(op, [self.argument(a, c_type) for a in step.args], c_type)
 
     def _arithmetic(self, op: str, args: list[str], c_type: str) -> str:

@@ -21,11 +21,10 @@ static inline int32_t _stark_as_int(float x) { int32_t bits; memcpy(&bits, &x, 4
         """\
 // e^r - 1 for |r| <= ln(2) / 2.
 static inline float _stark_expm1_part(float r) {
-    float p = 1.9919377518817782e-04f;
-    p = p * r + 1.3947224942967296e-03f;
-    p = p * r + 8.333262987434864e-03f;
-    p = p * r + 4.166625440120697e-02f;
-    p = p * r + 1.6666667163372040e-01f;
+    float p = 1.3951717410236597e-03f;
+    p = p * r + 8.369598537683487e-03f;
+    p = p * r + 4.166618734598160e-02f;
+    p = p * r + 1.6666512191295624e-01f;
     p = p * r + 0.5f;
     return p * (r * r) + r;
 }
@@ -34,14 +33,16 @@ static inline float _stark_expm1_part(float r) {
     "exp": (
         ("bits", "expm1_part"),
         """\
-// e^x = 2^n * e^r; the factor 2 apart keeps 2^n in range up to the largest float, and results below 2e-38 become 0.
+// e^x = 2^n * e^r. Adding 1.5 * 2^23 rounds to an integer and leaves n in the lowest bits. A factor 2 is kept apart, so
+// that 2^n stays in range up to the largest float; results below 2e-38 become 0.
 static inline float _stark_exp(float x) {
     x = x < -87.33f ? -87.33f : x;
     x = x > 89.0f ? 89.0f : x;
-    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float shifted = x * 1.44269504f + 12582912.0f;
+    const float n = shifted - 12582912.0f;
     const float r = (x - n * 0.693145751953125f) - n * 1.42860677e-6f;
-    const float scale = _stark_as_float((int32_t(n) + 126) << 23);
-    return (1.0f + _stark_expm1_part(r)) * scale * 2.0f;
+    const float scale = _stark_as_float(int32_t((uint32_t(_stark_as_int(shifted)) << 23) + (126u << 23)));
+    return (_stark_expm1_part(r) * 2.0f + 2.0f) * scale;
 }
 """,
     ),
@@ -51,9 +52,10 @@ static inline float _stark_exp(float x) {
 static inline float _stark_exp2(float x) {
     x = x < -126.0f ? -126.0f : x;
     x = x > 129.0f ? 129.0f : x;
-    const float n = (x + 12582912.0f) - 12582912.0f;
-    const float scale = _stark_as_float((int32_t(n) + 126) << 23);
-    return (1.0f + _stark_expm1_part((x - n) * 0.693147181f)) * scale * 2.0f;
+    const float shifted = x + 12582912.0f;
+    const float r = (x - (shifted - 12582912.0f)) * 0.693147181f;
+    const float scale = _stark_as_float(int32_t((uint32_t(_stark_as_int(shifted)) << 23) + (126u << 23)));
+    return (_stark_expm1_part(r) * 2.0f + 2.0f) * scale;
 }
 """,
     ),

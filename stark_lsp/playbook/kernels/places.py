@@ -23,6 +23,8 @@ tile block parts error previous offset warp main time rank at fit held inside ba
 RESERVED = frozenset({*keyword.kwlist, *_C_WORDS.split(), *_TAKEN.split()})
 """Identifiers that a value of the spec must not take."""
 
+_ENDINGS = ("_i", "_v", "_row", "_lanes", "_kept", "_block", "_parts", "_all", "_stride", "_inverse")
+
 
 @dataclass(frozen=True)
 class Places:
@@ -43,10 +45,10 @@ class Places:
             name = "".join(c if c.isalnum() and c.isascii() else "_" for c in base).lstrip("_") or "v"
             name = f"v{name}" if name[0].isdigit() or re.fullmatch(r"[inms]\d+", name) else name
             bare, number = name, 2
-            while name in taken or any(name + tail in taken for tail in ("_i", "_row", "_lanes", "_stride")):
+            while name in taken or any(name + tail in taken for tail in _ENDINGS):
                 name = f"{bare}_{number}"
                 number += 1
-            taken |= {name, name + "_i", name + "_row", name + "_lanes", name + "_stride"}
+            taken |= {name, *(name + ending for ending in _ENDINGS)}
             found[key] = name
         return found
 

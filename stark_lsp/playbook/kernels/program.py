@@ -199,9 +199,13 @@ class Program:
         return frozenset(seen)
 
     @cached_property
-    def row_outputs(self) -> tuple[str, ...]:
-        """Steps written once for each row, in the outputs' order."""
-        return tuple(o.step for o in self.spec.outputs if o.reduced)
+    def divisors(self) -> frozenset[str]:
+        """Steps on whole rows by which elements are divided."""
+        found = set()
+        for step in self.spec.steps:
+            if step.op == "div" and step.name in self.element_values and isinstance(step.args[0], str):
+                found.add(step.args[1])
+        return frozenset(n for n in self.steps if n in found and n not in self.element_values)
 
     @cached_property
     def element_outputs(self) -> tuple[str, ...]:

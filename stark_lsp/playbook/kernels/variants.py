@@ -11,8 +11,8 @@ from stark_lsp.playbook.kernels.types import SIZES
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import KernelSpec
 
-LARGE_CPU = 4 << 20
-"""Bytes of output beyond which streaming stores are the first guess on a CPU."""
+LARGE_CPU = 1 << 18
+"""Outputs of fewer elements than this stay in the cache: streaming stores would only lose."""
 FEW_ROWS_CPU = 16
 """Fewer rows than this may leave threads without work."""
 FEW_ROWS_CUDA = 128
@@ -40,9 +40,8 @@ def safer(spec: KernelSpec, variant: Variant, device_type: str, status: VerdictS
 
 
 def _cpu(program: Program) -> list[Variant]:
-    written = sum(SIZES[o.dtype] * prod(program.spec.space) for o in program.spec.outputs if not o.reduced)
-    stream_first = written >= LARGE_CPU
-    streams = [stream_first, not stream_first] if written and program.layout is not Layout.COLUMNS else [False]
+    large = any(not o.reduced for o in program.spec.outputs) and prod(program.spec.space) >= LARGE_CPU
+    streams = [False, True] if large and program.layout is not Layout.COLUMNS else [False]
     if program.layout in (Layout.FLAT, Layout.MATRIX):
         return [Variant(streaming=s) for s in streams]
     if program.layout is Layout.COLUMNS:
@@ -51,7 +50,7 @@ def _cpu(program: Program) -> list[Variant]:
     few = splittable and program.rows < FEW_ROWS_CPU and program.length > 65536
     keeps = [True, False] if program.kept and program.length <= 65536 else [False]
     whole = [Variant(vector=64, streaming=s, keep=k) for s in streams for k in keeps]
-    whole.append(replace(whole[0], vector=32))
+    whole.insert(1, replace(whole[0], vector=32))
     shared = [Variant(split=True, vector=64, streaming=s) for s in streams]
     if few:
         return [*shared, whole[0]]
@@ -118,8 +117,10 @@ def _cuda_rows(program: Program) -> list[Variant]:
         items = -(-vectors // threads)
         if threads <= 2 * max(vectors, 64) and items * v * cached <= (32 if threads == 1024 else 64):
             blocks.append(Variant(threads=threads, row_threads=threads, vector=v, items=items))
-    found += sorted(blocks, key=lambda b: (b.items > 4, abs(b.items - 2)))[:4]
-    again = [Variant(threads=t, row_threads=t, vector=v, items=i) for t, i in ((256, 2), (512, 4), (1024, 2))]
+    # Measured on an H200: two to four vectors for each thread in blocks of 256, then 512; rows too long for the
+    # registers want as many threads as there are.
+    found += sorted(blocks, key=lambda b: (not 2 <= b.items <= 4, (256, 512, 128, 1024).index(b.threads)))[:4]
+    again = [Variant(threads=t, row_threads=t, vector=v, items=i) for t, i in ((1024, 2), (512, 4), (256, 4))]
     found += [one for one in again if one.threads * v <= 2 * max(program.length, 128)]
     shared = _shared_rows(program, v)
     if program.rows <= FEW_ROWS_CUDA and program.length >= LONG_CUDA:
@@ -135,9 +136,8 @@ def _shared_rows(program: Program, v: int) -> list[Variant]:
     wanted = max(2, 1056 // max(1, program.rows))
     wanted = min(wanted, max(2, program.length // (256 * v)))
     parts = min(1024, 1 << (wanted.bit_length() - 1))
-    found = [Variant(split=True, threads=256, row_threads=256, vector=v, items=i, parts=parts) for i in (2, 4)]
-    found.append(Variant(split=True, threads=512, row_threads=512, vector=v, items=2, parts=max(2, parts // 2)))
-    return found
+    wide = Variant(split=True, threads=512, row_threads=512, vector=v, items=2, parts=max(2, parts // 2))
+    return [wide, *(replace(wide, threads=256, row_threads=256, items=i, parts=parts) for i in (4, 2))]
 
 
 def _cuda_columns(program: Program) -> list[Variant]:
