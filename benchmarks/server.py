@@ -221,12 +221,12 @@ def long_file() -> str:
     return "".join(parts) + "# the end\n" * (LINES - count)
 
 
-def wait(seen: Callable[[], object], what: str, limit_s: float = 300) -> None:
+def wait(client: Client, seen: Callable[[], object], what: str, limit_s: float = 120) -> None:
     """Wait until `seen` is true."""
     deadline = time.perf_counter() + limit_s
     while not seen():
         if time.perf_counter() > deadline:
-            raise SystemExit(f"never seen: {what}")
+            raise SystemExit(f"never seen: {what}; the server said: {client.messages}")
         time.sleep(0.005)
 
 
@@ -266,7 +266,7 @@ def measure_requests(client: Client, uri: str, count: int, rows: dict[str, Row])
         ]
         if number % 5 == 0:
             version += 1
-            end = {"line": LINES - 1, "character": 0}
+            end = {"line": LINES - 1, "character": 3}  # inside the comment there
             change = {"range": {"start": end, "end": end}, "text": "x"}
             identifier = {"uri": uri, "version": version}
             client.tell("textDocument/didChange", {"textDocument": identifier, "contentChanges": [change]})
@@ -289,26 +289,34 @@ def _anchored(client: Client, uri: str) -> bool:
     return client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": place}) is not None
 
 
+def ended(process: psutil.Process) -> bool:
+    """Whether a process has ended; one that only waits for its exit code to be read holds nothing any more."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def measure_cancels(client: Client, uri: str, count: int, row: Row) -> None:
     """Cancel a run that is judging a candidate; the time until no process is left below the server."""
     for _ in range(count):
         client.ask("workspace/executeCommand", {"command": "stark.dismiss", "arguments": []})
-        wait(lambda: not client.below(), "no worker")
+        wait(client, lambda: all(map(ended, client.below())), "no worker")
         tokens = len(client.tokens)
         _optimize(client, uri)
-        wait(lambda tokens=tokens: len(client.tokens) > tokens, "progress")
-        wait(lambda: _anchored(client, uri), "a plan")
+        wait(client, lambda tokens=tokens: len(client.tokens) > tokens, "progress")
+        wait(client, lambda: _anchored(client, uri), "a plan")
         time.sleep(0.3)
         below = client.below()
         begun = time.perf_counter()
         client.tell("window/workDoneProgress/cancel", {"token": client.tokens[-1]})
-        psutil.wait_procs(below, timeout=30)
+        wait(client, lambda below=below: all(map(ended, below)), "the end of the worker", 30)
         row.samples.append((time.perf_counter() - begun) * 1000)
 
 
 def measure_idle(client: Client, seconds: float, row: Row) -> None:
     """Return the share of one core that the server uses while nothing is asked of it."""
-    wait(lambda: not client.below(), "no worker")
+    wait(client, lambda: all(map(ended, client.below())), "no worker")
     time.sleep(1)
     before, begun = client.watched.cpu_times(), time.perf_counter()
     time.sleep(seconds)
@@ -352,7 +360,7 @@ def main() -> int:
         item = {"uri": uri, "languageId": "python", "version": 1, "text": file.read_text()}
         client.tell("textDocument/didOpen", {"textDocument": item})
         _optimize(client, uri)
-        wait(lambda: _anchored(client, uri), "a plan")
+        wait(client, lambda: _anchored(client, uri), "a plan")
         measure_requests(client, uri, options.requests, requests)
         measure_cancels(client, uri, options.cancels, cancel)
         busy.samples.append(client.watched.memory_info().rss / 2**20)

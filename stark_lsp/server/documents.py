@@ -43,6 +43,9 @@ class Document:
     lines: tuple[str, ...] = field(init=False)
     _index: DocumentIndex | None = field(default=None, init=False)
     _indexed: str | None = field(default=None, init=False)
+    """The text that the index is of."""
+    _offered: tuple[str, tuple[ModuleClass, ...]] | None = field(default=None, init=False)
+    """`offered` with the text that it is of."""
 
     def __post_init__(self) -> None:
         self.lines = split_lines(self.text)
@@ -80,7 +83,11 @@ class Document:
     @property
     def offered(self) -> tuple[ModuleClass, ...]:
         """The classes that something can be done with: all but those that an accepted proposal brought."""
-        return tuple(cls for cls in self.classes if cls.inputs.source is not InputSource.NONE or not self._ours(cls))
+        classes = self.classes
+        if self._offered is None or self._offered[0] is not self.text:
+            found = (cls for cls in classes if cls.inputs.source is not InputSource.NONE or not self._ours(cls))
+            self._offered = self.text, tuple(found)
+        return self._offered[1]
 
     def _ours(self, cls: ModuleClass) -> bool:
         from stark_lsp.proposals.provenance import FIRST_WORDS
@@ -96,7 +103,7 @@ class Document:
         """Look for the classes again although the text is the same: an inputs table elsewhere changed."""
         if self._index is not None:
             self._index.forget()
-        self._indexed = None
+        self._indexed = self._offered = None
 
     def find(self, qualname: str) -> ModuleClass | None:
         """Return the class of that name, None if there is none."""

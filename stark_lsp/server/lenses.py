@@ -12,6 +12,7 @@ from stark_lsp.server.views import Phase, RunView
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
     from stark_lsp.server.desk import Desk
+    from stark_lsp.server.documents import Document
     from stark_lsp.server.language_server import StarkServer
 
 OPTIMIZE = "stark.optimize"
@@ -42,23 +43,45 @@ def decision_commands(view: RunView) -> list[types.Command]:
     ]
 
 
-def register(server: StarkServer, desk: Desk) -> None:
-    """Answer `textDocument/codeLens`."""
+class Lenses:
+    """The lenses of the open documents; made again only when the text or a decision changed."""
 
-    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
-    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
-        uri = params.text_document.uri
-        document = server.documents.get(uri)
+    def __init__(self, server: StarkServer, desk: Desk) -> None:
+        self._server = server
+        self._desk = desk
+        self._made: dict[str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase], ...], list[types.CodeLens]]] = {}
+        server.on_close.append(self._forget)
+
+    def of(self, uri: str) -> list[types.CodeLens]:
+        """Return the lenses of a document; none if it is not an open file."""
+        document = self._server.documents.get(uri)
         if document is None or document.path is None:
             return []
-        views = {view.problem.qualname: view for view in desk.at(uri)}
-        found: list[types.CodeLens] = []
-        for cls in document.offered:
-            place = server.documents.units.range(
-                document.lines, (cls.name_line, cls.name_start), (cls.name_line, cls.name_end)
-            )
+        classes = document.offered
+        views = {view.problem.qualname: view for view in self._desk.at(uri)}
+        state = tuple((view.id, view.phase) for view in views.values())
+        known = self._made.get(document.uri)
+        if known is not None and known[0] is classes and known[1] == state:
+            return known[2]
+        units, lines = self._server.documents.units, document.lines
+        made: list[types.CodeLens] = []
+        for cls in classes:
+            place = units.range(lines, (cls.name_line, cls.name_start), (cls.name_line, cls.name_end))
             commands = [start_command(document.uri, cls)]
             if (view := views.get(cls.qualname)) is not None:
                 commands += decision_commands(view)
-            found += [types.CodeLens(place, command) for command in commands]
-        return found
+            made += [types.CodeLens(place, command) for command in commands]
+        self._made[document.uri] = classes, state, made
+        return made
+
+    def _forget(self, document: Document) -> None:
+        self._made.pop(document.uri, None)
+
+
+def register(server: StarkServer, desk: Desk) -> None:
+    """Answer `textDocument/codeLens`."""
+    made = Lenses(server, desk)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        return made.of(params.text_document.uri)

@@ -284,7 +284,12 @@ class Proposals:
             return
         if prepared.edit.new_file is not None and not self._server.facts.create_files:
             # The editor cannot create files in an edit; the user has just asked for this one.
-            Path(prepared.edit.new_file.path).write_text(prepared.edit.new_file.text, encoding="utf-8")
+            try:
+                with open(prepared.edit.new_file.path, "x", encoding="utf-8", newline="") as file:
+                    file.write(prepared.edit.new_file.text)
+            except OSError as error:
+                self._server.say(f"STARK: {prepared.path} cannot be written: {error.strerror}.", error=True)
+                return
         shape = Shape(
             uri=prepared.document.uri if prepared.document is not None else view.uri,
             version=prepared.document.version if prepared.document is not None else None,

@@ -357,7 +357,7 @@ async def test_a_file_that_is_not_open_is_edited_through_the_editor(finished: Fi
         assert "class ModelNew" in finished.file.read_text()
 
 
-async def test_a_new_module_is_created_by_the_editor_or_written_where_it_cannot(finished: Finished) -> None:
+async def test_a_new_module_is_created_by_the_editor(finished: Finished) -> None:
     before = set(finished.file.parent.iterdir())
     async with session(published(), finished.state, {"writeMode": "module"}) as editor:
         uri = editor.open(finished.file)
@@ -368,7 +368,26 @@ async def test_a_new_module_is_created_by_the_editor_or_written_where_it_cannot(
         assert editor.texts[uri] == MODULE or "class ModelNew" not in editor.texts[uri]
 
 
-async def test_a_new_module_never_overwrites_a_file(finished: Finished) -> None:
+async def test_a_new_module_is_written_for_an_editor_that_cannot_and_overwrites_nothing(finished: Finished) -> None:
+    capabilities = published()
+    assert capabilities.workspace is not None
+    assert capabilities.workspace.workspace_edit is not None
+    capabilities.workspace.workspace_edit.resource_operations = None
+    settings = {"writeMode": "module", "diffView": True}
+    async with session(capabilities, finished.state, settings) as editor:
+        editor.open(finished.file)
+        review = await editor.execute("stark.review", {"run": finished.run})
+        assert review["original"] == ""
+        target = Path(str(review["uri"]).removeprefix("file://"))
+        target.write_text("mine\n")
+        await accept(editor, finished.run, "is already there")
+        assert target.read_text() == "mine\n"
+        target.unlink()
+        await accept(editor, finished.run, "was accepted in")
+        assert target.read_text() == review["proposed"]
+
+
+async def test_a_client_that_applies_no_edits_is_given_a_diff(finished: Finished) -> None:
     async with session(types.ClientCapabilities(), finished.state, {"writeMode": "module"}) as editor:
         editor.open(finished.file)
         await editor.execute("stark.accept", {"run": finished.run})
