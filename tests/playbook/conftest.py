@@ -134,7 +134,9 @@ def _build_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def bench(tmp_path: Path) -> Callable[..., Bench]:
     """Make a bench from the text of a module file."""
 
-    def make(text: str, qualname: str = "Model", *, train: bool = False) -> Bench:
+    def make(
+        text: str, qualname: str = "Model", *, train: bool = False, place: Callable[[Any], Any] | None = None
+    ) -> Bench:
         torch.manual_seed(0)
         path = tmp_path / "user_file.py"
         path.write_text(text)
@@ -143,6 +145,8 @@ def bench(tmp_path: Path) -> Callable[..., Bench]:
         model = getattr(module, qualname)(*(module.get_init_inputs() if hasattr(module, "get_init_inputs") else []))
         model.train(train)
         inputs = module.get_inputs()
+        if place is not None:
+            model, inputs = model.cuda(), place(inputs)
         try:
             analysis = analyze(model, tuple(inputs), {})
         except NotTraceable as error:
