@@ -380,11 +380,11 @@ async def test_a_new_module_is_written_for_an_editor_that_cannot_and_overwrites_
         assert review["original"] == ""
         target = Path(str(review["uri"]).removeprefix("file://"))
         target.write_text("mine\n")
-        await accept(editor, finished.run, "is already there")
-        assert target.read_text() == "mine\n"
-        target.unlink()
+        before = set(finished.file.parent.iterdir())
         await accept(editor, finished.run, "was accepted in")
-        assert target.read_text() == review["proposed"]
+        assert target.read_text() == "mine\n"
+        (written,) = set(finished.file.parent.iterdir()) - before
+        assert "class ModelNew" in written.read_text()
 
 
 async def test_a_client_that_applies_no_edits_is_given_a_diff(finished: Finished) -> None:
