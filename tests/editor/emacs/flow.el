@@ -18,7 +18,9 @@
     (while (not (setq value (funcall condition)))
       (when (> (float-time) deadline) (error "waited in vain for %s" what))
       (when (string-match-p "(type=1)" (or flow-message "")) (error "%s" flow-message))
-      (accept-process-output nil 0.05))
+      (accept-process-output nil 0.05)
+      ;; eglot sends edits when Emacs is idle, which it never is in batch mode.
+      (when (eglot-current-server) (eglot--signal-textDocument/didChange)))
     value))
 
 ;; Emacs in batch mode has no minibuffer: the user's choice is made here.
@@ -26,6 +28,8 @@
 (advice-add 'completing-read :override
             (lambda (_prompt collection &rest _)
               (cl-find-if (lambda (title) (string-prefix-p flow-answer title)) (mapcar #'car collection))))
+;; eglot asks before it applies an edit of the server.
+(advice-add 'y-or-n-p :override #'always)
 (advice-add 'message :before
             (lambda (format &rest arguments)
               (when format (setq flow-message (apply #'format-message format arguments)))))
