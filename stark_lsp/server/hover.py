@@ -30,11 +30,13 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     note = chosen.anchor.note.strip()
     if note and note not in chosen.plan.advice:
         lines += [tamed(note, 600), ""]
-    lines += [tamed(chosen.plan.advice).strip(), "", "**Attempts**", ""]
+    # What came of it first: an advice is long, and editors show the top of a hover.
+    lines += ["**Attempts**", ""]
     shown = _shown(view, plans)
     lines += [_attempt(view, item) for item in shown]
     if len(plans) > len(shown):
         lines.append(f"- and {len(plans) - len(shown)} more")
+    lines += ["", tamed(chosen.plan.advice).strip()]
     lines += ["", f"**Lineage** {wording.lineage(chosen.node, _parents(view))}"]
     if view.reference is not None:
         lines += ["", *_baselines(view.reference)]
