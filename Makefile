@@ -15,18 +15,19 @@ help: ## Show what can be made
 $(BIN)/.user: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing stark-lsp with torch into $(VENV) (once; torch is large)"
-	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable '.[torch]'
+	@$(BIN)/python -m pip install -qq --upgrade pip
+	@$(BIN)/python -m pip install -qq --editable '.[torch]'
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.user pyproject.toml
-	@$(BIN)/python -m pip install --quiet --editable '.[torch,dev]'
+	@$(BIN)/python -m pip install -qq --editable '.[torch,dev]'
 	@touch $@
 
 demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@for sample in $(DEMO_SAMPLES); do \
 	  STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp optimize samples/$$sample.py \
 	    --device cpu --model playbook --budget 6 --seed 0 --diff || exit $$?; \
+	  echo; \
 	done
 	@echo
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
@@ -44,7 +45,7 @@ format: $(BIN)/.dev ## Format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-client: ## Build the VS Code extension (needs node 18 or newer): vscode-client/stark-lsp.vsix
+client: ## Build the VS Code extension (needs node 20 or newer): vscode-client/stark-lsp.vsix
 	@cd vscode-client && npm ci --no-audit --no-fund --silent && npm run --silent package
 
 editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (Neovim, Emacs)

@@ -29,8 +29,8 @@ class Analyst(Protocol):
         ...
 
 
-TeamBuilder = Callable[[Problem, Reference, Analyst], Awaitable[Team]]
-"""Builds a team for one problem; may ask the worker for the analysis."""
+TeamBuilder = Callable[[Problem, Reference, Analyst, tuple[str, ...]], Awaitable[Team]]
+"""Builds a team for one problem; may ask the worker for the analysis. The texts are folders of templates."""
 
 _builders: dict[str, TeamBuilder] = {}
 
@@ -56,8 +56,10 @@ def check(name: str) -> None:
         raise BadInput(f"There is no model {name!r}.", cure=f"Choose one of: {', '.join(available())}.")
 
 
-async def build(name: str, problem: Problem, reference: Reference, analyst: Analyst) -> Team:
-    """Build the team called `name`.
+async def build(
+    name: str, problem: Problem, reference: Reference, analyst: Analyst, prompt_dirs: tuple[str, ...] = ()
+) -> Team:
+    """Build the team called `name`; templates in `prompt_dirs` win over the built-in ones.
 
     Raises
     ------
@@ -65,12 +67,12 @@ async def build(name: str, problem: Problem, reference: Reference, analyst: Anal
         There is no such model.
     """
     check(name)
-    return await _builders[name](problem, reference, analyst)
+    return await _builders[name](problem, reference, analyst, prompt_dirs)
 
 
 @register("playbook")
-async def _playbook(problem: Problem, reference: Reference, analyst: Analyst) -> Team:
+async def _playbook(problem: Problem, reference: Reference, analyst: Analyst, prompt_dirs: tuple[str, ...]) -> Team:
     from stark_lsp.playbook.agents import PlaybookAgents
 
-    agents = PlaybookAgents(await analyst.analyze(), problem, reference)
+    agents = PlaybookAgents(await analyst.analyze(), problem, reference, prompt_dirs)
     return Team(agents, agents, agents)

@@ -20,5 +20,7 @@ class RunOptions:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     interpreter: str | None = None
     """The Python that has the project's torch; None finds it (see `evaluation.interpreters`)."""
+    prompt_dirs: tuple[str, ...] = ()
+    """Folders whose templates win over the built-in ones of `prompts/`; the first that has one wins."""
     resume: bool = False
     """Go on with the newest unfinished run on the same, unchanged class, if there is one."""

@@ -182,7 +182,7 @@ class RunSession:
             await self._record_root(reference)
             self._emit(Prepared(reference))
             self._emit(Progress("Analysing the reference", 0, self._budget()))
-            team = await models.build(self.run.model, self.run.problem, reference, judge)
+            team = await models.build(self.run.model, self.run.problem, reference, judge, self._options.prompt_dirs)
             reason = await self._search(judge, team, reference)
             await self._propose(judge, reason)
         finally:
