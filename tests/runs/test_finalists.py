@@ -1,0 +1,119 @@
+"""Which node becomes the proposal, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.verdict import Interval, Timing, Verdict
+from stark_lsp.runs.finalists import FINALISTS, Confirmed, confirm_best, faster_than_eager, pick
+
+ONE = Interval(1.0, 0.9, 1.1)
+
+
+def ok(ms: float, gain: Interval | None = None, compiled: Interval | None = None, loads: bool = True) -> Verdict:
+    """Return a good verdict."""
+    return Verdict(
+        VerdictStatus.OK,
+        runtime=Timing(ms, ms, ms, 12),
+        speedup_vs_eager=gain or Interval(10 / ms, 9.9 / ms, 10.1 / ms),
+        speedup_vs_compile=compiled,
+        weights_loaded=loads,
+    )
+
+
+def node(number: int, verdict: Verdict) -> Node:
+    """Return an attempt."""
+    return Node(number, 0, AgentRole.CODE, Candidate(f"# {number}"), None, verdict)
+
+
+class Judge:
+    """Confirms with given verdicts and remembers the order."""
+
+    def __init__(self, verdicts: dict[int, Verdict]) -> None:
+        self._verdicts = {f"# {number}": verdict for number, verdict in verdicts.items()}
+        self.asked: list[str] = []
+
+    async def confirm(self, candidate: Candidate) -> Verdict:
+        self.asked.append(candidate.source)
+        return self._verdicts[candidate.source]
+
+
+async def confirm(nodes: list[Node], verdicts: dict[int, Verdict]) -> tuple[Confirmed, Judge, dict[int, Node]]:
+    """Confirm and return the outcome, the judge, and what was kept."""
+    judge, kept = Judge(verdicts), dict[int, Node]()
+
+    async def keep(confirmed: Node) -> None:
+        kept[confirmed.id] = confirmed
+
+    return await confirm_best(judge, nodes, keep=keep, progress=lambda text: None), judge, kept
+
+
+async def test_the_leader_that_holds_is_proposed_with_its_confirmed_verdict() -> None:
+    final = ok(2.1, Interval(4.8, 4.7, 4.9), Interval(1.2, 1.1, 1.3))
+    outcome, judge, kept = await confirm([node(1, ok(2.0)), node(2, ok(5.0))], {1: final})
+    assert outcome.node is not None
+    assert outcome.node.id == 1
+    assert outcome.node.verdict is final
+    assert kept[1].verdict is final
+    assert judge.asked == ["# 1"]
+    assert outcome.message == "4.80x as fast as eager (4.70 to 4.90) and 1.20x as fast as torch.compile."
+
+
+async def test_a_near_runner_up_is_confirmed_too_and_the_larger_gain_wins() -> None:
+    nodes = [node(1, ok(2.0)), node(2, ok(2.03)), node(3, ok(2.5))]
+    verdicts = {1: ok(2.0, Interval(4.0, 3.9, 4.1)), 2: ok(2.0, Interval(4.5, 4.4, 4.6))}
+    outcome, judge, _ = await confirm(nodes, verdicts)
+    assert judge.asked == ["# 1", "# 2"]
+    assert outcome.node is not None
+    assert outcome.node.id == 2
+
+
+async def test_a_leader_that_does_not_hold_gives_way_to_the_next() -> None:
+    nodes = [node(1, ok(2.0)), node(2, ok(4.0))]
+    outcome, judge, _ = await confirm(nodes, {1: Verdict(VerdictStatus.WRONG_RESULT), 2: ok(4.0)})
+    assert judge.asked == ["# 1", "# 2"]
+    assert outcome.node is not None
+    assert outcome.node.id == 2
+
+
+async def test_nothing_is_proposed_when_the_interval_reaches_below_one() -> None:
+    nodes = [node(number, ok(9.0)) for number in range(1, 6)]
+    outcome, judge, _ = await confirm(nodes, dict.fromkeys(range(1, 6), ok(9.9, ONE)))
+    assert outcome.node is None
+    assert len(judge.asked) == FINALISTS
+    assert "beyond doubt" in outcome.message
+
+
+async def test_no_verified_candidate_is_said_and_no_attempt_at_all_is_not() -> None:
+    outcome, _, _ = await confirm([node(1, Verdict(VerdictStatus.CRASHED))], {})
+    assert (outcome.node, outcome.message) == (None, "No candidate passed verification.")
+    outcome, _, _ = await confirm([], {})
+    assert (outcome.node, outcome.message) == (None, "")
+
+
+async def test_torch_compile_alone_being_faster_is_said_plainly() -> None:
+    outcome, _, _ = await confirm([node(1, ok(2.0))], {1: ok(2.0, None, Interval(0.5, 0.45, 0.55))})
+    assert "but torch.compile alone is 2.00x as fast as that" in outcome.message
+    outcome, _, _ = await confirm([node(1, ok(2.0))], {1: ok(2.0, None, ONE)})
+    assert "about as fast as torch.compile (0.90 to 1.10)" in outcome.message
+
+
+def test_a_candidate_whose_weights_do_not_load_ranks_below_all_that_do() -> None:
+    order = pick([node(1, ok(1.0, loads=False)), node(2, ok(3.0)), node(3, ok(2.0))])
+    assert [n.id for n in order] == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "proven"),
+    [
+        (None, False),
+        (Verdict(VerdictStatus.WRONG_RESULT), False),
+        (ok(5.0, Interval(2.0, 1.01, 3.0)), True),
+        (ok(5.0, Interval(2.0, 1.0, 3.0)), False),
+    ],
+)
+def test_a_gain_is_proven_only_by_an_interval_above_one(verdict: Verdict | None, proven: bool) -> None:
+    assert faster_than_eager(verdict) is proven
