@@ -77,6 +77,18 @@ class Meta:
         return self.contiguous or (bool(self.stride) and self.stride is not None and self.stride[-1] == 1)
 
     @property
+    def permuted(self) -> bool:
+        """Whether it fills its memory without gaps, with the dims in another order, as a transposed tensor does."""
+        if self.contiguous or self.stride is None:
+            return False
+        expected = 1
+        for step, size in sorted((step, size) for step, size in zip(self.stride, self.shape, strict=True) if size != 1):
+            if step != expected:
+                return False
+            expected *= size
+        return True
+
+    @property
     def numel(self) -> int:
         """Number of elements."""
         return prod(self.shape)

@@ -142,7 +142,7 @@ def lower(prepared: Prepared, region: Region, name: str, doc: str, source_lines:
             unique, number = f"{wish}_{number}", number + 1
         taken.add(unique)
         shape = aligned_shape(meta.shape, item.view, region)
-        operands.append(Operand(unique, meta.dtype, shape, not meta.contiguous))
+        operands.append(Operand(unique, meta.dtype, shape, not meta.contiguous and not layout.same_order))
         values[item.ref, item.view] = Value(unique, meta.dtype)
     builder = Builder(taken)
     inner: dict[int, Value] = {}

@@ -55,6 +55,8 @@ class Layout:
     operands: tuple[Operand, ...]
     outputs: tuple[int, ...]
     """Nodes whose value is used outside, in order."""
+    same_order: bool = False
+    """Whether all operands lie in memory in one order other than the usual, which the results take over."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,12 @@ def broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
             elif result[i] == 1:
                 result[i] = size
     return tuple(reversed(result))
+
+
+def _same_order(metas: Iterable[Meta], space: tuple[int, ...]) -> bool:
+    """Whether tensors lie in memory in one order; single values may stand among them."""
+    found = [meta for meta in metas if meta.shape]
+    return all(meta.shape == space and meta.stride == found[0].stride for meta in found)
 
 
 class Finder:
@@ -144,9 +152,11 @@ class Finder:
             return None
         if dims and self._too_few_rows(found, space, dims, state.places):
             return None
-        if any(not self.graph.meta(operand.ref).readable for operand in state.operands):
-            return None
-        return Layout(space, dims, state.places, tuple(state.operands), outputs)
+        metas = [self.graph.meta(operand.ref) for operand in state.operands]
+        permuted = not dims and any(meta.permuted for meta in metas)
+        if permuted and not _same_order(metas, space):
+            return None  # PyTorch's results would lie as the operands do, which code behind them may rely on
+        return Layout(space, dims, state.places, tuple(state.operands), outputs, permuted)
 
     def _leaves(self, node: int, inside: set[int]) -> bool:
         return node in self.returned or any(user not in inside for user in self._users_of(node))
@@ -225,6 +235,8 @@ class Finder:
         fused = sum(graph.meta(o.ref).bytes for o in layout.operands) + sum(
             graph.nodes[node].meta.bytes for node in layout.outputs
         )
+        if not layout.same_order:  # what does not lie in rows is copied first
+            fused += sum(2 * m.bytes for m in (graph.meta(o.ref) for o in layout.operands) if not m.readable)
         return Region(
             nodes=members,
             layout=layout,

@@ -51,7 +51,8 @@ class Operand:
     shape: tuple[int, ...]
     """Example shape, broadcastable to the space from the right."""
     strided: bool = False
-    """Whether the example is not contiguous, such as half of `chunk(2, -1)`; the kernel then takes rows that lie apart."""
+    """Whether the example is not contiguous, such as half of `chunk(2, -1)`; the kernel then takes rows that lie
+    apart, and copies anything else first."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,10 @@ def test_two_groups_that_need_each_other_are_not_contracted_into_a_circle(bench:
     assert one.attempt().candidate.source
 
 
-def test_a_transposed_operand_stays_with_pytorch(bench: Callable[..., Bench]) -> None:
-    assert words(bench, "return torch.tanh(x.t() * 2 + 1)", "[torch.randn(64, 32)]") == []
+def test_transposed_operands_are_fused_only_where_all_lie_alike(bench: Callable[..., Bench]) -> None:
+    assert words(bench, "return torch.tanh(x.t() * 2 + 1)", "[torch.randn(64, 32)]") == [("mul", "add", "tanh")]
+    apart = "y = x.t()\nreturn torch.tanh(y * 2 + z)"
+    assert words(bench, apart, "[torch.randn(64, 32), torch.randn(32, 64)]", "x, z") == []
 
 
 def test_half_of_a_chunk_is_read_in_place(bench: Callable[..., Bench]) -> None:
