@@ -20,11 +20,12 @@ from stark_lsp.discovery.syntax import BOM, first_line, last_line, parse, split_
 from stark_lsp.proposals.bindings import Bindings, bindings_of
 from stark_lsp.proposals.earlier import Earlier, find_earlier, find_replaced, kernels_comment
 from stark_lsp.proposals.immediate import immediate_uses
+from stark_lsp.proposals.imports import future_edit, import_edits
 from stark_lsp.proposals.insertion import InsertionPlan, plan_insertion
 from stark_lsp.proposals.layout import LineEdit, Replacement, apply, indent_of, indented, replacements
 from stark_lsp.proposals.module_file import NewFile, new_file
 from stark_lsp.proposals.pieces import Pieces, joined, take_apart
-from stark_lsp.proposals.place import Place, comment_top, end_with_comments, future_line, import_line, places
+from stark_lsp.proposals.place import Place, comment_top, end_with_comments, places
 from stark_lsp.proposals.renaming import rename
 from stark_lsp.proposals.stale import StaleProposal, check_fresh, unreadable
 
@@ -206,17 +207,8 @@ class _Builder:
         """Return the edits for imports."""
         edits: list[LineEdit] = []
         if plan.futures:
-            line = future_line(self.tree, self.lines)
-            edits.append(LineEdit(line, line, (f"from __future__ import {', '.join(plan.futures)}",)))
-        if plan.imports:
-            line = import_line(self.tree, self.lines, first_line(self.place.chain[0]))
-            has_imports = line > 0 and any(
-                isinstance(node, (ast.Import, ast.ImportFrom)) and last_line(node) == line - 1
-                for node in self.tree.body
-            )
-            before = [] if has_imports or line == 0 or plan.futures else [""]
-            behind = [""] if line < len(self.lines) and self.lines[line].strip() and not has_imports else []
-            edits.append(LineEdit(line, line, (*before, *plan.imports, *behind)))
+            edits.append(future_edit(self.tree, self.lines, plan.futures))
+        edits.extend(import_edits(self.tree, self.lines, plan.imports, first_line(self.place.chain[0])))
         return edits
 
     def _kernels_before(self, plan: InsertionPlan, name: str, statement: ast.stmt) -> list[LineEdit]:

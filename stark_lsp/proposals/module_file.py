@@ -10,6 +10,7 @@ from pathlib import Path
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.proposals.bindings import Bindings
+from stark_lsp.proposals.imports import arranged
 from stark_lsp.proposals.insertion import plan_insertion
 from stark_lsp.proposals.pieces import Pieces, joined
 from stark_lsp.proposals.renaming import rename
@@ -34,9 +35,10 @@ def new_file(problem: Problem, candidate: Candidate, pieces: Pieces, comment: st
     head = [f"from __future__ import {', '.join(plan.futures)}", ""] if plan.futures else []
     title = f'"""{name}: {problem.qualname} of {os.path.basename(problem.path)}, optimized by STARK."""'
     title = title.replace("\\", "\\\\")
-    parts = [title, "", *head, *plan.imports]
+    parts = [title, "", *head, *arranged(plan.imports)]
     body = joined([(piece, rename(piece.text, plan.names)) for piece in plan.inserted])
-    text = "\n".join(parts) + "\n\n"
+    room = 1 if plan.inserted and not plan.inserted[0].is_block else 2
+    text = "\n".join(parts) + "\n" * (room + 1)
     if body:
         text += body + "\n\n"
     text += comment + "\n" + rename(pieces.new_class.text, plan.names)

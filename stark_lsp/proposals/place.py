@@ -98,7 +98,7 @@ def import_line(tree: ast.Module, lines: Sequence[str], before: int) -> int:
         if first_line(node) >= before or isinstance(node, (*_Function, ast.ClassDef)):
             break
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            line = max(line, _line_after(tree, node))
+            line = max(line, line_after(tree, node))
     return line
 
 
@@ -110,7 +110,7 @@ def future_line(tree: ast.Module, lines: Sequence[str]) -> int:
         docstring = docstring and isinstance(node.value.value, str)  # type: ignore[attr-defined]
         if not docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             break
-        line = _line_after(tree, node)
+        line = line_after(tree, node)
     if line is not None:
         return line
     line = 0  # behind the comments a file opens with: interpreter, encoding, licence
@@ -120,7 +120,7 @@ def future_line(tree: ast.Module, lines: Sequence[str]) -> int:
     return first if 0 < first < line else line
 
 
-def _line_after(tree: ast.Module, node: ast.stmt) -> int:
+def line_after(tree: ast.Module, node: ast.stmt) -> int:
     """Return the first line behind a statement that no other statement reaches into (`import a; b = (`)."""
     end = last_line(node)
     for other in tree.body:

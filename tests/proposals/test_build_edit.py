@@ -145,7 +145,7 @@ def test_imports_join_the_documents_and_none_comes_twice() -> None:
     preview = build().preview
     head = preview[: preview.index("EPS = ")]
     assert head == (
-        '"""Doc."""\n\nimport torch\nfrom torch import nn\nimport ctypes\nimport torch.nn.functional as F\n\n'
+        '"""Doc."""\n\nimport ctypes\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n'
     )
 
 
@@ -225,7 +225,7 @@ def test_the_documents_own_alias_of_an_import_is_used() -> None:
 
 def test_a_future_import_goes_first() -> None:
     preview = build(candidate="from __future__ import annotations\n" + CANDIDATE).preview
-    assert preview.startswith('"""Doc."""\nfrom __future__ import annotations\n')
+    assert preview.startswith('"""Doc."""\n\nfrom __future__ import annotations\n\nimport ctypes\n\nimport torch\n')
     document = DOCUMENT.replace('"""Doc."""\n', '"""Doc."""\nfrom __future__ import annotations\n')
     assert build(document, "from __future__ import annotations\n" + CANDIDATE).preview.count("__future__") == 1
 
