@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 import shutil
 import subprocess
@@ -119,6 +120,117 @@ def test_names_of_the_spec_cannot_break_the_c_source() -> None:
 
     inputs = [torch.randn(shape) for _ in operands]
     check(spec, build([(spec, Variant())]).named(*inputs), inputs)
+
+
+def every_kind_of_kernel() -> list[KernelSpec]:
+    """A spec for each generator, with many of the helpers."""
+    chained = ("exp", "log1p", "tanh", "erf", "sin", "softplus", "floor", "sign")
+
+    def chain(name: str, shape: tuple[int, ...], operands: tuple[Operand, ...], dims: tuple[int, ...]) -> KernelSpec:
+        steps = [Step("s0", "add", tuple(o.name for o in operands), "float32")]
+        steps += [Step(f"s{k + 1}", op, (f"s{k}",), "float32") for k, op in enumerate(chained)]
+        steps.append(Step("h", "cast", (steps[-1].name,), "float16"))
+        outputs = [Output("h", "float16")]
+        if dims:
+            steps += [Step("low", "amin", ("h",), "float16"), Step("n", "div", ("low", "@count"), "float32")]
+            steps += [Step("y", "remainder", ("s3", "n"), "float32"), Step("z", "prod", ("y",), "float32")]
+            outputs += [Output("y", "float32"), Output("z", "float32", True)]
+        return KernelSpec(name, shape, operands, tuple(steps), tuple(outputs), dims)
+
+    def pair(shape: tuple[int, ...], other: tuple[int, ...], strided: bool = False) -> tuple[Operand, ...]:
+        return Operand("a1", "float32", shape, strided), Operand("b1", "bfloat16", other)
+
+    return [
+        chain("flat", (700, 800), pair((700, 800), (700, 800)), ()),
+        chain("matrix", (700, 800), pair((700, 800), (700, 1), True), ()),
+        chain("blocked", (20, 70, 800), pair((20, 70, 800), (70, 1)), ()),
+        chain("rows", (700, 800), pair((700, 800), (800,), True), (1,)),
+        chain("long", (2, 300000), pair((2, 300000), (300000,)), (1,)),
+        chain("columns", (4, 700, 200), pair((4, 700, 200), (700, 1)), (1,)),
+        chain("pieces", (6, 70, 80), pair((6, 70, 80), (80,)), (1, 2)),
+    ]
+
+
+def with_operand(spec: KernelSpec, number: int, name: str, kernel: str) -> KernelSpec:
+    """Return a spec with one operand and its name changed."""
+    old = spec.operands[number].name
+    operands = tuple(replace(o, name=name) if o.name == old else o for o in spec.operands)
+    steps = tuple(replace(s, args=tuple(name if a == old else a for a in s.args)) for s in spec.steps)
+    return replace(spec, name=kernel, operands=operands, steps=steps)
+
+
+def clashing(device: str) -> list[tuple[KernelSpec, Variant, str]]:
+    """Kernels whose operand is called after an identifier that their own text uses, for every such identifier."""
+    kernels: list[tuple[KernelSpec, Variant, str]] = []
+    for spec in every_kind_of_kernel():
+        if supports(spec, device) is not None:
+            continue
+        chosen = dict.fromkeys([variants(spec, device)[0], *variants(spec, device)[-1:]])
+        text = render([(replace(spec, name=f"k{i}"), v, "fallback") for i, v in enumerate(chosen)], device)
+        text = text[text.index("// k0") :]  # what stands above it is outside the kernel's scope
+        words = sorted(set(re.findall(r"\b[a-zA-Z]\w*\b", re.sub(r"//.*", "", text))))
+        mine = {s.name for s in spec.steps} | {o.name for o in spec.operands}
+        free = [w for w in words if w.isidentifier() and w not in mine and not keyword.iskeyword(w)]
+        for word in free:
+            for at, variant in enumerate(chosen):
+                kernels.append((with_operand(spec, 0, word, f"{spec.name}_{word}_{at}"), variant, "fallback"))
+    return kernels
+
+
+def test_an_operand_may_be_called_like_anything_in_the_generated_text(tmp_path: Path) -> None:
+    kernels = clashing("cpu")
+    assert {"shape", "torch", "lane", "begin"} <= {o.name for s, _, _ in kernels for o in s.operands}
+    path = tmp_path / "named.cpp"
+    text = render(kernels, "cpu")
+    compile(text, "named.py", "exec")
+    path.write_text(cuda_source(text))
+    command = ["g++", "-std=c++17", "-fopenmp", "-fsyntax-only", "-Wall", "-Werror=shadow", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_nvcc_takes_operands_called_like_anything_in_the_generated_text(tmp_path: Path) -> None:
+    kernels = clashing("cuda")
+    assert {"total", "scratch"} <= {o.name for s, _, _ in kernels for o in s.operands}
+    text = render(kernels, "cuda")
+    compile(text, "named.py", "exec")
+    path = tmp_path / "named.cu"
+    path.write_text(cuda_source(text))
+    command = ["nvcc", "-std=c++17", "-arch=sm_80", "-O0", "-ptx", "-o", str(tmp_path / "named.ptx"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+@pytest.mark.parametrize("name", ["shape", "out", "scratch", "torch", "status", "len"])
+@pytest.mark.parametrize("strided", [False, True])
+def test_an_operand_may_be_called_like_a_variable_of_the_launcher(name: str, strided: bool) -> None:
+    import torch
+    from torch_reference import build, check
+
+    step = (Step("y", "exp", (name,), "float32"),)
+    spec = KernelSpec("odd", (6, 10), (Operand(name, "float32", (6, 10), strided),), step, (Output("y", "float32"),))
+    inputs = [torch.randn(6, 10)]
+    check(spec, build([(spec, Variant())]).odd(*inputs), inputs)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_no_helper_is_written_that_nothing_calls(device: str) -> None:
+    for spec in every_kind_of_kernel():
+        if supports(spec, device) is not None:
+            continue
+        for variant in variants(spec, device):
+            text = re.sub(r"//.*", "", cuda_source(render([(spec, variant, "fallback")], device)))
+            helpers = set(re.findall(r"\b_stark_\w+", text)) - {"_stark_error", f"_stark_{spec.name}"}
+            alone = [name for name in helpers if len(re.findall(rf"\b{name}\b", text)) < 2]
+            assert not alone
+
+
+def test_only_the_headers_in_use_are_included() -> None:
+    plain = cuda_source(render([(row_sum(), Variant(vector=16), "fallback")], "cpu"))
+    assert re.findall("#include <(.*)>", plain) == ["cstdint"]
+    streamed = cuda_source(render([(row_sum(), Variant(vector=16, streaming=True), "fallback")], "cpu"))
+    assert re.findall("#include <(.*)>", streamed) == ["cstdint", "cstring", "immintrin.h"]
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")

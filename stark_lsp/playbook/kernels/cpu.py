@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from stark_lsp.playbook.kernels.body import Body, indent, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer, identity
 from stark_lsp.playbook.kernels.places import take_apart
@@ -448,12 +450,22 @@ def _plain(lines: list[str], names: list[str]) -> list[str]:
     return lines
 
 
+_MATH = re.compile(
+    r"\b(NAN|INFINITY|(fabs|sqrt|exp|exp2|expm1|log|log2|log1p|sin|cos|tan|tanh|atan|sinh|cosh|erf|pow|fmod|floor|ceil"
+    r"|trunc|nearbyint|copysign)f?(?=\())"
+)
+
+
 def source(text: str, helpers: str) -> str:
     """A whole C++ file."""
-    head = ["#include <cmath>", "#include <cstdint>", "#include <cstring>"]
-    if "std::vector" in text:
+    whole = helpers + text
+    head = ["#include <cmath>"] if _MATH.search(whole) else []
+    head.append("#include <cstdint>")
+    if "memcpy" in whole:
+        head.append("#include <cstring>")
+    if "std::vector" in whole:
         head.append("#include <vector>")
-    if "_mm_sfence" in helpers:
+    if "_mm_" in whole:
         head += ["#ifdef __SSE2__", "#include <immintrin.h>", "#endif"]
     if "STARK_INLINE" in text:
         head += ["", "#define STARK_INLINE __attribute__((always_inline))"]

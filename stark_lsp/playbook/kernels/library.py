@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from stark_lsp.playbook.kernels import cpu, cuda, launcher, mathlib
 from stark_lsp.playbook.kernels.launcher import Launcher
+from stark_lsp.playbook.kernels.naming import with_safe_operands
 from stark_lsp.playbook.kernels.program import Program
 from stark_lsp.playbook.kernels.support import supports
 from stark_lsp.playbook.kernels.variant import Variant
@@ -106,7 +107,7 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
         reason = supports(spec, device_type)
         if reason:
             raise ValueError(f"{spec.name}: {reason}")
-        program = Program(spec)
+        program = Program(with_safe_operands(spec))
         if device_type == "cpu":
             functions.append(cpu.CpuKernel(program, variant, helpers).text())
         else:
@@ -114,7 +115,7 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
         launchers.append(Launcher(program, variant, fallback, device_type))
     body = "\n".join(functions)
     device = cpu if device_type == "cpu" else cuda
-    source = device.source(body, mathlib.helper_text(helpers, device_type))
+    source = device.source(body, mathlib.helper_text(helpers, device_type, body))
     return _assemble(source, launchers, device_type)
 
 

@@ -6,6 +6,7 @@ are weighted least-maximum fits made for this project; the error is a few units 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 _CPU: dict[str, tuple[tuple[str, ...], str]] = {
@@ -480,8 +481,11 @@ __device__ __forceinline__ float _stark_round_bfloat16(float x) { return __bfloa
 }
 
 
-def helper_text(used: Iterable[str], device_type: str) -> str:
-    """The definitions of the helper functions in `used` and of those they need, each once."""
+def helper_text(used: Iterable[str], device_type: str, body: str) -> str:
+    """The definitions of the helper functions in `used` and of those they need, each once; `body` calls them.
+
+    A helper's text may define several functions; those that neither the body nor another helper calls are left out.
+    """
     cpu = device_type == "cpu"
     table = {**_BOTH, **(_CPU if cpu else _CUDA)}
     done: dict[str, str] = {}
@@ -498,4 +502,26 @@ def helper_text(used: Iterable[str], device_type: str) -> str:
 
     for name in sorted(used):
         add(name)
-    return "".join(done.values())
+    return "".join(_called("".join(done.values()), body))
+
+
+_DEFINED = re.compile(r"^(?!//)[^{=]*?\b(_stark_\w+)(?=[\s({])", re.MULTILINE)
+
+
+def _called(text: str, body: str) -> list[str]:
+    """The definitions of a text that are needed, in order; comments belong to what follows them."""
+    definitions: list[str] = []
+    lines: list[str] = []
+    for line in text.splitlines(keepends=True):
+        lines.append(line)
+        if re.match(r"}|[^/\s#].*}(  //.*)?$", line):
+            definitions.append("".join(lines))
+            lines = []
+    named = [(found.group(1) if (found := _DEFINED.search(text)) else "", text) for text in definitions]
+    needed: set[str] = set()
+    todo = [body]
+    while todo:
+        calls = set(re.findall(r"_stark_\w+", todo.pop())) - needed
+        needed |= calls
+        todo += [text for name, text in named if name in calls]
+    return [text for name, text in named if name in needed]

@@ -14,13 +14,29 @@ alignas asm auto bool break case catch char class const continue default delete 
 extern false float for friend goto if inline int long namespace new operator private protected public register
 return short signed sizeof static struct switch template this throw true try typedef union unsigned using
 virtual void volatile while and or not xor
+and_eq bitand bitor compl not_eq or_eq xor_eq alignof char8_t char16_t char32_t concept consteval constexpr constinit
+const_cast co_await co_return co_yield decltype dynamic_cast noexcept nullptr reinterpret_cast requires static_assert
+static_cast thread_local typeid typename wchar_t export
 """
 _TAKEN = """
 row rows cols col segment length count threads stream device visit begin end lane chunk chunks width torch j k n
 r i exp log sin cos tan tanh sqrt pow floor ceil round trunc abs erf min max gamma y0 y1 yn j0 j1 jn index div
 tile block parts error previous offset warp main time rank at fit held inside base partials self status code
+V ITEMS LANES THREADS DOWN WIDTH ACROSS total scratch value values wanted other share part path down across shifted
+fits known narrow wide last first item step launch kernels index all left right a b x y to from bits mine own
+nearbyint fma fmod copysign expm1 log2 log1p exp2 sinh cosh atan fabs sizeof std dim3 unsigned INFINITY NAN memcpy
+uintptr_t size_t int64_t int32_t uint8_t uint16_t uint32_t INT64_MIN INT32_MIN INT64_MAX INT32_MAX UINT8_MAX omp
+threadIdx blockIdx blockDim gridDim warpSize STARK_INLINE char2 float2 float4 linux unix signal remainder
+cudaGetLastError cudaStream_t cudaGetErrorString cudaError_t cudaGetDevice cudaSetDevice guard Index __half2float
+__float2half_rn __bfloat162float __float2bfloat16_rn
 """
-RESERVED = frozenset({*keyword.kwlist, *_C_WORDS.split(), *_TAKEN.split()})
+_MATH = """
+abs fabs sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tan tanh sinh cosh atan erf pow fmod floor ceil trunc round
+nearbyint copysign fma
+"""
+RESERVED = frozenset(
+    {*keyword.kwlist, *_C_WORDS.split(), *_TAKEN.split(), *(f"{f}{kind}" for f in _MATH.split() for kind in ("", "f"))}
+)
 """Identifiers that a value of the spec must not take."""
 
 _ENDINGS = ("_i", "_v", "_row", "_lanes", "_kept", "_block", "_parts", "_all", "_stride", "_inverse")
