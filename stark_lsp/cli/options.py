@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
@@ -36,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="seed of every random choice")
     search.add_argument(
         "--model", default="playbook", metavar="NAME", help="who plans and writes (default: %(default)s)"
+    )
+    search.add_argument(
+        "--prompts", metavar="DIR", help="folder whose templates replace the built-in ones of the same name"
     )
     search.add_argument("--resume", action="store_true", help="go on with the unfinished run on this class, if any")
 
@@ -94,6 +98,8 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         raise BadInput(f"--budget must be at least 1, not {args.budget}.")
     if args.time_limit is not None and not args.time_limit > 0:
         raise BadInput(f"--time-limit must be more than 0 seconds, not {args.time_limit:g}.")
+    if args.prompts is not None and not os.path.isdir(args.prompts):
+        raise BadInput(f"--prompts {args.prompts} is not a folder.")
     models.check(args.model)
     tuned = {name: getattr(args, name) for name in HYPER_PARAMETERS}
     try:
@@ -108,4 +114,5 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         evaluation=EvaluationSettings(compile_baseline=not args.no_compile_baseline),
         interpreter=args.python,
         resume=args.resume,
+        prompt_dirs=() if args.prompts is None else (os.path.abspath(args.prompts),),
     )

@@ -8,6 +8,7 @@ reported with its name and what is allowed, and its default takes its place.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +204,7 @@ class Configuration:
         Raises
         ------
         BadInput
-            The search settings contradict each other.
+            The search settings contradict each other, or the folder with prompts is not there.
         """
         from stark_lsp.runs.options import RunOptions
 
@@ -234,7 +235,24 @@ class Configuration:
             ),
             interpreter=self["interpreter"],
             resume=True,
+            prompt_dirs=self._prompt_dirs(),
         )
+
+    @property
+    def prompts(self) -> str | None:
+        """`stark.promptsDirectory` as an absolute path."""
+        folder = self["promptsDirectory"]
+        return os.path.abspath(os.path.expanduser(folder)) if folder else None
+
+    def _prompt_dirs(self) -> tuple[str, ...]:
+        if self.prompts is None:
+            return ()
+        if not os.path.isdir(self.prompts):
+            raise BadInput(
+                f"The setting stark.promptsDirectory names {self.prompts}, which is not a folder.",
+                cure="Correct it, or remove it to use the built-in templates.",
+            )
+        return (self.prompts,)
 
 
 def read(section: Any) -> tuple[Configuration, tuple[str, ...]]:

@@ -43,7 +43,7 @@ class Watching:
     def update(self) -> None:
         """Watch what matters now."""
         folders = {os.path.dirname(view.path) for view in self._desk.views}
-        prompts = self._prompts()
+        prompts = self._server.configuration.prompts
         if folders and prompts is not None:
             folders.add(prompts)
         for folder in [folder for folder in self._watches if folder not in folders]:
@@ -64,10 +64,6 @@ class Watching:
         self._changed.add(path)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self._act)
-
-    def _prompts(self) -> str | None:
-        folder = self._server.configuration["promptsDirectory"]
-        return os.path.abspath(os.path.expanduser(folder)) if folder else None
 
     def _add(self, folder: str) -> None:
         loop = asyncio.get_running_loop()
@@ -106,7 +102,7 @@ class Watching:
     def _act(self) -> None:
         self._timer = None
         changed, self._changed = self._changed, set()
-        prompts = self._prompts()
+        prompts = self._server.configuration.prompts
         for path in sorted(changed):
             if prompts is not None and os.path.dirname(path) == prompts:
                 self._server.log(f"{path} changed: the next plan uses it")

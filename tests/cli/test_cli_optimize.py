@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
+from stark_lsp.agents.prompts import built_in_dir
+
 CHECK = """
 import importlib.util, sys, torch
 spec = importlib.util.spec_from_file_location("edited", sys.argv[1])
@@ -41,7 +43,12 @@ class Searched:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     folder = tmp_path_factory.mktemp("searched")
     path, state, out = write(folder, "gate.py", CHAIN), folder / "state", folder / "out.json"
-    done = stark("optimize", "gate.py", *QUICK, "--budget", "2", "--json", out, state=state, cwd=folder)
+    for template in (built_in_dir() / "advice").glob("*.md"):
+        words = folder / "words" / "advice" / template.name
+        words.parent.mkdir(parents=True, exist_ok=True)
+        words.write_text(f"Words of our own. {template.read_text()}")
+    options = ("--budget", "2", "--prompts", "words")
+    done = stark("optimize", "gate.py", *QUICK, *options, "--json", out, state=state, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return Searched(done, json.loads(out.read_text()), path, state)
 
@@ -65,6 +72,7 @@ def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Sear
         "+++ b/gate.py",
         "+class ModelNew(nn.Module):",
         "Nothing was written.",
+        "Words of our own.",
     ):
         assert fragment in text
     assert re.search(r"^ +1 \S.*$", text, re.MULTILINE), "the first plan has a line"
@@ -75,7 +83,7 @@ def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Sear
 
 def test_without_write_the_file_is_left_alone(searched: Searched) -> None:
     assert searched.path.read_text() == CHAIN
-    assert sorted(entry.name for entry in searched.path.parent.iterdir()) == ["gate.py", "out.json", "state"]
+    assert sorted(entry.name for entry in searched.path.parent.iterdir()) == ["gate.py", "out.json", "state", "words"]
 
 
 def test_the_report_has_the_documented_form(searched: Searched) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Mode, WriteMode
 from stark_lsp.server.configuration import SETTINGS, merged, read, schema
@@ -63,6 +67,15 @@ def test_null_and_empty_texts_mean_not_set() -> None:
     configuration, problems = read({"interpreter": "", "timeLimit": None, "promptsDirectory": None})
     assert not problems
     assert configuration["interpreter"] is None
+
+
+def test_the_folder_with_prompts_reaches_a_run_and_must_be_there(tmp_path: Path) -> None:
+    configuration, _ = read({"promptsDirectory": str(tmp_path)})
+    assert configuration.run_options().prompt_dirs == (str(tmp_path),)
+    missing, _ = read({"promptsDirectory": str(tmp_path / "none")})
+    with pytest.raises(BadInput, match=r"stark\.promptsDirectory names .*none"):
+        missing.run_options()
+    assert read({})[0].run_options().prompt_dirs == ()
 
 
 def test_later_settings_lie_over_the_initial_ones() -> None:
