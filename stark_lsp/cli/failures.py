@@ -84,11 +84,11 @@ class Log:
 
     def _open(self) -> None:
         self._tried = True
-        from stark_lsp.store.paths import state_dir
+        from stark_lsp.store.paths import make_private_dir, state_dir
 
         try:
             folder = state_dir()
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_dir(folder)
             path = folder / "cli.log"
             if path.exists() and path.stat().st_size > LOG_SIZE:
                 path.replace(folder / "cli.log.1")

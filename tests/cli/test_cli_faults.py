@@ -28,6 +28,14 @@ def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert json.loads(out.read_text())["error"]["cure"]
 
 
+def test_the_log_is_kept_where_only_its_owner_may_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STARK_STATE_DIR", str(tmp_path / "state"))
+    log = failures.Log()
+    log("a line")
+    assert log.path == tmp_path / "state" / "cli.log"
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, "model.py", CHAIN)
 
