@@ -70,14 +70,13 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
         return offered[0]
 
     @server.command(OPTIMIZE)
-    def optimize(*arguments: Any) -> Answer:
+    async def optimize(*arguments: Any) -> Answer:
         try:
             uri, qualname = target(arguments)
-            before = {view.id for view in desk.active()}
-            view = desk.optimize(uri, qualname)
+            view, new = await desk.optimize(uri, qualname)
         except StarkError as error:
             return failed(error)
-        status = "running" if view.id in before else "queued" if len(desk.active()) > 1 else "started"
+        status = "running" if not new else "queued" if len(desk.active()) > 1 else "started"
         return {"status": status, "run": view.id}
 
     @server.command(ADD_INPUTS)
@@ -113,11 +112,11 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
         return {"status": "cancelling" if stopped else "idle", "runs": stopped}
 
     @server.command(REVIEW)
-    def review(*arguments: Any) -> Answer:
+    async def review(*arguments: Any) -> Answer:
         try:
             view = view_of(arguments)
             if server.diff_view:
-                return dict(proposals.compare(view))
+                return dict(await proposals.compare(view))
         except StarkError as error:
             return failed(error)
         server.spawn(proposals.review(view), "the review")

@@ -114,8 +114,12 @@ class Desk:
 
     # --- starting and ending -------------------------------------------------------------------------
 
-    def optimize(self, uri: str, qualname: str) -> RunView:
+    async def optimize(self, uri: str, qualname: str) -> tuple[RunView, bool]:
         """Start a run on a class, or say that there is one.
+
+        Returns
+        -------
+        What is shown of the run, and whether it is a new one.
 
         Raises
         ------
@@ -134,11 +138,14 @@ class Desk:
         from stark_lsp.discovery.problems import make_problem
 
         configuration = self._server.configuration
-        problem = make_problem(path, text, qualname, mode=configuration.mode, device=configuration.device)
+        # Long files take a while to read; what the user types meanwhile must not wait for it.
+        problem = await asyncio.to_thread(
+            make_problem, path, text, qualname, mode=configuration.mode, device=configuration.device
+        )
         running = self._views.get(problem.key)
         if running is not None and running.active:
             self._server.say(f"STARK is already optimizing {problem.class_name}: {running.status}")
-            return running
+            return running, False
         options = configuration.run_options()
 
         from stark_lsp.runs.session import RunSession
@@ -148,6 +155,8 @@ class Desk:
 
         session = RunSession(problem, options, store=self.store(), emit=heard, log=self._server.log)
         view = RunView(session.id, document.uri if document is not None else uri, problem, session.run)
+        if (now := self.text(view)) is not None and now != text:
+            view.resync(now)
         # A new run takes the place of what was shown of the one before.
         self._views.pop(problem.key, None)
         self._views[problem.key] = view
@@ -160,7 +169,7 @@ class Desk:
         self._server.refresh_lenses()
         self.touch(view.uri)
         self.watch()
-        return view
+        return view, True
 
     def cancel(self, view: RunView) -> bool:
         """Stop a run; False if it has ended."""
@@ -177,6 +186,9 @@ class Desk:
         if self._views.get(view.problem.key) is view:
             del self._views[view.problem.key]
         view.phase = Phase.OVER
+        if view.question is not None:
+            self._server.withdraw(view.question)
+            view.question = None
         self.touch(view.uri)
         self._server.refresh_lenses()
         self.watch()

@@ -163,8 +163,8 @@ class StarkServer(LanguageServer):
 
     # --- speaking to the client -----------------------------------------------------------------------
 
-    async def ask(self, method: str, params: Any) -> Any:
-        """Send a request and return the client's answer.
+    async def ask(self, method: str, params: Any, number: str | None = None) -> Any:
+        """Send a request and return the client's answer; `number` is its id if it may be withdrawn.
 
         The request outlives a cancellation of the caller: pygls raises when the answer to a cancelled
         request arrives.
@@ -174,10 +174,14 @@ class StarkServer(LanguageServer):
         JsonRpcException
             The client answered with an error.
         """
-        future = asyncio.wrap_future(self.protocol.send_request(method, params))
+        future = asyncio.wrap_future(self.protocol.send_request(method, params, msg_id=number))
         # An error that nobody waits for any more is nobody's concern.
         future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return await asyncio.shield(future)
+
+    def withdraw(self, number: str) -> None:
+        """Tell the client that the answer to a request is not needed any more; it may answer all the same."""
+        self.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(number))
 
     async def ask_or(self, default: Any, method: str, params: Any) -> Any:
         """Do as `ask`, but log an error answer and return `default` for it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +23,7 @@ from pygls.exceptions import JsonRpcException
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import Decision
-from stark_lsp.server import lenses, wording
+from stark_lsp.server import lenses, review, wording
 from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import apply_replacements, uri_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from stark_lsp.server.language_server import StarkServer
 
 SETTLE_S = 2.0
-"""Seconds in which an editor is expected to tell the server of an edit it has applied."""
+"""Seconds in which most editors tell the server of an edit they have applied; some wait for the user to be idle."""
 
 EXECUTE = "stark/execute"
 """Notification to a client with `diffView`: run this command, whose answer or question is the client's own."""
@@ -66,14 +67,22 @@ class Proposals:
         self._server = server
         self._desk = desk
         self._applying: set[str] = set()
+        self._applied: dict[str, RunView] = {}
+        """Proposals that the client says it has applied, until the decision is recorded."""
         desk.offer = self.offer
+        server.closers.append(self.close)
+
+    async def close(self) -> None:
+        """Record what was accepted while the server still looked whether the edit arrived."""
+        for view in list(self._applied.values()):
+            await self._record(view, Decision.ACCEPTED)
 
     # --- the four steps ------------------------------------------------------------------------------
 
     async def offer(self, view: RunView) -> None:
         """Tell the user of the proposal and ask what to do with it."""
         name = view.problem.class_name
-        trouble = self.obstacle(view)
+        trouble = await self.obstacle(view)
         if trouble is not None:
             if view.moved_to is not None or view.deleted:
                 view.phase = Phase.OVER
@@ -84,19 +93,29 @@ class Proposals:
         if not self._server.facts.message_actions:
             self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
             return
+        if view.phase is not Phase.OFFERED:
+            return
         actions = [types.MessageActionItem(title) for title in (REVIEW, ACCEPT, REJECT)]
+        view.question = str(uuid.uuid4())
         try:
             answer = await self._server.ask(
                 types.WINDOW_SHOW_MESSAGE_REQUEST,
                 types.ShowMessageRequestParams(types.MessageType.Info, text, actions),
+                view.question,
             )
         except JsonRpcException as error:
+            if view.phase is not Phase.OFFERED:
+                return  # the question was withdrawn, and the client took it away
             self._server.log(f"the client shows no messages with buttons: {error}")
             self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
             return
+        finally:
+            view.question = None
         title = getattr(answer, "title", None)
-        # Decided otherwise while the question stood open: nothing is left to do.
         if view.phase is not Phase.OFFERED:
+            # Decided otherwise while the question stood open, and the client went on showing it.
+            if title is not None:
+                self._server.say(f"STARK: the proposal for {name} {_DECIDED[view.run.decision]}. Nothing was changed.")
             return
         if self._server.diff_view and title in (REVIEW, REJECT):
             # The extension shows the diff and asks for the reason; it is told to run the command itself.
@@ -109,7 +128,7 @@ class Proposals:
         elif title == REJECT:
             await self.reject(view, "")
 
-    def obstacle(self, view: RunView) -> str | None:
+    async def obstacle(self, view: RunView) -> str | None:
         """Return why the proposal cannot be applied to the file as it is now, None if it can."""
         keep = f"The result is kept as run {view.id}."
         if view.moved_to is not None:
@@ -120,12 +139,12 @@ class Proposals:
             return f"The file {view.path} was deleted or renamed meanwhile, so nothing is offered. {keep}"
         view.deleted = False
         try:
-            self.prepare(view)
+            await self.prepare(view)
         except StarkError as error:
             return f"{error} {keep}"
         return None
 
-    def compare(self, view: RunView) -> dict[str, str]:
+    async def compare(self, view: RunView) -> dict[str, str]:
         """Return both texts, for a client that shows the difference itself.
 
         Raises
@@ -133,7 +152,7 @@ class Proposals:
         StarkError
             There is no proposal, or it no longer fits the text.
         """
-        prepared = self.prepare(view)
+        prepared = await self.prepare(view)
         title = f"{view.problem.class_name}: {self._gain(view)}"
         if prepared.path is not None and prepared.edit.new_file is not None:
             original = read_file(prepared.path) or ""
@@ -144,7 +163,7 @@ class Proposals:
     async def review(self, view: RunView) -> None:
         """Write the difference and its evidence to a file and have it shown."""
         try:
-            path = self.write_review(view)
+            path = await self.write_review(view)
         except StarkError as error:
             self._server.say(wording.trouble(error), warning=True)
             return
@@ -174,6 +193,9 @@ class Proposals:
         if view.phase is not Phase.OFFERED or best is None:
             self._server.say(f"STARK: run {view.id} has no open proposal.")
             return
+        if view.id in self._applying:
+            self._server.say(f"STARK: the proposal for {view.problem.class_name} is being accepted.")
+            return
         rejection = Rejection(
             run_id=view.id,
             node=best.id,
@@ -194,8 +216,8 @@ class Proposals:
 
     # --- making the edit -----------------------------------------------------------------------------
 
-    def prepare(self, view: RunView) -> Prepared:
-        """Make the edit for today's text.
+    async def prepare(self, view: RunView) -> Prepared:
+        """Make the edit for today's text; made again if that text changes meanwhile.
 
         Raises
         ------
@@ -204,6 +226,13 @@ class Proposals:
         StaleProposal
             The class is no longer what the proposal was made for.
         """
+        while True:
+            prepared = await self._prepare(view)
+            self._open_proposal(view)
+            if self._desk.text(view) in (prepared.before, None):
+                return prepared
+
+    async def _prepare(self, view: RunView) -> Prepared:
         best = self._open_proposal(view)
         from stark_lsp.proposals.edit import build_edit
         from stark_lsp.proposals.provenance import provenance_comment
@@ -214,7 +243,9 @@ class Proposals:
         before = document.text if document is not None else read_file(view.path)
         if before is None:
             raise BadInput("The file cannot be read.", path=view.path)
-        edit = build_edit(
+        # Long files take a while to take apart; what the user types meanwhile must not wait for it.
+        edit = await asyncio.to_thread(
+            build_edit,
             view.problem,
             before,
             best.candidate,
@@ -224,51 +255,17 @@ class Proposals:
         changes = [(e.start_line, e.start_column, e.end_line, e.end_column, e.new_text) for e in edit.edits]
         return Prepared(edit, document, before, apply_replacements(before, changes))
 
-    def write_review(self, view: RunView) -> Path:
+    async def write_review(self, view: RunView) -> Path:
         """Write a diff with the evidence above it; return its path."""
-        from stark_lsp.proposals.diff import unified
-        from stark_lsp.store.paths import state_dir
-
-        prepared = self.prepare(view)
-        if prepared.edit.new_file is not None:
-            target = prepared.edit.new_file.path
-            diff = unified(read_file(target) or "", prepared.edit.new_file.text, target)
-        else:
-            diff = unified(prepared.before, prepared.after, view.path)
-        folder = state_dir() / "reviews"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{view.problem.class_name}-{view.id}.diff"
-        # Lines before the first file header are a comment to every diff tool.
-        evidence = "".join(f"# {line}".rstrip() + "\n" for line in self.evidence(view))
-        path.write_text(f"{evidence}\n{diff}", encoding="utf-8")
-        return path
-
-    def evidence(self, view: RunView) -> list[str]:
-        """Return what speaks for the proposal, line by line."""
-        best = self._open_proposal(view)
-        lines = [f"STARK proposal for {view.problem.qualname} in {view.path}", view.run.message, ""]
-        if best.plan is not None:
-            lines += [f"Plan: {plain(best.plan.title, 200)}"]
-            lines += [f"      {line}" for line in best.plan.advice.strip().splitlines()] + [""]
-        lines.append(f"Node {wording.lineage(best.id, {node.id: node.parent for node in view.nodes.values()})}")
-        lines.append(f"Measured: {wording.outcome(best)}")
-        if best.verdict is not None and best.verdict.errors is not None:
-            errors = best.verdict.errors
-            lines.append(f"Largest relative error {errors.max_rel:.2g}, allowed {errors.tolerance:.2g}")
-        if view.reference is not None:
-            baselines = view.reference.baselines
-            compiled = wording.milliseconds(baselines.compile) if baselines.compile is not None else "not timed"
-            lines.append(f"Baselines: eager {wording.milliseconds(baselines.eager)}, torch.compile {compiled}")
-            lines.append(f"On: {plain(wording.device(view.reference.environment))}")
-        lines += ["", "Accept or reject it with the lens or the code actions on the class."]
-        return [plain(line, 300) if line.strip() and not line.startswith(" ") else line.rstrip() for line in lines]
+        prepared = await self.prepare(view)
+        return review.write(view, self._open_proposal(view), prepared)
 
     # --- helpers -------------------------------------------------------------------------------------
 
     async def _accept(self, view: RunView) -> None:
         name = view.problem.class_name
         try:
-            prepared = self.prepare(view)
+            prepared = await self.prepare(view)
         except StarkError as error:
             self._server.say(f"{wording.trouble(error)} Nothing was changed.", warning=True)
             return
@@ -279,7 +276,7 @@ class Proposals:
             )
             return
         if not self._server.facts.apply_edit:
-            path = self.write_review(view)
+            path = await self.write_review(view)
             self._server.say(f"STARK: this editor applies no edits from a server. The change is written to {path}")
             return
         if prepared.edit.new_file is not None and not self._server.facts.create_files:
@@ -307,7 +304,10 @@ class Proposals:
             if not getattr(result, "applied", False):
                 self._refused(view, getattr(result, "failure_reason", None) or "")
                 return
-            if not await self._arrived(view, prepared):
+            self._applied[view.id] = view
+            arrived = await self._arrived(view, prepared)
+            del self._applied[view.id]
+            if not arrived:
                 self._server.say(
                     f"STARK: the document of {name} changed while the proposal was applied, and is not what was "
                     "proposed. Undo the edit in the editor and accept again. The proposal stays open.",
@@ -332,7 +332,11 @@ class Proposals:
         )
 
     async def _arrived(self, view: RunView, prepared: Prepared) -> bool:
-        """Wait until the document is what was proposed; False if it becomes something else or stays as it was."""
+        """Wait until the document is what was proposed; False if it became something else.
+
+        A document that is still what it was says nothing against the client's word: some tell of edits only when
+        the user is idle.
+        """
         if prepared.path is not None and not prepared.edit.edits:
             return True
         deadline = asyncio.get_running_loop().time() + SETTLE_S
@@ -345,7 +349,7 @@ class Proposals:
                 # An editor may hold the edit in a buffer that it has not told us of; then there is nothing to see.
                 return True
             if asyncio.get_running_loop().time() > deadline:
-                return False
+                return text is not None and _same_text(text, prepared.before)
             await asyncio.sleep(0.02)
 
     async def _record(self, view: RunView, decision: Decision) -> None:
@@ -360,6 +364,13 @@ class Proposals:
     def _gain(self, view: RunView) -> str:
         interval = wording.gain(view.best.verdict) if view.best is not None else None
         return f"{wording.times(interval)} vs eager" if interval is not None else "proposal"
+
+
+_DECIDED = {
+    Decision.OPEN: "is no longer shown",
+    Decision.ACCEPTED: "was already accepted",
+    Decision.REJECTED: "was already rejected",
+}
 
 
 def _same_text(left: str, right: str) -> bool:

@@ -68,6 +68,8 @@ class RunView:
     cancelling: bool = False
     moved_to: str | None = None
     """Where the file was renamed to during the run."""
+    question: str | None = None
+    """Id of the request that asks the user what to do with the proposal, while it stands open."""
     deleted: bool = False
     """Whether the file went away during the run."""
     _trackers: dict[int, AnchorTracker] = field(default_factory=dict)

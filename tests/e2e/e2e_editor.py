@@ -86,14 +86,22 @@ class Editor:
         self.answer: str | None = None
         """The button that is pressed on the next question; None closes it."""
         self.policy: str | Callable[[], None] = "accept"
-        """What happens to an edit: `accept`, `refuse`, `stale` (the version does not fit) or `garble` (something else
-        is written and success reported)."""
+        """What happens to an edit: `accept`, `refuse`, `stale` (the version does not fit), `garble` (something else
+        is written and success reported) or `silent` (the edit is made, but `tell` must be called to say so)."""
+        self.held: asyncio.Event | None = None
+        """If there is one, a question stays open until it is set."""
+        self.withdrawn = 0
+        """Questions that the server took back."""
         # lsprotocol takes any object with a `command` for a bare command, code actions with one included.
         union = Union[types.Command, types.CodeAction]  # noqa: UP007 - the hook is found by this spelling
         client.protocol._converter.register_structure_hook(union, self._action)
         # pygls marks what it registers, which a bound method does not allow.
         client.feature(types.WORKSPACE_APPLY_EDIT)(lambda params: self._apply(params))
-        client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)(lambda params: self._question(params))
+
+        @client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)
+        async def question(params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
+            return await self._question(params)
+
         client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: self._refresh())
         client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: None)
         client.feature("stark/execute")(lambda params: self.executed.append(params))
@@ -115,6 +123,10 @@ class Editor:
         place = types.Range(types.Position(line, column), types.Position(*end))
         self.texts[uri] = apply_replacements(self.texts[uri], [(line, column, *end, text)])
         self._changed(uri, [types.TextDocumentContentChangePartial(place, text)])
+
+    def tell(self, uri: str) -> None:
+        """Tell the server of the whole text."""
+        self._changed(uri, [types.TextDocumentContentChangeWholeDocument(self.texts[uri])])
 
     def close(self, uri: str) -> None:
         """Close a document."""
@@ -248,7 +260,8 @@ class Editor:
                 after = after.replace("torch", "troch", 1)
             if known:
                 self.texts[uri] = after
-                self._changed(uri, [types.TextDocumentContentChangeWholeDocument(after)])
+                if self.policy != "silent":
+                    self.tell(uri)
             else:
                 path.write_text(after)
         return types.ApplyWorkspaceEditResult(applied=True)
@@ -257,8 +270,14 @@ class Editor:
         kind = types.Command if isinstance(data.get("command"), str) else types.CodeAction
         return self.client.protocol._converter.structure(data, kind)
 
-    def _question(self, params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
+    async def _question(self, params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
         self.questions.append(params)
+        if self.held is not None:
+            try:
+                await self.held.wait()
+            except asyncio.CancelledError:
+                self.withdrawn += 1
+                raise
         return types.MessageActionItem(self.answer) if self.answer is not None else None
 
     def _refresh(self) -> None:

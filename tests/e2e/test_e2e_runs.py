@@ -41,6 +41,7 @@ async def test_a_rich_client_from_lens_to_accepted_edit(tmp_path: Path) -> None:
         (lens,) = await editor.lenses(uri)
         started = await editor.run(lens.command)
         assert started["status"] == "started"
+        editor.held = asyncio.Event()
         again = await editor.run(lens.command)
         assert again == {"status": "running", "run": started["run"]}
         assert "already optimizing Model" in editor.messages[-1]
@@ -92,6 +93,7 @@ async def test_a_rich_client_from_lens_to_accepted_edit(tmp_path: Path) -> None:
         assert "+class ModelNew" in written.read_text()
         await editor.run(accept.command)
         await editor.until_message("was accepted")
+        await editor.until(lambda: editor.withdrawn, "that the question is taken back")
         (edit,) = editor.edits
         (change,) = edit.edit.document_changes or ()
         assert isinstance(change, types.TextDocumentEdit)
@@ -116,7 +118,10 @@ async def test_neovim_from_action_to_rejected_proposal(tmp_path: Path) -> None:
         uri = editor.open(file)
         (action,) = await editor.actions(uri, CLASS_LINE + 3)
         started = await editor.run(action.command)
-        editor.answer = None
+        # Like most editors, this one goes on showing a question that is taken back.
+        editor.held = asyncio.Event()
+        editor.client.protocol._handle_cancel_notification = lambda msg_id: None
+        editor.answer = "Accept"
         await editor.until_question()
         await editor.until(lambda: editor.diagnostics(uri), "published plans")
         items = editor.diagnostics(uri)
@@ -136,6 +141,8 @@ async def test_neovim_from_action_to_rejected_proposal(tmp_path: Path) -> None:
         await editor.until_message("was rejected")
         await editor.until(lambda: not editor.diagnostics(uri), "no diagnostics")
         assert await editor.titles(uri) == ["Optimize with STARK"]
+        editor.held.set()
+        await editor.until_message("was already rejected. Nothing was changed.")
         assert editor.texts[uri] == "\n" + MODULE
         assert editor.edits == []
     (rejection,) = store_in(tmp_path / "state").rejections(f"{file}::Model")
@@ -333,6 +340,35 @@ async def test_an_edit_that_became_something_else_is_noticed(finished: Finished)
         await accept(editor, finished.run, "is not what was proposed")
         assert editor.diagnostics(uri) == [] or "Accept" in await editor.titles(uri)
     assert store_in(finished.state).load(finished.run).run.decision is Decision.OPEN
+
+
+async def test_an_editor_that_tells_late_of_an_edit_is_believed(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        uri = editor.open(finished.file)
+        editor.policy = "silent"
+        started = await editor.execute("stark.accept", {"run": finished.run})
+        assert started["status"] == "applying"
+        await editor.until(lambda: editor.edits, "the edit")
+        # Another decision while the server looks whether the edit arrives changes nothing.
+        await editor.execute("stark.reject", {"run": finished.run, "reason": "too late"})
+        await editor.until_message("is being accepted")
+        await editor.until_message("was accepted")
+        assert not any("is not what was proposed" in text for text in editor.messages)
+        editor.tell(uri)
+        await editor.until(lambda: not editor.diagnostics(uri), "no diagnostics")
+        assert await editor.titles(uri) == ["Optimize with STARK"]
+    store = store_in(finished.state)
+    assert store.load(finished.run).run.decision is Decision.ACCEPTED
+    assert store.rejections(finished.problem.key) == ()
+
+
+async def test_what_was_accepted_right_before_the_end_stays_accepted(finished: Finished) -> None:
+    async with session(published(), finished.state) as editor:
+        editor.open(finished.file)
+        editor.policy = "silent"
+        await editor.execute("stark.accept", {"run": finished.run})
+        await editor.until(lambda: editor.edits, "the edit")
+    assert store_in(finished.state).load(finished.run).run.decision is Decision.ACCEPTED
 
 
 async def test_a_stale_class_is_never_overwritten_and_edits_elsewhere_are_fine(finished: Finished) -> None:
