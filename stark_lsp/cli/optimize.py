@@ -134,9 +134,9 @@ def _problem(args: argparse.Namespace) -> tuple[Document, Problem]:
 
 
 def _say_what_is_resumed(out: Console, session: RunSession) -> None:
-    if session.resumed and out.is_terminal:  # elsewhere the event's own line stays
+    if session.resumed:
         out.print(f"Going on with run {session.id}.", style="dim")
-    elif not session.resumed:
+    else:
         out.print("There is no unfinished run on this class as it is now; this is a new one.", style="dim")
 
 

@@ -11,11 +11,15 @@ from rich.tree import Tree
 
 from stark_lsp.cli import figures, words
 from stark_lsp.cli.console import clean, line
+from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
 
 MAX_DEPTH = 8
 """Levels of the tree that are indented; deeper attempts stand below each other and name their parent."""
+
+VARIANT_WIDTH = 60
+"""Characters of a variant in the tree."""
 
 
 def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None) -> None:
@@ -77,7 +81,7 @@ def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
     while waiting:
         number, branch, depth = waiting.pop()
         for child in children.get(number, ()):
-            label = _label(nodes[child], proposal=child == run.best)
+            label = _label(nodes[child], nodes[number].plan, proposal=child == run.best)
             if depth < MAX_DEPTH:
                 waiting.append((child, branch.add(label), depth + 1))
             else:
@@ -143,7 +147,7 @@ def _root_label(run: Run) -> Text:
     return label
 
 
-def _label(node: Node, *, proposal: bool) -> Text:
+def _label(node: Node, before: Plan | None, *, proposal: bool) -> Text:
     verdict = node.verdict
     label = Text.assemble((f"{node.id} ", "bold cyan"))
     if verdict is None:
@@ -159,7 +163,7 @@ def _label(node: Node, *, proposal: bool) -> Text:
     if proposal:
         label.append("  proposal", "bold green")
     label.append(f"  {words.title(node)}")
-    variant = words.parameters(node.plan)
+    variant = words.variant(node.plan, before, VARIANT_WIDTH)
     if variant:
         label.append(f"  {variant}", "dim")
     return label

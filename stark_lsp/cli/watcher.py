@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -24,6 +25,9 @@ from stark_lsp.core.status import AgentRole
 from stark_lsp.core.verdict import Reference
 
 INDENT = 4
+
+SLOW_S = 1.0
+"""Seconds after which a step is worth a line of its own where there is no status line."""
 
 
 class Watcher:
@@ -49,9 +53,10 @@ class Watcher:
         self._started = time.monotonic()
         self._spinner = Spinner("dots", style="cyan")
         self._told: set[str] = set()
+        self._plans: dict[int, Plan] = {}
+        self._slow: asyncio.TimerHandle | None = None
         self._last_block: int | None = None
         self._open: set[int] = set()
-        self._planned: set[int] = set()
         self.on_prepared: Callable[[], None] = lambda: None
         """Called before the reference is shown."""
         self._live = Live(get_renderable=self._status, console=console, refresh_per_second=8, transient=True)
@@ -59,7 +64,9 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         where = short_path(self._problem.path)
-        line(self._console, Text.assemble((clean(self._problem.qualname), "bold"), f" in {clean(where)}"))
+        what = f"STARK: optimizing {clean(self._problem.qualname)} in {clean(where)}"
+        budget = f", up to {figures.count(self._attempts, 'attempt')}"
+        line(self._console, Text.assemble((what, "bold"), (budget, "dim")))
         if self._is_live:
             self._live.start()
         return self
@@ -67,6 +74,7 @@ class Watcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop_waiting()
         if self._is_live:
             self._live.stop()
 
@@ -77,13 +85,13 @@ class Watcher:
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
+        self._stop_waiting()
         if isinstance(event, Progress):
             self._attempt = max(self._attempt, event.attempt)
             self._attempts = event.attempts or self._attempts
             # Without a status line, what goes on within an attempt or again is not worth a line of its own.
             if not self._is_live and not self._open and event.text not in self._told:
-                self._told.add(event.text)
-                line(self._console, f"{event.text} …", "dim")
+                self._tell_if_slow(event.text)
             self._doing = event.text
         elif isinstance(event, Prepared):
             self.on_prepared()
@@ -92,13 +100,27 @@ class Watcher:
             self._attempt = max(self._attempt, event.node)
             self._doing = f"Writing and judging attempt {event.node}"
             self._open.add(event.node)
-            self._planned.add(event.node)
-            self._show_plan(event.node, event.plan)
+            self._show_plan(event.node, event.plan, event.parent)
         elif isinstance(event, Judged):
             self._open.discard(event.node.id)
             self._show_verdict(event.node, leader=event.leader)
         elif isinstance(event, Ended):
             self._doing = "Ending"
+
+    def _tell_if_slow(self, text: str) -> None:
+        def tell() -> None:
+            self._told.add(text)
+            line(self._console, f"{text} …", "dim")
+
+        try:
+            self._slow = asyncio.get_running_loop().call_later(SLOW_S, tell)
+        except RuntimeError:  # a run that is replayed outside of an event loop takes no time
+            self._slow = None
+
+    def _stop_waiting(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
 
     def _show_reference(self, reference: Reference) -> None:
         environment, baselines = reference.environment, reference.baselines
@@ -119,24 +141,29 @@ class Watcher:
             self._indented(clean(note), "yellow", 2)
         self._console.print()
 
-    def _show_plan(self, number: int, plan: Plan) -> None:
+    def _show_plan(self, number: int, plan: Plan, parent: int | None) -> None:
+        before = self._plans.get(parent) if parent is not None else None
+        self._plans[number] = plan
         where = words.lines(plan.anchors)
         self._head(number, clean(plan.title), where)
-        # Variants of one idea share the title: the idea is explained once.
-        if plan.title not in self._told:
-            self._told.add(plan.title)
-            self._indented(words.advice(plan), "dim")
-        variant = words.parameters(plan)
+        # Variants of one idea share the advice's first words: the idea is explained once.
+        advice = words.advice(plan)
+        if advice not in self._told:
+            self._told.add(advice)
+            self._indented(advice, "dim")
+        variant = words.variant(plan, before)
         if variant:
             self._indented(variant, "cyan")
 
     def _show_verdict(self, node: Node, *, leader: bool) -> None:
         if self._last_block != node.id:
             # A repair has no plan of its own; an attempt of an earlier session was planned then.
-            if node.plan is not None and node.role is AgentRole.CODE and node.id not in self._planned:
-                self._show_plan(node.id, node.plan)
+            if node.plan is not None and node.role is AgentRole.CODE and node.id not in self._plans:
+                self._show_plan(node.id, node.plan, node.parent)
             else:
                 self._head(node.id, words.title(node), f"after {node.parent}")
+        if node.plan is not None:
+            self._plans.setdefault(node.id, node.plan)
         text = words.result(node)
         if node.failed:
             self._indented(text, "red")

@@ -49,9 +49,31 @@ def title(node: Node) -> str:
     return planned or "Attempt"
 
 
-def parameters(plan: Plan | None) -> str:
-    """Return what distinguishes a variant: `threads 2, vector width 8`."""
-    return ", ".join(clean(f"{name} {value}") for name, value in plan.parameters) if plan is not None else ""
+def variant(plan: Plan | None, before: Plan | None = None, limit: int = 0) -> str:
+    """Return what distinguishes a plan, as far as its title does not say it: `threads 2, vector width 8`.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    before
+        The plan it goes on from; what both have in common is left out.
+    limit
+        Characters after which it is cut, 0 for never.
+    """
+    if plan is None:
+        return ""
+    inherited = before.parameters if before is not None else ()
+    told = [
+        f"{name} {value}"
+        for name, value in plan.parameters
+        # The title of a playbook's plan is its strategy in words.
+        if (name, value) not in inherited
+        and not (name == "strategy" and plan.strategy)
+        and not (name in plan.title and value in plan.title)
+    ]
+    text = clean(", ".join(told))
+    return text if not limit or len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"
 
 
 def lines(anchors: Iterable[Anchor]) -> str:

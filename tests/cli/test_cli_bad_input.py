@@ -138,6 +138,7 @@ def test_an_interpreter_that_is_not_there_is_refused(tmp_path: Path, state: Path
         (("--time-limit", "0"), "--time-limit"),
         (("--policy", "luck"), "epsilon-greedy"),
         (("--model", "oracle"), "playbook"),
+        (("--prompts", "nowhere"), "--prompts nowhere is not a folder"),
         (("--json", "no/such/folder/out.json"), "no such folder"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -67,10 +68,10 @@ def test_being_told_to_end_counts_as_stopping(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command("optimize", path, *QUICK), env=environment(tmp_path / "state"), stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    for text in process.stdout:
-        if "Importing torch" in text:
-            break
+    parent, deadline = psutil.Process(process.pid), time.monotonic() + 60
+    while not parent.children() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert parent.children(), "the worker has begun"
     process.send_signal(signal.SIGTERM)
     rest, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from cli_runs import finished_run, node, plan, reference, verified
 from rich.console import Console
 
 from stark_lsp.cli import diffs, figures, outcome, words
+from stark_lsp.cli import watcher as watcher_module
 from stark_lsp.cli.console import clean
 from stark_lsp.cli.watcher import Watcher
 from stark_lsp.core.events import Judged, Planned, Prepared, Progress
@@ -65,7 +67,6 @@ def watch(tmp_path: Path, console: Console) -> Watcher:
 def test_a_run_is_told_line_by_line_where_there_is_no_terminal(tmp_path: Path) -> None:
     console, file = recorder()
     with watch(tmp_path, console) as watcher:
-        watcher(Progress("Loading the class and its inputs"))
         watcher(Prepared(reference()))
         for number, verdict in ((1, verified(15.0)), (2, Verdict(VerdictStatus.WRONG_RESULT, "off by 0.5\nmore"))):
             made = plan(width=str(number))
@@ -75,7 +76,8 @@ def test_a_run_is_told_line_by_line_where_there_is_no_terminal(tmp_path: Path) -
     text = file.getvalue()
     assert "\x1b" not in text
     for fragment in (
-        "Loading the class and its inputs …",
+        "STARK: optimizing Model in ",
+        "up to 3 attempts",
         "Example CPU, 2 threads, torch 2.13.0",
         "512x2048 float32",
         "30.0 ms (29.8–30.4)",
@@ -88,6 +90,51 @@ def test_a_run_is_told_line_by_line_where_there_is_no_terminal(tmp_path: Path) -
         assert fragment in text
     assert text.count("Six passes over memory") == 1, "variants of one idea explain it once"
     assert "Compiling" not in text, "what goes on within an attempt is for the status line"
+
+
+async def test_only_a_step_that_takes_a_while_has_a_line_where_there_is_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console, file = recorder()
+    monkeypatch.setattr(watcher_module, "SLOW_S", 0.02)
+    with watch(tmp_path, console) as watcher:
+        watcher(Progress("Loading the file"))
+        watcher(Progress("Timing the reference"))
+        while "Timing" not in file.getvalue():
+            await asyncio.sleep(0.005)
+        watcher(Progress("Looking at the machine"))
+        watcher(Prepared(reference()))
+        watcher(Progress("Planning"))
+    await asyncio.sleep(0.05)
+    text = file.getvalue()
+    assert "\nTiming the reference …\n" in text
+    for quick in ("Loading the file", "Looking at the machine", "Planning"):
+        assert quick not in text
+
+
+def test_a_variant_is_told_where_the_title_and_the_parent_do_not_say_it(tmp_path: Path) -> None:
+    first = replace(plan("Fuse 8 operations", strategy="fuse-all", gelu="vector 1", norm="tile 4"), strategy="fuse-all")
+    tuned = replace(
+        plan("Write gelu with vector 8", strategy="fuse-all", gelu="vector 8", norm="tile 4"), strategy="tune"
+    )
+    assert words.variant(first) == "gelu vector 1, norm tile 4"
+    assert words.variant(tuned, first) == ""
+    assert words.variant(tuned) == "norm tile 4"
+    assert words.variant(first, limit=15) == "gelu vector 1…"
+    console, file = recorder()
+    with watch(tmp_path, console) as watcher:
+        watcher(Planned(1, 0, first))
+        watcher(Judged(node(1, 0, verified(15.0), first), leader=True))
+        watcher(Planned(2, 1, tuned))
+        watcher(Judged(node(2, 1, verified(14.0), tuned), leader=True))
+    text = file.getvalue()
+    assert "    gelu vector 1, norm tile 4\n    15.0 ms" in text
+    assert "  2 Write gelu with vector 8  lines 16 to 17\n    14.0 ms" in text
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    outcome.show(
+        console, run, {0: nodes[0], 1: node(1, 0, verified(15.0), first), 2: node(2, 1, verified(14.0), tuned)}
+    )
+    assert "2 14.0 ms  2.14x  Write gelu with vector 8\n" in file.getvalue()
 
 
 def test_repairs_and_attempts_of_an_earlier_session_have_a_heading_too(tmp_path: Path) -> None:
