@@ -168,6 +168,8 @@ def clashing(device: str) -> list[tuple[KernelSpec, Variant, str]]:
         chosen = dict.fromkeys([variants(spec, device)[0], *variants(spec, device)[-1:]])
         text = render([(replace(spec, name=f"k{i}"), v, "fallback") for i, v in enumerate(chosen)], device)
         text = text[text.index("// k0") :]  # what stands above it is outside the kernel's scope
+        if device == "cuda":
+            text = text.partition('"""')[0]  # the launcher is the same for both
         words = sorted(set(re.findall(r"\b[a-zA-Z]\w*\b", re.sub(r"//.*", "", text))))
         mine = {s.name for s in spec.steps} | {o.name for o in spec.operands}
         free = [w for w in words if w.isidentifier() and w not in mine and not keyword.iskeyword(w)]

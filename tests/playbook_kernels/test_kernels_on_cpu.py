@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -409,3 +410,32 @@ def test_a_unaligned_view_is_computed_correctly() -> None:
         x = torch.randn(5000)[start:]
         torch.testing.assert_close(module.shifted(x), torch.exp(x))
         torch.testing.assert_close(module.streamed(x), torch.exp(x))
+
+
+POINTWISE_AND_COLUMNS = {
+    "flat": ((700, 800), (700, 800), ()),
+    "rows and columns": ((700, 800), (800,), ()),
+    "short rows": ((70000, 8), (8,), ()),
+    "small": ((30, 40), (30, 40), ()),
+    "columns": ((4, 70, 1500), (70, 1), (1,)),
+    "few columns": ((5, 700, 20), (700, 1), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE_AND_COLUMNS)
+def test_there_are_four_to_six_ways_on_a_cpu_and_all_compute_the_same(name: str) -> None:
+    space, other, dims = POINTWISE_AND_COLUMNS[name]
+    steps = [Step("t", "mul", ("x", "w"), "float32"), Step("y", "tanh", ("t",), "float32")]
+    if dims:
+        steps += [Step("s", "amax", ("y",), "float32"), Step("z", "sub", ("y", "s"), "float32")]
+    operands = (Operand("x", "float32", space), Operand("w", "float32", other))
+    spec = KernelSpec("ways", space, operands, tuple(steps), (Output(steps[-1].name, "float32"),), dims)
+    found = variants(spec, "cpu")
+    assert 4 <= len(found) <= 6
+    kernels = [(replace(spec, name=f"ways_{k}"), variant) for k, variant in enumerate(found)]
+    module = build(kernels)
+    for shape in (space, (*space[:-1], space[-1] * 3 + 1)):
+        torch.manual_seed(0)
+        inputs = [torch.randn(shape), torch.randn((*other[:-1], shape[-1]) if other[-1] != 1 else other)]
+        for one, _ in kernels:
+            check(one, getattr(module, one.name)(*inputs), inputs)

@@ -19,6 +19,8 @@ WIDTH = 256
 """Neighbouring results that the columns layout works on at a time."""
 CHUNK = 16384
 """Elements of a shared row that one partial result is taken over."""
+SHARE = 16384
+"""Elements that a thread takes at a time when tasks are handed out on demand."""
 
 
 class CpuKernel:
@@ -54,17 +56,30 @@ class CpuKernel:
 
     # ------------------------------------------------------------ pieces
 
+    @property
+    def _block(self) -> int:
+        return self.variant.block or BLOCK
+
+    def _schedule(self, task: str) -> str:
+        """The clause that shares tasks among the threads; `task` is how many elements one has."""
+        if not self.variant.dynamic:
+            return " schedule(static)"
+        return f" schedule(dynamic, 1 + {SHARE} / ({task}))"
+
     def _parallel(self, size: str, extra: str = "") -> str:
         return f"#pragma omp parallel{extra} num_threads(threads) if (parallel : {size} > {SMALL})"
 
-    def _team(self, size: str, loop: list[str], extra: str = "", buffers: list[str] | None = None) -> list[str]:
+    def _team(
+        self, size: str, loop: list[str], task: str, extra: str = "", buffers: list[str] | None = None
+    ) -> list[str]:
         """A loop over tasks that are shared among the threads; buffers belong to a thread."""
+        schedule = self._schedule(task)
         if not buffers and not self.variant.streaming:
-            return [self._parallel(size, f" for{extra} schedule(static)"), *loop]
+            return [self._parallel(size, f" for{extra}{schedule}"), *loop]
         return [
             self._parallel(size),
             "{",
-            *indent([*(buffers or []), f"#pragma omp for{extra} schedule(static) nowait", *loop]),
+            *indent([*(buffers or []), f"#pragma omp for{extra}{schedule} nowait", *loop]),
             *indent(["_stark_stream_end();"] if self.variant.streaming else []),
             "}",
         ]
@@ -173,8 +188,8 @@ class CpuKernel:
 
     def _write_streaming(self, one: Pass, number: int, extent: str) -> list[str]:
         return [
-            f"for (int64_t begin = 0; begin < {extent}; begin += {BLOCK}) {{",
-            *indent([f"const int64_t width = {extent} - begin < {BLOCK} ? {extent} - begin : {BLOCK};"]),
+            f"for (int64_t begin = 0; begin < {extent}; begin += {self._block}) {{",
+            *indent([f"const int64_t width = {extent} - begin < {self._block} ? {extent} - begin : {self._block};"]),
             *indent(self._stream_block(one, number)),
             "}",
         ]
@@ -186,7 +201,7 @@ class CpuKernel:
         numbers = self.body.outputs(False)
         names = {k: self.names[f"out {k}"] for k in numbers}
         return [
-            *[f"alignas(64) {types[k]} {names[k]}_block[{BLOCK}];" for k in numbers],
+            *[f"alignas(64) {types[k]} {names[k]}_block[{self._block}];" for k in numbers],
             "#pragma omp simd",
             "for (int64_t j = 0; j < width; ++j) {",
             *indent([*loads, *self.body.compute(steps)]),
@@ -209,18 +224,30 @@ class CpuKernel:
         values = self._row_values()
         outs = [self.names[f"out {k}"] for k in self.body.outputs(False)]
         if self.variant.streaming:
-            loop = [f"for (int64_t begin = 0; begin < n; begin += {BLOCK}) {{"]
-            loop += indent([f"const int64_t width = n - begin < {BLOCK} ? n - begin : {BLOCK};"])
+            loop = [f"for (int64_t begin = 0; begin < n; begin += {self._block}) {{"]
+            loop += indent([f"const int64_t width = n - begin < {self._block} ? n - begin : {self._block};"])
             block = self._stream_block(one, 0)
             loop += [*indent(block), "}"]
-            lines = [*values, *self._team("n", loop)]
+            lines = [*values, *self._team("n", loop, str(self._block))]
         else:
             loads, steps = self._value_of(one, 0, "j")
             stores = [
                 f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)
             ]
-            loop = ["for (int64_t j = 0; j < n; ++j) {", *indent([*loads, *self.body.compute(steps), *stores]), "}"]
-            lines = [*values, self._parallel("n", " for simd schedule(static)"), *loop]
+            work = indent([*loads, *self.body.compute(steps), *stores])
+            if self.variant.block:
+                inner = [
+                    f"const int64_t end = n - begin < {self._block} ? n : begin + {self._block};",
+                    "#pragma omp simd",
+                    "for (int64_t j = begin; j < end; ++j) {",
+                    *work,
+                    "}",
+                ]
+                loop = [f"for (int64_t begin = 0; begin < n; begin += {self._block}) {{", *indent(inner), "}"]
+                lines = [*values, *self._team("n", loop, str(self._block))]
+            else:
+                loop = ["for (int64_t j = 0; j < n; ++j) {", *work, "}"]
+                lines = [*values, self._parallel("n", " for simd schedule(static)"), *loop]
         return _plain(lines, [*(self.names[o] for o in reads), *outs])
 
     def _matrix(self) -> list[str]:
@@ -234,7 +261,7 @@ class CpuKernel:
             *self._row_values(),
         ]
         if self.variant.streaming:
-            inside += [f"const int64_t width = cols - begin < {BLOCK} ? cols - begin : {BLOCK};"]
+            inside += [f"const int64_t width = cols - begin < {self._block} ? cols - begin : {self._block};"]
             inside += self._stream_block(one, 0)
         else:
             loads, steps = self._value_of(one, 0, "j")
@@ -242,7 +269,7 @@ class CpuKernel:
                 f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)
             ]
             inside += [
-                f"const int64_t end = cols - begin < {BLOCK} ? cols : begin + {BLOCK};",
+                f"const int64_t end = cols - begin < {self._block} ? cols : begin + {self._block};",
                 "#pragma omp simd",
                 "for (int64_t j = begin; j < end; ++j) {",
                 *indent([*loads, *self.body.compute(steps), *stores]),
@@ -250,9 +277,10 @@ class CpuKernel:
             ]
         loop = [
             f"for (int64_t row = 0; row < {rows}; ++row)",
-            *indent([f"for (int64_t begin = 0; begin < cols; begin += {BLOCK}) {{", *indent(inside), "}"]),
+            *indent([f"for (int64_t begin = 0; begin < cols; begin += {self._block}) {{", *indent(inside), "}"]),
         ]
-        return self._team(f"{rows} * cols", loop, " collapse(2)")
+        task = f"cols < {self._block} ? cols : {self._block}"
+        return self._team(f"{rows} * cols", loop, task, " collapse(2)")
 
     def _segments(self, lines: list[str], pointers: list[str]) -> list[str]:
         """Wrap a walk over a row that consists of several pieces."""
@@ -300,7 +328,7 @@ class CpuKernel:
         rows = self.places.rows()
         loop = [f"for (int64_t row = 0; row < {rows}; ++row) {{", *indent(inside), "}"]
         buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
-        return self._team(f"{rows} * {self.places.count()}", loop, buffers=buffers)
+        return self._team(f"{rows} * {self.places.count()}", loop, self.places.count(), buffers=buffers)
 
     def _kept_type(self, name: str) -> str:
         c_type = self.writer.c_types[name]
@@ -355,8 +383,8 @@ class CpuKernel:
         if self.variant.streaming:
             return [
                 *work,
-                f"for (int64_t begin = first; begin < last; begin += {BLOCK}) {{",
-                *indent([f"const int64_t width = last - begin < {BLOCK} ? last - begin : {BLOCK};"]),
+                f"for (int64_t begin = first; begin < last; begin += {self._block}) {{",
+                *indent([f"const int64_t width = last - begin < {self._block} ? last - begin : {self._block};"]),
                 *indent(self._stream_block(one, number)),
                 "}",
                 "_stark_stream_end();",
@@ -374,6 +402,7 @@ class CpuKernel:
     def _columns(self) -> list[str]:
         """Results lie next to each other: walk down `width` columns at a time, a row of them for each step."""
         program = self.program
+        wide = self.variant.block or WIDTH
         inner = program.groups[-1]
         (reduced,) = program.reduced
         results = {o.step for o in program.spec.outputs if o.reduced}
@@ -398,12 +427,12 @@ class CpuKernel:
             for step in steps:
                 name = self.names[step.name]
                 c_type, value = self.writer.assign(step)
-                arrays.append(f"{c_type} {name}_lanes[{WIDTH}];")
+                arrays.append(f"{c_type} {name}_lanes[{wide}];")
                 lines.append(f"{name}_lanes[j] = {value};")
                 self.writer.names[step.name] = f"{name}_lanes[j]"
             return [*arrays, *over_columns(lines)]
 
-        inside = [f"const int64_t width = cols - begin < {WIDTH} ? cols - begin : {WIDTH};"]
+        inside = [f"const int64_t width = cols - begin < {wide} ? cols - begin : {wide};"]
         inside += self.places.decode(tuple(program.operands))
         inside += row_steps(program.before)
         for one in program.passes:
@@ -414,7 +443,7 @@ class CpuKernel:
             start = []
             for step in one.reductions:
                 name, c_type = f"{self.names[step.name]}_lanes", self.writer.c_types[step.name]
-                inside.append(f"{c_type} {name}[{WIDTH}];")
+                inside.append(f"{c_type} {name}[{wide}];")
                 start.append(f"{name}[j] = {identity(step.op, c_type)};")
                 value = self.body.reduction_value(step)
                 work.append(f"{name}[j] = {self.writer.combine(step.op, f'{name}[j]', value, c_type)};")
@@ -436,11 +465,12 @@ class CpuKernel:
             ]
             inside += over_columns([*row_loads((), True), *stores])
         rows = self.places.rows()
-        blocks = [f"for (int64_t begin = 0; begin < cols; begin += {WIDTH}) {{", *indent(inside), "}"]
+        blocks = [f"for (int64_t begin = 0; begin < cols; begin += {wide}) {{", *indent(inside), "}"]
+        schedule = self._schedule(f"length * (cols < {wide} ? cols : {wide})")
         if not program.outer:
-            return [self._parallel("length * cols", " for schedule(static)"), *blocks]
+            return [self._parallel("length * cols", f" for{schedule}"), *blocks]
         loop = [f"for (int64_t row = 0; row < {rows}; ++row)", *indent(blocks)]
-        return [self._parallel(f"{rows} * length * cols", " for collapse(2) schedule(static)"), *loop]
+        return [self._parallel(f"{rows} * length * cols", f" for collapse(2){schedule}"), *loop]
 
 
 def _plain(lines: list[str], names: list[str]) -> list[str]:

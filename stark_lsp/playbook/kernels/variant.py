@@ -26,6 +26,11 @@ class Variant:
     keep: bool = False
     """CPU: keep costly values of a row for the next pass instead of computing them again."""
 
+    block: int = 0
+    """CPU: elements that a pointwise task works on, or neighbouring results of the columns layout; 0 for the default."""
+    dynamic: bool = False
+    """CPU: threads take their next task when they are free, instead of an equal share at the start."""
+
     @property
     def label(self) -> str:
         """A few words that tell the variant from the others of its kernel."""
@@ -45,6 +50,10 @@ class Variant:
             found.append(("items", str(self.items)))
         if self.parts > 1:
             found.append(("blocks a row", str(self.parts)))
+        if self.block:
+            found.append(("block", str(self.block)))
+        if self.dynamic:
+            found.append(("tasks on demand", "yes"))
         if self.streaming:
             found.append(("streaming stores", "yes"))
         if self.keep:

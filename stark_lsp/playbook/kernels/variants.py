@@ -43,9 +43,9 @@ def _cpu(program: Program) -> list[Variant]:
     large = any(not o.reduced for o in program.spec.outputs) and prod(program.spec.space) >= LARGE_CPU
     streams = [False, True] if large and program.layout is not Layout.COLUMNS else [False]
     if program.layout in (Layout.FLAT, Layout.MATRIX):
-        return [Variant(streaming=s) for s in streams]
+        return _cpu_pointwise(program, large)
     if program.layout is Layout.COLUMNS:
-        return [Variant()]
+        return _cpu_columns(program)
     splittable = len(program.reduced) == 1
     few = splittable and program.rows < FEW_ROWS_CPU and program.length > 65536
     keeps = [True, False] if program.kept and program.length <= 65536 else [False]
@@ -57,8 +57,32 @@ def _cpu(program: Program) -> list[Variant]:
     return [*whole, shared[0]] if splittable and program.rows < 4 * FEW_ROWS_CPU else whole
 
 
+def _cpu_pointwise(program: Program, large: bool) -> list[Variant]:
+    """Measured on two cores: no choice wins everywhere, and other work on the machine favours tasks on demand."""
+    longest = prod(program.spec.space) if program.layout is Layout.FLAT else program.cols
+    found = [Variant()]
+    if large:
+        found += [Variant(streaming=True), Variant(streaming=True, dynamic=True)]
+    else:
+        found.append(Variant(threads=1))
+    found.append(Variant(block=16384 if longest >= 4 * 16384 else 4096, dynamic=True))
+    found += [Variant(block=b) for b in (512, 8192) if b < longest]
+    if large and longest > 512:
+        found[-1] = Variant(block=512, streaming=True)
+    return found
+
+
+def _cpu_columns(program: Program) -> list[Variant]:
+    """Measured on two cores: 128 to 256 neighbouring results at a time, more where each has few elements."""
+    found = [Variant(), *(Variant(block=b) for b in (128, 512, 64, 1024) if b < 2 * program.cols)]
+    results = program.rows * program.cols
+    return [*found, Variant(dynamic=True)] if results >= 4096 else [*found, Variant(threads=1)]
+
+
 def _retreats_cpu(variant: Variant) -> list[Variant]:
     found = []
+    if variant.block or variant.dynamic:
+        found.append(replace(variant, block=0, dynamic=False))
     if variant.streaming:
         found.append(replace(variant, streaming=False))
     if variant.keep:
