@@ -7,6 +7,7 @@ from typing import Any
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
+from stark_lsp.playbook.figures import duration, size, three_digits
 
 
 def write_advice(
@@ -27,6 +28,9 @@ def write_advice(
     kept = [node for node in graph.nodes if node.op in ("call", "module") and node.flops > 8 * max(node.bytes, 1)]
     return library.render(
         f"advice/{template}",
+        duration=duration,
+        memory=size,
+        digits=three_digits,
         kernels=[figures(catalogue, choice) for choice in choices],
         device="GPU" if graph.device == "cuda" else "CPU",
         total_ms=graph.total_ms,

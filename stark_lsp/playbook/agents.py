@@ -28,6 +28,7 @@ from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.emit import Part, emit
 from stark_lsp.playbook.expressions import CannotWrite
+from stark_lsp.playbook.figures import duration, size
 from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
@@ -64,7 +65,7 @@ class PlaybookAgents:
             self._reason = _untraceable(untraceable)
             return
         try:
-            self._catalogue = Catalogue(problem, prepare(read_graph(analysis)))
+            self._catalogue = Catalogue(problem, prepare(read_graph(analysis, reference.baselines.eager.median_ms)))
             self._moves = Moves(self._catalogue)
             self._check_written()
         except CannotEdit as error:
@@ -246,6 +247,6 @@ def _strategy_title(strategy: str, choices: Sequence[KernelChoice]) -> str:
 def _note(choice: KernelChoice) -> str:
     region = choice.region
     return (
-        f"{_short(choice)}: {region.time_ms:.3f} ms and {region.bytes_now / 2**20:.1f} MiB now, "
-        f"about {region.expected_ms:.3f} ms and {region.bytes_fused / 2**20:.1f} MiB in one kernel"
+        f"{_short(choice)}: {duration(region.time_ms)} and {size(region.bytes_now / 2**20)} now, "
+        f"about {duration(region.expected_ms)} and {size(region.bytes_fused / 2**20)} in one kernel"
     )

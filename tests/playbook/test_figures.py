@@ -1,0 +1,56 @@
+"""Figures agree with the baseline, and are short."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from stark_lsp.core.verdict import Baselines, Timing
+from stark_lsp.playbook.agents import PlaybookAgents
+from stark_lsp.playbook.figures import duration, size, three_digits
+from stark_lsp.playbook.graph import read_graph
+
+from .conftest import REFERENCE, Bench
+from .playbook_cases import CASES, text_of
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(96.0, "96 ms"), (1.2345, "1.23 ms"), (0.038, "38 µs"), (747.787, "748 ms"), (0.00042, "less than 1 µs"),
+     (0.9999, "1 ms"), (12345.6, "12.3 s"), (0, "0 ms")],
+)  # fmt: skip
+def test_a_time_has_at_most_three_digits(milliseconds: float, text: str) -> None:
+    assert duration(milliseconds) == text
+
+
+def test_amounts_have_at_most_three_digits() -> None:
+    assert [size(576.04), size(0.012), size(1536.0)] == ["576 MiB", "12.3 KiB", "1.5 GiB"]
+    assert [three_digits(16.8277), three_digits(3352.4), three_digits(0.5)] == ["16.8", "3350", "0.5"]
+
+
+@pytest.mark.parametrize("measured", [0.25, 3.0, 70.0])
+def test_no_part_takes_longer_than_the_measured_whole(measured: float, bench: Callable[..., Bench]) -> None:
+    one = bench(text_of(BY_NAME["tanh_gelu"]))
+    analysis = {**one.analysis, "total_ms": 50.0}
+    for node in analysis["nodes"]:
+        node["time_ms"] = 60.0
+    graph = read_graph(analysis, measured)
+    assert graph.total_ms == measured
+    assert sum(node.time_ms for node in graph.nodes) == pytest.approx(measured)
+    assert graph.bandwidth_gbs >= sum(node.bytes for node in graph.nodes) / (measured * 1e6)
+    reference = replace(REFERENCE, baselines=Baselines(Timing(measured, measured, measured, 9)))
+    one.agents = PlaybookAgents(analysis, one.problem, reference)
+    plan = one.plan()
+    assert plan.expected_saving_ms is not None
+    assert 0 < plan.expected_saving_ms <= measured
+    for text in [plan.advice, *(anchor.note for anchor in plan.anchors)]:
+        units = {"µs": 1e-3, "ms": 1.0, "s": 1e3}
+        times = [float(n) * units[unit] for n, unit in re.findall(r"([\d.]+) (µs|ms|s)\b", text)]
+        assert times
+        assert max(times) <= measured * 1.01
+        assert not re.search(r"\d\.\d{3,} (ms|µs|MiB)|\d{4,}\.\d", text)
