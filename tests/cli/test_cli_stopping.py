@@ -15,7 +15,7 @@ from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
 def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) -> None:
     path, out, state = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json", tmp_path / "state"
-    options = [*QUICK, "--budget", "3", "--json", str(out)]
+    options = [*QUICK, "--budget", "2", "--json", str(out)]
     process = subprocess.Popen(
         command("optimize", "gate.py", *options),
         cwd=tmp_path,
