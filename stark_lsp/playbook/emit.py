@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from stark_lsp.playbook.regions import Region
 from stark_lsp.playbook.source import (
     NEW_NAME,
     OLD_FORWARD,
+    UserClass,
+    always_there,
     class_lines,
     find_user_class,
     module_names,
@@ -35,6 +37,8 @@ from stark_lsp.playbook.source import (
 from stark_lsp.playbook.spec import KernelSpec
 from stark_lsp.playbook.twins import KernelCall, twin
 
+MAX_PLAIN_CHECKS = 2
+"""Up to so many settings are compared in forward itself; more are looked at once, in a method of their own."""
 _FUNCTIONAL = "import torch.nn.functional as F"
 
 
@@ -88,14 +92,17 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
         imports.append("import math")
     if _FUNCTIONAL in imports and not any(f"{functional}." in line for line in (*body.lines, *twins)):
         imports.remove(_FUNCTIONAL)
-    checks = _checks(prepared, parts)
-    extra = _verified_attribute(checks)
-    conditions = [*_every_call(prepared, parts, torch), *(["not self._is_as_verified()"] if checks else [])]
+    checks = _checks(prepared, parts, user)
+    cached = checks if len(checks) > MAX_PLAIN_CHECKS else []
+    extra = _verified_attribute(cached)
+    plain = [] if cached else [_fails(check) for check in checks]
+    conditions = [*_every_call(prepared, parts, torch), *plain, *(["not self._is_as_verified()"] if cached else [])]
     bail_out = (
         [f"if {' or '.join(conditions)}:", f"    return self.{OLD_FORWARD}({user.forward.call})"] if conditions else []
     )
     new_forward = [user.forward.header, *(f"    {line}" for line in [*bail_out, *body.lines])]
-    new_class = renamed_class(user, new_forward, extra)
+    keep_old = any(f"self.{OLD_FORWARD}(" in line for line in new_forward)
+    new_class = renamed_class(user, new_forward, extra, keep_old=keep_old)
     if comment:
         new_class = [comment, *new_class]
     return Candidate(_assemble(user, imports, library, twins, new_class))
@@ -141,7 +148,17 @@ def _bound(library: str) -> set[str]:
     return module_names(ast.parse(library))
 
 
-def _checks(prepared: Prepared, parts: Sequence[Part]) -> list[str]:
+def _fails(check: str) -> str:
+    """The opposite of a check, as short as it can be said."""
+    opposite = {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+    tree = ast.parse(check, mode="eval").body
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in opposite:
+        tree.ops = [opposite[type(tree.ops[0])]()]
+        return ast.unparse(tree)
+    return f"not ({check})"
+
+
+def _checks(prepared: Prepared, parts: Sequence[Part], user: UserClass) -> list[str]:
     """Conditions on how the module is built, checked once: settings the code read, and parameters that are there."""
     settings = {k: v for k, v in prepared.graph.attributes.items() if not k.endswith(".training")}
     fused = {node for part in parts for node in part.region.nodes}
@@ -161,7 +178,7 @@ def _checks(prepared: Prepared, parts: Sequence[Part]) -> list[str]:
     for part in parts:
         for operand in part.lowered.operands:
             node = prepared.graph.nodes[operand.ref.node]
-            if node.op == "attribute" and node.target.startswith("self."):
+            if node.op == "attribute" and node.target.startswith("self.") and not always_there(user, node.target):
                 checks.append(f"{node.target} is not None")
     return list(dict.fromkeys(checks))
 
@@ -239,15 +256,52 @@ def _assemble(user: Any, imports: list[str], library: str, twins: list[str], new
         last = max((s.end_lineno or s.lineno) for s in user.tree.body) - 1
         first = last + 1
     before = lines[:first] if not keep_original or not user.top_level else lines[: last + 1]
-    library_imports = [text for text in wanted if not text.partition(" ")[2].startswith("torch")]
-    torch_imports = [text for text in wanted if text not in library_imports]
-    if library_imports and re.match(r"(import|from) torch\b", "\n".join(before[at:]).lstrip("\n")):
-        library_imports.append("")
     end = max(at, _last_import(user.tree, user.node))
-    head = [*before[:at], *library_imports, *before[at:end], *torch_imports, *before[end:]]
+    head = [*_with_imports(before[:end], user.tree, at, wanted), *before[end:]]
     parts = ["\n".join(head).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
              "\n".join(new_class).strip("\n"), "\n".join(lines[last + 1 :]).strip("\n")]  # fmt: skip
     return "\n\n\n".join(part for part in parts if part) + "\n"
+
+
+def _import_key(statement: ast.stmt) -> tuple[int, bool, str]:
+    """Return where an import belongs: the standard library first, `import x` before `from x import y`."""
+    name = statement.names[0].name if isinstance(statement, ast.Import) else getattr(statement, "module", None) or ""
+    return (
+        int(name.partition(".")[0] not in sys.stdlib_module_names),
+        isinstance(statement, ast.ImportFrom),
+        name.lower(),
+    )
+
+
+def _with_imports(lines: list[str], tree: ast.Module, start: int, wanted: list[str]) -> list[str]:
+    """Return the head of a file with further imports, each at its place among those that are there."""
+    there = [
+        (_import_key(s), s.lineno - 1, s.end_lineno or s.lineno)
+        for s in tree.body
+        if isinstance(s, (ast.Import, ast.ImportFrom)) and start < s.lineno <= len(lines)
+    ]
+    placed: dict[int, list[tuple[tuple[int, bool, str], str]]] = {}
+    for text in wanted:
+        key = _import_key(ast.parse(text).body[0])
+        before = [last for other, _, last in there if other < key]
+        after = [first for other, first, _ in there if other > key]
+        row = max(before) if before else min(after) if after else start
+        placed.setdefault(row, []).append((key, text))
+    sections = {last: key[0] for key, _, last in there}
+    following = {first: key[0] for key, first, _ in there}
+    result: list[str] = []
+    for row in range(len(lines) + 1):
+        section = sections.get(row)
+        for key, text in sorted(placed.get(row, [])):
+            if (section is not None and section != key[0]) or (section is None and result and result[-1].strip()):
+                result.append("")
+            section = key[0]
+            result.append(text)
+        if row in placed and row in following and following[row] != section:
+            result.append("")
+        if row < len(lines):
+            result.append(lines[row])
+    return result
 
 
 def _last_import(tree: ast.Module, node: ast.ClassDef) -> int:

@@ -7,7 +7,7 @@ def three_digits(value: float) -> str:
     """Return a number with at most three significant digits: `96`, `1.23`, `1240`."""
     if abs(value) >= 999.5:
         digits = len(str(int(abs(value)))) - 3
-        return str(round(value, -digits))[:].partition(".")[0]
+        return str(round(value, -digits)).partition(".")[0]
     return f"{float(f'{value:.3g}'):g}"
 
 

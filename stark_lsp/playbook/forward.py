@@ -96,7 +96,11 @@ class ForwardWriter:
             keep = self.parameters if self.now <= last_check else ()
             lines += self._statement(unit, within, keep)
         self.now = len(units)
-        lines.append(f"return {unparse(self.writer.value(self.graph.output))}")
+        result = unparse(self.writer.value(self.graph.output))
+        if lines and lines[-1].startswith(f"{result} = ") and result.isidentifier():
+            lines[-1] = f"return {lines[-1].removeprefix(f'{result} = ')}"
+        else:
+            lines.append(f"return {result}")
         lines = self._sizes_together(lines)
         return NewForward(lines, any("math." in line for line in lines))
 

@@ -120,8 +120,46 @@ def _describe(text: str, method: ast.FunctionDef, *, inherited: bool) -> Forward
     return Forward(header, tuple(names), ", ".join(call), inherited)
 
 
-def renamed_class(user: UserClass, new_forward: list[str], extra: list[str]) -> list[str]:
-    """Return the lines of the class as `ModelNew`, with its forward kept as `_forward_pytorch`.
+def always_there(user: UserClass, target: str) -> bool:
+    """Whether a tensor such as `self.weight` is made by every constructor, so that it is never None.
+
+    True only where the class itself assigns or registers it, each time what a call returns, and not inside a condition
+    or an expression that chooses.
+    """
+    name = target.removeprefix("self.")
+    if not name.isidentifier():
+        return False
+    constructor = _method(user.node, "__init__")
+    made = [] if constructor is None else [s for s in constructor.body if _gives(s, name) is not None]
+    every = [s for s in ast.walk(user.tree) if isinstance(s, ast.stmt) and _gives(s, name) is not None]
+    return bool(made) and all(isinstance(_gives(s, name), ast.Call) and _is_tensor_call(_gives(s, name)) for s in every)
+
+
+def _gives(statement: ast.stmt, name: str) -> ast.expr | None:
+    """Return what a statement stores under an attribute, None if it does not store there."""
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        inside = [item for target in targets for item in ast.walk(target)]
+        if any(isinstance(item, ast.Attribute) and item.attr == name for item in inside):
+            return statement.value or ast.Constant(None)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        registers = isinstance(call.func, ast.Attribute) and call.func.attr in ("register_buffer", "register_parameter")
+        if registers and len(call.args) > 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == name:
+            return call.args[1]
+    return None
+
+
+def _is_tensor_call(value: ast.expr | None) -> bool:
+    """Whether a call makes a tensor by the looks of it: `nn.Parameter(…)`, `torch.ones(…)`."""
+    if not isinstance(value, ast.Call):
+        return False
+    called = ast.unparse(value.func)
+    return called.rpartition(".")[2] == "Parameter" or called.startswith("torch.")
+
+
+def renamed_class(user: UserClass, new_forward: list[str], extra: list[str], *, keep_old: bool) -> list[str]:
+    """Return the lines of the class as `ModelNew`, with the new forward.
 
     Parameters
     ----------
@@ -129,6 +167,8 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: list[str]) -> 
         Lines of the new forward, not indented.
     extra
         Lines for the class body before it (attributes and helpers), not indented.
+    keep_old
+        Keep the old forward as `_forward_pytorch`; otherwise the new one takes its place.
     """
     lines = user.text.splitlines()
     edits: list[tuple[int, int, int, str]] = []
@@ -140,7 +180,7 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: list[str]) -> 
             start = len(lines[item.lineno - 1].encode()[: item.col_offset].decode())
             edits.append((item.lineno - 1, start, start + len(user.name), NEW_NAME))
     method = _method(user.node, "forward")
-    if method is not None:
+    if method is not None and keep_old:
         text = lines[method.lineno - 1]
         column = text.index("forward", text.index("def") + 3)
         edits.append((method.lineno - 1, column, column + len("forward"), OLD_FORWARD))
@@ -151,16 +191,23 @@ def renamed_class(user: UserClass, new_forward: list[str], extra: list[str]) -> 
     indent = " " * user.node.col_offset
     body_indent = _body_indent(lines, user.node)
     inserted = [f"{body_indent}{line}" if line else "" for line in [*extra, *new_forward, ""]]
+    at = rest = last
+    if method is not None:
+        at = rest = method.lineno - 1
     if method is None:
         kept = [
             f"def {OLD_FORWARD}(self, *args, **kwargs):",
             "    return super().forward(*args, **kwargs)",
         ]
-        inserted = ["", *inserted, *(f"{body_indent}{line}" for line in kept)]
-        at = last
-    else:
-        at = method.lineno - 1
-    result = [*lines[first:at], *inserted, *lines[at:last]]
+        inserted = ["", *inserted, *(f"{body_indent}{line}" for line in kept)] if keep_old else ["", *inserted[:-1]]
+    elif not keep_old:
+        rest = method.end_lineno or method.lineno
+        inserted = inserted[:-1]
+        if ast.get_docstring(method) is not None:
+            told = method.body[0]
+            header = len(extra) + 1
+            inserted[header:header] = lines[told.lineno - 1 : told.end_lineno]
+    result = [*lines[first:at], *inserted, *lines[rest:last]]
     return [line[len(indent) :] if line.startswith(indent) else line for line in result]
 
 

@@ -27,7 +27,7 @@ class Variant:
     """CPU: keep costly values of a row for the next pass instead of computing them again."""
 
     block: int = 0
-    """CPU: elements that a pointwise task works on, or neighbouring results of the columns layout; 0 for the default."""
+    """CPU: elements that a pointwise task works on, or neighbouring results of the columns layout; 0: default."""
     dynamic: bool = False
     """CPU: threads take their next task when they are free, instead of an equal share at the start."""
 

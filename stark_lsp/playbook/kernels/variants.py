@@ -75,8 +75,9 @@ def _cpu_pointwise(program: Program, large: bool) -> list[Variant]:
 def _cpu_columns(program: Program) -> list[Variant]:
     """Measured on two cores: 128 to 256 neighbouring results at a time, more where each has few elements."""
     found = [Variant(), *(Variant(block=b) for b in (128, 512, 64, 1024) if b < 2 * program.cols)]
-    results = program.rows * program.cols
-    return [*found, Variant(dynamic=True)] if results >= 4096 else [*found, Variant(threads=1)]
+    if len(found) < 5:
+        found += [Variant(dynamic=True), Variant(block=32), Variant(threads=1)][: 5 - len(found)]
+    return found
 
 
 def _retreats_cpu(variant: Variant) -> list[Variant]:

@@ -154,7 +154,7 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
 def _patch_attributes(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
     if "__getattribute__" in vars(cls):
         return
-    inherited = cls.__getattribute__
+    inherited: Callable[..., Any] = cls.__getattribute__
 
     def read(module: Any, name: str) -> Any:
         value = inherited(module, name)
@@ -170,7 +170,7 @@ def _patch_stores(cls: type, attributes: Attributes, undo: contextlib.ExitStack)
     """Refuse a forward that keeps something on the module: a rewritten forward would not."""
     if "__setattr__" in vars(cls):
         return
-    inherited = cls.__setattr__
+    inherited: Callable[..., Any] = cls.__setattr__
 
     def store(module: Any, name: str, value: Any) -> None:
         recorder = attributes.recorder

@@ -132,9 +132,6 @@ class _Tracked:
     def __format__(self, spec: str) -> str:
         return format(self.fact(), spec)
 
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self.fact(), digits) if digits is not None else round(self.fact())
-
     def __trunc__(self) -> int:
         return math.trunc(self.fact())
 
@@ -161,6 +158,14 @@ class _Tracked:
         return self
 
 
+def _round(self: _Tracked, digits: int | None = None) -> Any:
+    return round(self.fact(), digits) if digits is not None else round(self.fact())
+
+
+# Set like the operators below: int and float declare it in ways that no common method fits.
+_OTHERS = {"round": _round}
+for _name, _method in _OTHERS.items():
+    setattr(_Tracked, f"__{_name}__", _method)
 for _name, _symbol in _BINARY.items():
     setattr(_Tracked, f"__{_name}__", _binary(_name, _symbol, reflected=False))
     setattr(_Tracked, f"__r{_name}__", _binary(_name, _symbol, reflected=True))
