@@ -167,8 +167,8 @@ def clashing(device: str) -> list[tuple[KernelSpec, Variant, str]]:
         if supports(spec, device) is not None:
             continue
         chosen = dict.fromkeys([variants(spec, device)[0], *variants(spec, device)[-1:]])
-        if device == "cuda":  # nvcc takes its time: the two layouts with the most names of their own
-            if spec.name not in ("columns", "pieces"):
+        if device == "cuda":  # nvcc takes its time: the layout with the most names of its own
+            if spec.name != "columns":
                 continue
             chosen = dict.fromkeys(variants(spec, device)[:1])
         text = render([(replace(spec, name=f"k{i}"), v, "fallback") for i, v in enumerate(chosen)], device)
