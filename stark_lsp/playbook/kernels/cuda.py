@@ -14,6 +14,9 @@ from stark_lsp.playbook.kernels.program import Group, Layout, Pass, Program
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import Step
 
+LIGHT = 16
+"""Up to so many registers of a row in each thread, the kernel is kept to 42 registers in all."""
+
 
 def scratch_bytes(program: Program, variant: Variant) -> int:
     """Bytes of work buffer for each result of a split reduction."""
@@ -26,13 +29,15 @@ class CudaKernel:
     def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
         self.program = program
         self.variant = variant
-        self.body = Body(program, Writer("cuda", helpers=helpers))
+        self.body = Body(program, Writer("cuda", helpers=helpers, shifted=program.shifted))
         self.writer = self.body.writer
         self.places = self.body.places
         self.names = self.places.names
         self.columns = program.layout is Layout.COLUMNS
         self.last = program.groups[-1]
         self.segmented = bool(self.places.segments())
+        self.index = "int64_t"
+        self.bounds = str(variant.threads)
         self.walked = "length" if self.columns or self.segmented else "cols"
         helpers |= {"vec", "launch"}
 
@@ -58,7 +63,7 @@ class CudaKernel:
         parameters = [*self.body.pointer_parameters(), *([more] if more else []), *sizes]
         return [
             f"template <{template}>",
-            f"static __global__ void __launch_bounds__({self.variant.threads}) {name}(",
+            f"static __global__ void __launch_bounds__({self.bounds}) {name}(",
             *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
             *indent(without_unused([*self._derived(size), *lines])),
             "}",
@@ -272,7 +277,7 @@ class CudaKernel:
         if self.columns:
             down = self.variant.row_threads
             return [f"const int64_t r = {first} + item * {down} + down;"]
-        return [f"const int64_t j = {first} + (item * {self.variant.row_threads} + lane) * V;"]
+        return [f"const {self.index} j = {first} + (item * {self.variant.row_threads} + lane) * V;"]
 
     def inside(self, end: str) -> str:
         """The condition that an item lies within the row."""
@@ -368,7 +373,7 @@ class CudaKernel:
             declare, fill, write = self.stores(self.body.outputs(False), self._output_place())
             item += [*declare, *each("k", "V", [*work, *fill]), *write]
         return [
-            f"for (int64_t tile = {begin}; tile < {end}; tile += {tile}) {{",
+            f"for ({self.index} tile = {begin}; tile < {end}; tile += {tile}) {{",
             *indent([*loads, *each("item", "ITEMS", item)]),
             "}",
         ]
@@ -431,6 +436,11 @@ class CudaKernel:
     def _reduction(self) -> list[str]:
         program = self.program
         held = self.held()
+        if self.narrow:
+            self.index = "Index"
+        if not self.columns and self._registers(held) <= LIGHT:
+            # Three quarters of the threads a multiprocessor can hold, so that the phases of rows overlap.
+            self.bounds = f"{self.variant.threads}, {max(1, 1536 // self.variant.threads)}"
         lines = [*self.position(), *self.prologue()]
         if self.columns:
             lines += self.row_step_lines(program.before)
@@ -449,12 +459,25 @@ class CudaKernel:
             lines += self.row_step_lines(one.after)
             lines += [] if self.columns else self.body.invert((*one.reductions, *one.after))
         lines += self.store_results()
-        return self.kernel(f"_stark_{program.spec.name}_kernel", "int V, int ITEMS", lines)
+        template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
+        return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the place in a row is counted in 32 bits where that is enough."""
+        return not self.columns and not self.segmented
+
+    def _registers(self, held: tuple[str, ...]) -> float:
+        """Registers that a thread needs for what it holds of a row."""
+        sizes = {"float64": 2.0, "int64": 2.0, "float16": 0.5, "bfloat16": 0.5, "bool": 0.25, "uint8": 0.25}
+        words = sum(sizes.get(self.program.operands[o].dtype, 1.0) for o in held)
+        return words * self.variant.items * self.variant.vector
 
     def _reduction_launch(self) -> list[str]:
         threads, across = self.variant.threads, self.variant.row_threads
         rows = self.places.rows()
-        name = f"_stark_{self.program.spec.name}_kernel<{{v}}, {{items}}>"
+        index = ", {index}" if self.narrow else ""
+        name = f"_stark_{self.program.spec.name}_kernel<{{v}}, {{items}}{index}>"
         if self.columns:
             wide = threads // across
             blocks = f"unsigned({rows} * ((cols + {wide} * {{v}} - 1) / ({wide} * {{v}})))"
@@ -463,7 +486,19 @@ class CudaKernel:
         else:
             blocks = f"unsigned(({rows} + {threads // across - 1}) / {threads // across})"
         call = f"{name}<<<{blocks}, {threads}, 0, stream>>>({self.arguments()}, {self.sizes()});"
-        return self.choose(call)
+        if not self.narrow:
+            return self.choose(call)
+        v, items = self.variant.vector, self.variant.items
+        huge = " || ".join([*([f"{rows} >> 31"] if self.program.outer else []), f"{self.walked} >> 30"])
+        return [
+            f"if ({huge})",
+            *indent([call.format(v=1, items=items * v, index="int64_t")]),
+            *self._otherwise(self.choose(call.replace("{index}", "int32_t"))),
+        ]
+
+    @staticmethod
+    def _otherwise(lines: list[str]) -> list[str]:
+        return [f"else {lines[0]}", *lines[1:]] if len(lines) > 1 else ["else", *indent(lines)]
 
 
 def each(name: str, bound: str, lines: list[str]) -> list[str]:

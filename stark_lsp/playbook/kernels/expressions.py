@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from stark_lsp.playbook.kernels.types import COMPUTE, HALVES, STORAGE, is_floating, wider
 from stark_lsp.playbook.spec import COUNT, Step
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 OWN_ON_CPU = frozenset({"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "sin", "cos"})
 """Operations with a function of ours for float on the CPU: calls into libm keep a loop from being vectorised."""
@@ -52,6 +56,11 @@ def identity(op: str, c_type: str) -> str:
     return "0" if c_type == "uint8_t" else f"{limits}_MIN"
 
 
+def _has_reciprocal(number: str | float | int | bool) -> TypeGuard[float]:
+    """Whether a number can be divided by as multiplying by its reciprocal, in float."""
+    return not isinstance(number, (str, bool)) and 1e-30 < abs(number) < 1e30
+
+
 @dataclass
 class Writer:
     """Writes steps as C expressions and remembers which helper functions they call."""
@@ -66,6 +75,9 @@ class Writer:
     """Helper functions that the text written so far calls."""
     inverses: dict[str, str] = field(default_factory=dict)
     """Value of a whole row -> C identifier of its reciprocal; elements are multiplied by it instead of divided."""
+
+    shifted: frozenset[str] = frozenset()
+    """Steps that are `exp(x - amax(x))`."""
 
     def call(self, helper: str, *args: str) -> str:
         """A call of one of our helper functions."""
@@ -171,6 +183,12 @@ class Writer:
             return self._power(step, c_type)
         if op == "div" and step.args[1] in self.inverses and c_type == "float":
             return f"{self.argument(step.args[0], c_type)} * {self.inverses[str(step.args[1])]}"
+        if op == "div" and self.device_type == "cuda" and c_type == "float" and _has_reciprocal(step.args[1]):
+            # As torch's own CUDA kernel does it for a number: a division costs as much as an exp.
+            return f"{self.argument(step.args[0], c_type)} * {literal(1.0 / float(step.args[1]), c_type)}"
+        if op == "exp" and step.name in self.shifted and self.device_type == "cuda" and c_type == "float":
+            # Of a number <= 0: the fast one is off by less than a rounding of the largest value, which is 1.
+            return f"__expf({self.argument(step.args[0], c_type)})"
         return self._arithmetic(op, [self.argument(a, c_type) for a in step.args], c_type)
 
     def _arithmetic(self, op: str, args: list[str], c_type: str) -> str:

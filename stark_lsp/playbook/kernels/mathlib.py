@@ -383,6 +383,36 @@ template <class T> {static} T _stark_floor_div(T a, T b) {
 }
 
 _CUDA: dict[str, tuple[tuple[str, ...], str]] = {
+    "max": (
+        (),
+        """\
+template <class T> {static} T _stark_max(T a, T b) { return (a > b || a != a) ? a : b; }  // keeps NaN
+{static} float _stark_max(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+    float found;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(found) : "f"(a), "f"(b));
+    return found;
+#else
+    return (a > b || a != a) ? a : b;
+#endif
+}
+""",
+    ),
+    "min": (
+        (),
+        """\
+template <class T> {static} T _stark_min(T a, T b) { return (a < b || a != a) ? a : b; }  // keeps NaN
+{static} float _stark_min(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+    float found;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(found) : "f"(a), "f"(b));
+    return found;
+#else
+    return (a < b || a != a) ? a : b;
+#endif
+}
+""",
+    ),
     "vec": (
         (),
         """\

@@ -208,6 +208,19 @@ class Program:
         return frozenset(n for n in self.steps if n in found and n not in self.element_values)
 
     @cached_property
+    def shifted(self) -> frozenset[str]:
+        """Steps that are `exp(x - amax(x))`: their argument is never above 0."""
+        found = set()
+        for step in self.spec.steps:
+            inner = self.steps.get(str(step.args[0])) if step.op == "exp" else None
+            if inner is None or inner.op != "sub":
+                continue
+            top = self.steps.get(str(inner.args[1]))
+            if top is not None and top.op == "amax" and top.args[0] == inner.args[0]:
+                found.add(step.name)
+        return frozenset(found)
+
+    @cached_property
     def element_outputs(self) -> tuple[str, ...]:
         """Steps written for each element, in the outputs' order."""
         return tuple(o.step for o in self.spec.outputs if not o.reduced)
