@@ -4,7 +4,7 @@ A spec is a straight-line program in single-assignment form over an *iteration s
 is aligned to the space from the right with broadcasting, as in PyTorch. A step is a pointwise
 operation or one of the four primitive reductions over `reduce_dims`; a reduction's result has size 1
 in those dims and broadcasts back when it is used again. Compound operations (softmax, layer_norm,
-mean, var, logsumexp, …) never appear: `playbook/expand.py` writes them out in these primitives.
+mean, var, logsumexp, …) never appear: `playbook/canonical/` writes them out in these primitives.
 
 `strategies` build specs, `kernels` turn them into code; neither side knows the other.
 """
