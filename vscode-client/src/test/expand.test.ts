@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { expandPath } from "../common/expand";
 
-const context = { home: "/home/ada", workspaceFolder: "/work/net", env: { VENV: "/opt/venv" } };
+const context = { home: "/home/ada", workspaceFolder: "/home/ada/net", env: { VENV: "/opt/venv" } };
 
 test("a path may start at home, at the workspace folder or at an environment variable", () => {
   assert.equal(expandPath("~/venv/bin/python", context), "/home/ada/venv/bin/python");
-  assert.equal(expandPath(" ${workspaceFolder}/.venv/bin/python ", context), "/work/net/.venv/bin/python");
+  assert.equal(expandPath(" ${workspaceFolder}/.venv/bin/python ", context), "/home/ada/net/.venv/bin/python");
   assert.equal(expandPath("${env:VENV}/bin/python", context), "/opt/venv/bin/python");
   assert.equal(expandPath("${userHome}/x", context), "/home/ada/x");
 });
