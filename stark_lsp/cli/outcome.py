@@ -11,6 +11,7 @@ from rich.tree import Tree
 
 from stark_lsp.cli import figures, words
 from stark_lsp.cli.console import clean, line
+from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
@@ -159,7 +160,7 @@ def _label(node: Node, before: Plan | None, *, proposal: bool) -> Text:
         if gain is not None:
             label.append(f"  {figures.times(gain.value)}", style)
     else:
-        label.append(words.STATUS[verdict.status], "red")
+        label.append(STATUS[verdict.status], "red")
     if proposal:
         label.append("  proposal", "bold green")
     label.append(f"  {words.title(node)}")

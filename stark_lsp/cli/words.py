@@ -6,29 +6,11 @@ from collections.abc import Iterable
 
 from stark_lsp.cli import figures
 from stark_lsp.cli.console import clean
+from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.run import Node
-from stark_lsp.core.status import AgentRole, RunState, VerdictStatus
+from stark_lsp.core.status import AgentRole, RunState
 from stark_lsp.core.verdict import Environment
-
-STATUS = {
-    VerdictStatus.OK: "verified",
-    VerdictStatus.REFUSED: "refused",
-    VerdictStatus.COMPILE_ERROR: "did not compile",
-    VerdictStatus.LOAD_ERROR: "did not load",
-    VerdictStatus.RUNTIME_ERROR: "raised an error",
-    VerdictStatus.OUT_OF_MEMORY: "ran out of memory",
-    VerdictStatus.TIMED_OUT: "took too long",
-    VerdictStatus.WRONG_SHAPE: "wrong shape",
-    VerdictStatus.WRONG_DTYPE: "wrong dtype",
-    VerdictStatus.WRONG_RESULT: "wrong result",
-    VerdictStatus.NOT_FINITE: "NaN or infinity",
-    VerdictStatus.MUTATED_INPUT: "changed its input",
-    VerdictStatus.NONDETERMINISTIC: "not repeatable",
-    VerdictStatus.CHEATED: "cheated",
-    VerdictStatus.CRASHED: "crashed",
-}
-"""What a verdict is called on a terminal; `--json` has the names of the enum."""
 
 STATE = {
     RunState.PREPARING: "preparing",

@@ -5,29 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stark_lsp.core.errors import StarkError
+from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node
-from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
-
-STATUS = {
-    VerdictStatus.OK: "verified",
-    VerdictStatus.REFUSED: "refused",
-    VerdictStatus.COMPILE_ERROR: "did not compile",
-    VerdictStatus.LOAD_ERROR: "did not load",
-    VerdictStatus.RUNTIME_ERROR: "raised an error",
-    VerdictStatus.OUT_OF_MEMORY: "ran out of memory",
-    VerdictStatus.TIMED_OUT: "took too long",
-    VerdictStatus.WRONG_SHAPE: "wrong shape",
-    VerdictStatus.WRONG_DTYPE: "wrong dtype",
-    VerdictStatus.WRONG_RESULT: "wrong result",
-    VerdictStatus.NOT_FINITE: "NaN or infinity",
-    VerdictStatus.MUTATED_INPUT: "changed its input",
-    VerdictStatus.NONDETERMINISTIC: "not repeatable",
-    VerdictStatus.CHEATED: "cheated",
-    VerdictStatus.CRASHED: "crashed",
-}
-"""What a verdict is called in the editor."""
 
 
 def milliseconds(timing: Timing) -> str:

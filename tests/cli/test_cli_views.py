@@ -17,6 +17,7 @@ from stark_lsp.cli import watcher as watcher_module
 from stark_lsp.cli.console import clean
 from stark_lsp.cli.watcher import Watcher
 from stark_lsp.core.events import Judged, Planned, Prepared, Progress
+from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
 from stark_lsp.core.status import RunState, VerdictStatus
@@ -42,7 +43,7 @@ def test_an_interval_has_the_unit_of_its_median() -> None:
 
 
 def test_every_status_has_its_words() -> None:
-    assert set(words.STATUS) == set(VerdictStatus)
+    assert set(STATUS) == set(VerdictStatus)
     assert set(words.STATE) == set(RunState)
 
 
