@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from stark_lsp.core.status import Isolation
+
 
 @dataclass(frozen=True)
 class SearchSettings:
@@ -68,3 +70,29 @@ class EvaluationSettings:
     """For the first call of the torch.compile baseline."""
     log_limit: int = 65536
     """Characters of captured output that are kept."""
+    isolation: Isolation = Isolation.AUTO
+    """How strictly candidates must be kept apart from the rest of the machine."""
+    special_inputs: bool = True
+    """Check other batch sizes, strided, large and non-finite inputs as well."""
+    timed_calls: int = 0
+    """Exactly so many timed calls of each side; 0 times in rounds until `target_error` is reached."""
+    target_error: float = 0.01
+    """Timing ends early once the speed-up is known within this fraction (half of the 95 % interval)."""
+    profile: bool = True
+    """Profile verified candidates: launched kernels, roofline, compiler figures."""
+    counters: bool = False
+    """Read hardware counters with Nsight Compute as well (slow; for finalists)."""
+    sanitizer: bool = True
+    """Run finalists under compute-sanitizer where it is present."""
+    parallel: int = 0
+    """Candidates judged at the same time; 0 chooses by the machine. Timing is always one at a time."""
+    memory_share: float = 0.8
+    """Share of the machine's memory a candidate may take before it is stopped."""
+
+
+PRESETS = {
+    "default": EvaluationSettings(),
+    "kernelbench": EvaluationSettings(seeds=5, warmup=3, timed_calls=100, special_inputs=False),
+}
+"""Named settings of `stark-lsp judge`; `kernelbench` is what that suite's own evaluator does: five checks with its
+inputs only, a hundred timed calls, the cache flushed before each."""

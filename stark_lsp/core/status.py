@@ -118,6 +118,30 @@ class Mode(str, Enum):
     """`module.eval()` under `torch.no_grad()`; the editor's default."""
     AS_CONSTRUCTED = "as-constructed"
     """As the constructor left it, under `torch.no_grad()`; the convention of KernelBench suites."""
+    TRAINING = "training"
+    """`module.train()` with gradients: gradients are compared too, and forward with backward is timed."""
+
+
+class Isolation(str, Enum):
+    """How strictly candidates must be kept apart from the rest of the machine."""
+
+    AUTO = "auto"
+    """The strongest layer that works here; refused where there is none."""
+    STRICT = "strict"
+    """Only in a sandbox with namespaces of its own (bubblewrap)."""
+    OFF = "off"
+    """Plain processes under the user's account; only for code the user trusts."""
+
+
+class IsolationLayer(str, Enum):
+    """What kept a candidate apart when a verdict was taken."""
+
+    BUBBLEWRAP = "bubblewrap"
+    """Layer A: bubblewrap namespaces and seccomp."""
+    LANDLOCK = "landlock"
+    """Layer B: Landlock and seccomp."""
+    PROCESS = "process"
+    """Layer C: a plain process; nothing kept it apart."""
 
 
 class WriteMode(str, Enum):

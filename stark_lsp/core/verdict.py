@@ -76,7 +76,65 @@ class Environment:
     shapes: tuple[str, ...] = ()
     """Shapes of the input tensors in order, for instance `8x128x768`."""
     isolation: str = "process"
-    """Isolation layer of build and run."""
+    """Isolation layer of build and run: a value of `IsolationLayer`."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel (on a CPU: one operator) that a forward pass ran, all its launches together."""
+
+    name: str
+    count: int = 1
+    """Launches in one forward pass."""
+    time_us: float = 0.0
+    """Device time in one forward pass (on a CPU: time spent in the operator itself)."""
+    grid: str = ""
+    """Blocks of the first launch, for instance `128x1x1`."""
+    block: str = ""
+    """Threads of a block."""
+    registers: int | None = None
+    """Registers of a thread."""
+    shared_bytes: int | None = None
+    """Shared memory of a block, static and dynamic."""
+    spill_bytes: int | None = None
+    """Bytes of registers a thread spills to local memory."""
+    occupancy: float | None = None
+    """Share of the device's warps that fit at once, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One hardware counter."""
+
+    name: str
+    value: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one forward pass does on the device, against what this device can do."""
+
+    launched: tuple[Launch, ...] = ()
+    """Longest first."""
+    device_us: float | None = None
+    """Time of all launches together."""
+    bytes: int | None = None
+    """Fewest bytes that must move: inputs, weights and outputs once each."""
+    flops: int | None = None
+    """Floating-point operations of the reference's matrix products and convolutions."""
+    floor_us: float | None = None
+    """No version runs faster than this, by the measured bandwidth and rate of this device."""
+    bandwidth_share: float | None = None
+    """`bytes` over the runtime, as a share of the measured bandwidth; above 1 where caches help."""
+    compute_share: float | None = None
+    """`flops` over the runtime, as a share of the measured rate of this dtype."""
+    bound: str = ""
+    """What limits it most: `memory`, `compute` or `overhead`; empty if unknown."""
+    metrics: tuple[Metric, ...] = ()
+    """Counters of NVIDIA Nsight Compute, where permitted."""
+    notes: tuple[str, ...] = ()
+    """What could not be measured, and why."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +158,7 @@ class Reference:
     """Outputs as text, for instance `float32[8x128]`."""
     notes: tuple[str, ...] = ()
     """Things a user should know, such as a loaded machine."""
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +183,10 @@ class Verdict:
     environment: Environment | None = None
     stages_s: tuple[tuple[str, float], ...] = ()
     """Seconds spent in each stage of judging."""
+    profile: Profile | None = None
+    """What it launched, against what the device can do."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about these figures, such as a machine that others load."""
 
     @property
     def ok(self) -> bool:

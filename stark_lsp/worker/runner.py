@@ -6,18 +6,13 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from . import processes
 from .frames import Channel, ChannelClosed, take_private_pipes
-
-WARMUP_S = 1.0
-"""After this time no further warm-up call is begun, once two are made."""
 
 
 def main() -> None:
@@ -83,22 +78,18 @@ class Runner:
     def __init__(self) -> None:
         import torch
 
-        from . import clock, loading, modules, tensorfile
+        from . import loading, modules, tensorfile, timed
 
         self._torch = torch
-        self._clock_module = clock
         self._loading = loading
         self._modules = modules
         self._files = tensorfile
         self._module: Any = None
         self._device = "cpu"
         self._lookup: Callable[[str], Any] = lambda name: None
-        self._clock: clock.Clock | None = None
-        self._calls: list[Callable[[], Any]] = []
-        self._count = 0
         self._mode = "eval"
         self._construct: Callable[[], Any] = lambda: None
-        self._now = time.monotonic
+        self._timed = timed.Timed()
 
     def handle(self, request: dict[str, Any]) -> Any:
         """Carry out one request of the judge."""
@@ -110,7 +101,7 @@ class Runner:
             "compile": self.compile,
             "forward": self.forward,
             "hold": self.hold,
-            "time": self.time,
+            "time": self._timed.time,
         }
         return commands[command](**request)
 
@@ -232,22 +223,4 @@ class Runner:
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
         sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
-        self._calls = [functools.partial(self._call, item) for item in sets]
-        self._clock = self._clock or self._clock_module.Clock(self._device)
-        begin = self._now()
-        for index in range(max(1, warmup)):
-            self._calls[index % len(self._calls)]()
-            self._modules.synchronize(self._device)
-            if index and self._now() - begin > WARMUP_S:
-                break
-        cost = min(self._clock.cost_ms(self._calls[0]) for _ in range(2))
-        self._count = int(max(1, min(200, round_ms / max(cost, 1e-3))))
-        return {"calls": self._count}
-
-    def time(self) -> dict[str, Any]:
-        """Time one round; one short call goes before it untimed, since the device was idle."""
-        if self._clock is None:
-            raise LookupError("no inputs are held")
-        if self._count > 1:
-            self._calls[0]()
-        return {"ms": self._clock.measure(self._calls, self._count)}
+        return self._timed.hold(self._call, sets, self._device, warmup=warmup, round_ms=round_ms)

@@ -1,0 +1,182 @@
+"""The judging of one candidate: check, build and load, verify, time, profile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import integrity, timing
+from .bench import RUNNER_FAILURES
+from .builds import Build
+from .classify import Finding, classify, stages
+from .failed import Failed
+from .runner import cut
+from .runners import RunnerProcess
+from .verify import Verifier
+
+if TYPE_CHECKING:
+    from .judging import Judge
+
+
+class Attempt:
+    """The judging of one candidate.
+
+    Parameters
+    ----------
+    judge
+        Everything that was made once for the problem.
+    candidate
+        `core.Candidate` in wire form.
+    final
+        Time it longer, and against torch.compile as well.
+    """
+
+    def __init__(self, judge: Judge, candidate: dict[str, Any], final: bool) -> None:
+        self._judge = judge
+        self._bench = judge.bench
+        self._reference = judge.reference
+        self._settings = judge.settings
+        self._source: str = candidate["source"]
+        self._class_name: str = candidate["class_name"]
+        self._final = final
+        self._runner: RunnerProcess | None = None
+        self._build: Build | None = None
+        self._built = False
+        self._folder = self._bench.fresh_folder()
+        # Named after nothing that leads to the expected outputs.
+        self._path = os.path.join(self._folder, "candidate.py")
+        self._verifier: Verifier | None = None
+        self._weights_message = ""
+        self._stages: list[Any] = []
+        self._measured: timing.Measured | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Go through all steps up to the first failure."""
+        try:
+            with self._stage("check"):
+                refusal = integrity.check(self._source, self._class_name)
+            if refusal is not None:
+                return self._verdict(Finding("REFUSED", *refusal))
+            self._load()
+            self._verifier = Verifier(self._reference, self._ask, self._folder, self._weights_message)
+            with self._stage("verify"):
+                self._verifier.run()
+            with self._stage("time"):
+                self._time()
+        except Failed as failure:
+            return self._verdict(self._considering_weights(failure.finding))
+        return self._verdict(Finding("OK", self._praise()))
+
+    def end(self) -> None:
+        """Kill the runner, release the build folder, remove what was written."""
+        self._bench.household.end(self._runner)
+        if self._build is not None:
+            self._build.finish(self._built or self._build.cached)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stages.append((name, time.monotonic() - begin))
+
+    def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
+        """Ask the candidate's runner; what goes wrong is the candidate's failure."""
+        assert self._runner is not None
+        try:
+            result: dict[str, Any] = self._runner.ask(
+                command,
+                run_s=float(self._settings["run_timeout_s"]),
+                build_s=float(self._settings["build_timeout_s"]),
+                **params,
+            )
+        except RUNNER_FAILURES as error:
+            raise Failed(classify(error, stage, self._path)) from error
+        if command == "forward":
+            self._built = True
+        return result
+
+    def _load(self) -> None:
+        """Start the runner and load the candidate with the reference's weights."""
+        with self._stage("start"):
+            with open(self._path, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(self._source)
+            self._build = self._judge.cache.open(self._source)
+            self._runner = self._bench.start()
+        with self._stage("load"):
+            self._weights_message = self._ask(
+                "load",
+                "load_candidate",
+                path=self._path,
+                context=self._reference.path,
+                class_name=self._class_name,
+                init=self._reference.init_path,
+                weights=self._reference.weights_path,
+                device=self._reference.device,
+                mode=self._reference.mode,
+                threads=self._judge.threads,
+                environment=self._build.environment(),
+            )["weights_message"]
+
+    def _time(self) -> None:
+        """Time it, and check what it gives afterwards."""
+        assert self._runner is not None
+        assert self._verifier is not None
+        self._measured = timing.measure(
+            self._bench,
+            self._runner,
+            self._settings,
+            final=self._final,
+            compiled=not self._judge.compile_message,
+            path=self._path,
+        )
+        self._verifier.check_again()
+
+    def _considering_weights(self, finding: Finding) -> Finding:
+        """A wrong result after the weights could not be loaded is the fault of the weights."""
+        if self._weights_message and finding.status == "WRONG_RESULT":
+            text = " ".join(self._weights_message.split())[:600]
+            return Finding("LOAD_ERROR", f"The reference's weights do not load, and built anew it differs: {text}")
+        return finding
+
+    def _praise(self) -> str:
+        notes = []
+        if self._weights_message:
+            text = " ".join(self._weights_message.split())[:300]
+            notes.append(f"The reference's weights do not load into it, it only matches when built anew: {text}")
+        if self._measured is not None:
+            notes += self._measured.notes
+        return " ".join(notes)
+
+    def _verdict(self, finding: Finding) -> dict[str, Any]:
+        """Put the verdict together; the runner is dead afterwards, so that its log is complete."""
+        log = finding.details
+        if self._runner is not None:
+            self._bench.household.end(self._runner)
+            captured = self._runner.log()
+            log = f"{captured}\n{log}" if captured and log else captured or log
+            self._stages.append(("build", self._runner.build_s))
+        measured = self._measured if finding.status == "OK" else None
+        times = measured.times if measured else None
+        with_compile = measured is not None and measured.with_compile
+        verifier = self._verifier
+        return {
+            "status": finding.status,
+            "message": finding.message,
+            "line": finding.line,
+            "compiler": finding.compiler,
+            "log": cut(log, int(self._settings["log_limit"])),
+            "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
+            "runtime": times.timing("candidate") if times else None,
+            "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
+            "speedup_vs_compile": times.ratio("compile", "candidate") if times and with_compile else None,
+            "weights_loaded": not self._weights_message,
+            "environment": self._judge.environment,
+            "stages_s": stages(self._stages),
+        }
