@@ -11,6 +11,8 @@ every attempt and the run's row, which holds the user's whole document, is not.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from stark_lsp.core.errors import Fault
@@ -92,16 +94,25 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     sqlite3.Error
         The file cannot be read or written.
     """
-    if _is_current(connection, path):
+    # Whoever looks does so in one snapshot: otherwise half of what another process makes meanwhile is seen.
+    with _transaction(connection, "BEGIN"):
+        current = _is_current(connection, path)
+    if current:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection, "BEGIN IMMEDIATE"):
         if not _is_current(connection, path):  # another process may have been first
             for statements in MIGRATIONS[_version(connection) :]:
                 for statement in statements:
                     connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
