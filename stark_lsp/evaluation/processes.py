@@ -9,10 +9,16 @@ import subprocess
 import sys
 import time
 
+_THREADS = 17
+"""Place of `num_threads` in /proc/<pid>/stat after the command, see proc(5)."""
 
-def _parents() -> dict[int, int]:
-    """Return the parent of every live process, zombies left out."""
-    found: dict[int, int] = {}
+
+def _table() -> dict[int, tuple[int, bool]]:
+    """Return parent and whether it still runs for every process, zombies too.
+
+    A zombie whose other threads are still ending keeps its children: without it, what is below it would not be found.
+    """
+    found: dict[int, tuple[int, bool]] = {}
     if sys.platform.startswith("linux"):
         for name in os.listdir("/proc"):
             if not name.isdigit():
@@ -23,21 +29,20 @@ def _parents() -> dict[int, int]:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if fields[0] not in (b"Z", b"X"):
-                found[int(name)] = int(fields[1])
+            found[int(name)] = (int(fields[1]), fields[0] not in (b"Z", b"X") or int(fields[_THREADS]) > 1)
         return found
     listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False).stdout
     for line in listing.splitlines():
         pid, ppid, state = line.split(None, 2)
-        if not state.startswith("Z"):
-            found[int(pid)] = int(ppid)
+        found[int(pid)] = (int(ppid), not state.startswith("Z"))
     return found
 
 
 def descendants(root: int) -> list[int]:
-    """Return the live processes below `root`."""
+    """Return the processes below `root` that still run, or of which a thread still does."""
+    table = _table()
     children: dict[int, list[int]] = {}
-    for pid, ppid in _parents().items():
+    for pid, (ppid, _) in table.items():
         children.setdefault(ppid, []).append(pid)
     found: list[int] = []
     queue = [root]
@@ -45,7 +50,7 @@ def descendants(root: int) -> list[int]:
         below = children.get(queue.pop(), [])
         found.extend(below)
         queue.extend(below)
-    return found
+    return [pid for pid in found if table[pid][1]]
 
 
 def _kill(pid: int) -> None:
@@ -53,11 +58,17 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def kill_tree(root: int, seconds: float = 0.8) -> bool:
+def kill_tree(root: int, seconds: float = 5.0) -> bool:
     """Kill `root` and everything below it; returns whether all below is gone.
 
     `root` adopts orphans (it is a child subreaper), so it is kept, stopped, until nothing is left below it:
     otherwise what it would adopt could escape.
+
+    Parameters
+    ----------
+    seconds
+        How long to go on; it takes some milliseconds unless the machine is very busy or the kernel holds on
+        to a process, as a hung driver does.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(root, signal.SIGSTOP)
