@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import integrity, timing
-from .bench import RUNNER_FAILURES
 from .builds import Build
 from .classify import Finding, classify, stages
 from .failed import Failed
 from .runner import cut
-from .runners import RunnerProcess
+from .runners import RUNNER_FAILURES, RunnerProcess
 from .verify import Verifier
 
 if TYPE_CHECKING:
@@ -46,9 +43,7 @@ class Attempt:
         self._runner: RunnerProcess | None = None
         self._build: Build | None = None
         self._built = False
-        self._folder = self._bench.fresh_folder()
-        # Named after nothing that leads to the expected outputs.
-        self._path = os.path.join(self._folder, "candidate.py")
+        self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
         self._stages: list[Any] = []
@@ -61,8 +56,8 @@ class Attempt:
                 refusal = integrity.check(self._source, self._class_name)
             if refusal is not None:
                 return self._verdict(Finding("REFUSED", *refusal))
-            self._load()
-            self._verifier = Verifier(self._reference, self._ask, self._folder, self._weights_message)
+            runner = self._load()
+            self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
             with self._stage("verify"):
                 self._verifier.run()
             with self._stage("time"):
@@ -73,10 +68,9 @@ class Attempt:
 
     def end(self) -> None:
         """Kill the runner, release the build folder, remove what was written."""
-        self._bench.household.end(self._runner)
+        self._judge.children.end(self._runner)
         if self._build is not None:
             self._build.finish(self._built or self._build.cached)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -102,13 +96,13 @@ class Attempt:
             self._built = True
         return result
 
-    def _load(self) -> None:
+    def _load(self) -> RunnerProcess:
         """Start the runner and load the candidate with the reference's weights."""
         with self._stage("start"):
-            with open(self._path, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(self._source)
             self._build = self._judge.cache.open(self._source)
-            self._runner = self._bench.start()
+            self._runner = self._judge.children.runner()
+            # Named after nothing that leads to the expected outputs.
+            self._path = self._runner.files.write("candidate.py", self._source)
         with self._stage("load"):
             self._weights_message = self._ask(
                 "load",
@@ -116,13 +110,14 @@ class Attempt:
                 path=self._path,
                 context=self._reference.path,
                 class_name=self._class_name,
-                init=self._reference.init_path,
-                weights=self._reference.weights_path,
+                init=self._runner.give(self._reference.init_path),
+                weights=self._runner.give(self._reference.weights_path),
                 device=self._reference.device,
                 mode=self._reference.mode,
                 threads=self._judge.threads,
                 environment=self._build.environment(),
             )["weights_message"]
+        return self._runner
 
     def _time(self) -> None:
         """Time it, and check what it gives afterwards."""
@@ -158,7 +153,7 @@ class Attempt:
         """Put the verdict together; the runner is dead afterwards, so that its log is complete."""
         log = finding.details
         if self._runner is not None:
-            self._bench.household.end(self._runner)
+            self._judge.children.household.end(self._runner)
             captured = self._runner.log()
             log = f"{captured}\n{log}" if captured and log else captured or log
             self._stages.append(("build", self._runner.build_s))

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import fingerprint
+from .children import Children
 from .errors import Broken
 from .reference import Reference
 from .rounds import Side
-from .runners import (
-    Household,
-    RunnerDied,
-    RunnerError,
-    RunnerFlooded,
-    RunnerForged,
-    RunnerProcess,
-    RunnerTimedOut,
-)
+from .runners import RUNNER_FAILURES, RunnerForged, RunnerProcess
 
-RUNNER_FAILURES = (RunnerDied, RunnerError, RunnerFlooded, RunnerForged, RunnerTimedOut)
-"""All ways in which asking a runner fails."""
 SETS = 3
 """Input sets that timed calls rotate through."""
 SETS_LIMIT = 1 << 30
@@ -44,8 +34,33 @@ class ReferenceLost(Exception):
     """A reference runner failed in the midst of timing; no fault of the candidate."""
 
 
+def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, str]:
+    """Return the environment that all children of a judge start from.
+
+    Parameters
+    ----------
+    threads
+        CPU threads for torch and for kernels with OpenMP.
+    cache_dir
+        Folder that is kept between runs.
+    """
+    jobs = str(max(1, min(4, os.cpu_count() or 1)))
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        **spin_limit(os.environ),
+        "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache_dir, "inductor"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    arch = fingerprint.architecture(device)
+    if arch:
+        environment["TORCH_CUDA_ARCH_LIST"] = arch
+    return environment
+
+
 class Bench:
-    """Starts runners, all with the same environment, threads and limits.
+    """Times modules in runners, and keeps those of the reference.
 
     Parameters
     ----------
@@ -53,71 +68,18 @@ class Bench:
         The prepared reference.
     settings
         `core.EvaluationSettings` in wire form.
-    folder
-        Private folder for what runners read and write.
-    cache_dir
-        Folder that is kept between runs.
+    children
+        Starts runners.
     threads
         CPU threads for torch and for kernels with OpenMP.
     """
 
-    def __init__(
-        self, reference: Reference, settings: dict[str, Any], folder: str, cache_dir: str, threads: int
-    ) -> None:
+    def __init__(self, reference: Reference, settings: dict[str, Any], children: Children, threads: int) -> None:
         self._reference = reference
         self._settings = settings
-        self._folder = folder
+        self._children = children
         self._threads = threads
-        self.household = Household()
         self._sides: dict[str, RunnerProcess | None] = {"eager": None, "compile": None}
-        self._spare: RunnerProcess | None = None
-        jobs = str(max(1, min(4, os.cpu_count() or 1)))
-        self._environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": str(threads),
-            **spin_limit(os.environ),
-            "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
-            "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache_dir, "inductor"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        arch = fingerprint.architecture(reference.device)
-        if arch:
-            self._environment["TORCH_CUDA_ARCH_LIST"] = arch
-
-    def fresh_folder(self) -> str:
-        """Return a new private folder."""
-        return tempfile.mkdtemp(prefix="run-", dir=self._folder)
-
-    def start(self) -> RunnerProcess:
-        """Return a runner that is ready and has loaded nothing yet: the spare one if it still lives.
-
-        Raises
-        ------
-        Broken
-            No runner can be started.
-        """
-        spare, self._spare = self._spare, None
-        log = ""
-        for kept in (spare, None):
-            runner = kept or self._new(self.fresh_folder())
-            try:
-                runner.wait_ready()
-                if runner.alive:
-                    return runner
-                failure = "it ended at once"
-            except RUNNER_FAILURES as error:
-                failure = str(error)
-            self.household.end(runner)
-            log = runner.log()
-        raise Broken(f"A process for the candidate could not be started: {failure}.", details=log)
-
-    def _new(self, folder: str) -> RunnerProcess:
-        return self.household.add(RunnerProcess(self._environment, folder, int(self._settings["log_limit"])))
-
-    def keep_spare(self) -> None:
-        """Start the next candidate's runner now, so that it has imported torch when it is wanted."""
-        if self._spare is None:
-            self._spare = self._new(self.fresh_folder())
 
     def timing_inputs(self) -> list[str]:
         """Return the input files that timed calls rotate through."""
@@ -130,7 +92,7 @@ class Bench:
         """Have a loaded runner warm up and get ready to be timed."""
         runner.ask(
             "hold",
-            inputs=self.timing_inputs(),
+            inputs=[runner.give(path) for path in self.timing_inputs()],
             warmup=int(self._settings["warmup"]),
             round_ms=float(self._settings["round_ms"]),
             run_s=run_s,
@@ -147,7 +109,7 @@ class Bench:
         """
         runner = self._sides[name]
         if runner is None or not runner.alive:
-            self.household.end(runner)
+            self._children.end(runner)
             self._sides[name] = None
             runner = self._start_reference(name)
             self._sides[name] = runner
@@ -165,15 +127,15 @@ class Bench:
 
     def _start_reference(self, name: str) -> RunnerProcess:
         reference = self._reference
-        runner = self._new(self._folder)
+        runner = self._children.reference_runner()
         try:
             runner.ask(
                 "load_reference",
                 path=reference.path,
                 text=reference.text,
                 qualname=reference.qualname,
-                init=reference.init_path,
-                weights=reference.weights_path,
+                init=runner.give(reference.init_path),
+                weights=runner.give(reference.weights_path),
                 device=reference.device,
                 mode=reference.mode,
                 threads=self._threads,
@@ -187,13 +149,13 @@ class Bench:
                 runner.ask("compile", run_s=limit)
             self.hold(runner, run_s=limit, build_s=limit)
         except RUNNER_FAILURES:
-            self.household.end(runner)
+            self._children.end(runner)
             raise
         return runner
 
     def drop(self, name: str) -> None:
         """End a reference runner until it is needed again."""
-        self.household.end(self._sides[name])
+        self._children.end(self._sides[name])
         self._sides[name] = None
 
 

@@ -12,6 +12,7 @@ from .errors import Broken
 from .runners import (
     RunnerDied,
     RunnerError,
+    RunnerExceeded,
     RunnerFlooded,
     RunnerForged,
     RunnerTimedOut,
@@ -66,6 +67,9 @@ def classify(error: Exception, stage: str, source_path: str) -> Finding:
         return Finding("TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.")
     if isinstance(error, RunnerDied):
         return Finding("CRASHED", _death(error.code, stage))
+    if isinstance(error, RunnerExceeded):
+        status = {"memory": "OUT_OF_MEMORY", "processes": "CRASHED"}.get(error.exceeded.what, "RUNTIME_ERROR")
+        return Finding(status, f"Stopped: {error.exceeded.text}.")
     if isinstance(error, RunnerFlooded):
         return Finding("RUNTIME_ERROR", "Stopped: it printed more than 64 MiB.")
     if isinstance(error, RunnerForged):

@@ -9,11 +9,13 @@ import torch
 
 from . import fingerprint, rounds, tensorfile
 from .attempt import Attempt
-from .bench import RUNNER_FAILURES, Bench, Progress, reference_timed
+from .bench import Bench, Progress, reference_timed, runner_environment
 from .builds import BuildCache
+from .children import RUNNER, Children
+from .confinement import Confinement
 from .errors import Broken
 from .reference import Reference
-from .runners import RunnerError
+from .runners import RUNNER_FAILURES, RunnerError
 
 
 class Judge:
@@ -48,14 +50,20 @@ class Judge:
         ]
         self.cache = BuildCache(cache_dir, toolchain)
         self.reference.notes += fingerprint.load_notes(load)
-        self.bench = Bench(self.reference, settings, folder, cache_dir, self.threads)
-        self.bench.household.settle()
+        self.children = Children(
+            runner_environment(self.reference.device, self.threads, cache_dir),
+            folder,
+            int(settings["log_limit"]),
+            Confinement(),
+            None,
+        )
+        self.bench = Bench(self.reference, settings, self.children, self.threads)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compile_message = "" if settings["compile_baseline"] else "Switched off."
         self._baselines = self._take_baselines(progress)
         self.reference.release()
-        self.bench.keep_spare()
+        self.children.keep_spares(RUNNER, 1)
 
     def describe(self) -> dict[str, Any]:
         """Return `core.Reference` in wire form."""
@@ -135,4 +143,4 @@ class Judge:
             return attempt.run()
         finally:
             attempt.end()
-            self.bench.keep_spare()
+            self.children.keep_spares(RUNNER, 1)

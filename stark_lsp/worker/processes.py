@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -78,7 +79,13 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def kill_below(root: int, *, spare: set[int] | None = None, seconds: float = 0.8) -> bool:
+def kill_below(
+    root: int,
+    *,
+    spare: set[int] | None = None,
+    foreign: Callable[[int], bool] | None = None,
+    seconds: float = 0.8,
+) -> bool:
     """Kill every process below `root`, again and again until none is left.
 
     A compiler started by ninja sits in a process group of its own, so killing the group of `root` is not enough.
@@ -89,6 +96,8 @@ def kill_below(root: int, *, spare: set[int] | None = None, seconds: float = 0.8
         Its descendants are killed, not itself.
     spare
         Processes to leave alone, with all that is below them.
+    foreign
+        Says which of the others are to be killed; all of them by default.
     seconds
         How long to try.
 
@@ -105,6 +114,8 @@ def kill_below(root: int, *, spare: set[int] | None = None, seconds: float = 0.8
         below = descendants(root, table)
         if spare:
             below = [pid for pid in below if pid not in spare]
+        if foreign is not None:
+            below = [pid for pid in below if foreign(pid)]
         if not below:
             return True
         for pid in below:
@@ -114,10 +125,18 @@ def kill_below(root: int, *, spare: set[int] | None = None, seconds: float = 0.8
         time.sleep(0.005)
 
 
+def of_another_session(pid: int) -> bool:
+    """Whether a process is in another session than this one; a process can leave a session, but never join one."""
+    try:
+        return os.getsid(pid) != os.getsid(0)
+    except (ProcessLookupError, PermissionError):
+        return False
+
+
 def reap(spare: set[int]) -> None:
     """Collect dead children of this process, adopted ones too, but not those in `spare`."""
     me = os.getpid()
     for pid, ppid in parents(dead=True).items():
-        if ppid == me and pid not in spare:
+        if ppid == me and pid not in spare and of_another_session(pid):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Runner processes as the judge sees them: start, ask with a deadline, kill with all that is below."""
+"""Child processes as the judge sees them: start, ask with a deadline, kill with all that is below."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from . import processes
 from .capture import Capture
+from .confinement import Confinement
+from .folders import Folder
 from .frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
+from .limits import Exceeded, Limits
+from .spawner import Spawner
 
 TICK_S = 0.05
+WATCH_S = 0.2
+"""How often the size of the process tree and of its folder is looked at."""
+KILL_S = 5.0
+"""A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
 START_S = 120.0
 """A runner that has not imported torch after this long never will."""
 
@@ -66,6 +75,27 @@ class RunnerForged(Exception):
     """Something other than our code wrote to the judge's pipe."""
 
 
+class RunnerExceeded(Exception):
+    """The process tree passed a limit on memory, processes or disk, and was killed.
+
+    Parameters
+    ----------
+    exceeded
+        Which limit, with the figure.
+    """
+
+    def __init__(self, exceeded: Exceeded) -> None:
+        super().__init__(exceeded.text)
+        self.exceeded = exceeded
+
+
+RUNNER_FAILURES = (RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerForged, RunnerTimedOut)
+"""All ways in which asking a child fails."""
+
+Builder = Callable[[dict[str, Any]], dict[str, Any]]
+"""Answers a runner's request to build something: `{"library": path}` or `{"error": text}`."""
+
+
 def exit_text(code: int) -> str:
     """Return how a process ended, for a person."""
     if code >= 0:
@@ -77,30 +107,42 @@ def exit_text(code: int) -> str:
 
 
 class RunnerProcess:
-    """One runner.
+    """One child: a runner, or a builder.
 
     Parameters
     ----------
+    spawner
+        Starts it.
     environment
         Its environment, complete.
     folder
-        Its working directory.
+        Its private folder.
     log_limit
         Bytes of its output that are kept.
+    role
+        `runner` or `builder`.
+    confinement
+        What it is kept in; None for the user's own code.
+    limits
+        What its process tree may take.
     """
 
-    def __init__(self, environment: dict[str, str], folder: str, log_limit: int) -> None:
+    def __init__(
+        self,
+        spawner: Spawner,
+        environment: dict[str, str],
+        folder: Folder,
+        log_limit: int,
+        *,
+        role: str = "runner",
+        confinement: Confinement | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
-        # Started from the worker's main thread only: the parent-death signal is tied to the thread.
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", main, "runner"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env=environment,
-            cwd=folder,
-        )
+        command = [sys.executable, "-u", main, role]
+        if confinement is not None:
+            command, environment = confinement.apply(role, command, environment, folder)
+        self._process = spawner.start(command, environment, folder.out)
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         write_fd, read_fd, log_fd = (os.dup(stream.fileno()) for stream in streams if stream is not None)
         for stream in streams:
@@ -109,8 +151,28 @@ class RunnerProcess:
         self._channel = Channel(read_fd, write_fd)
         self._capture = Capture(log_fd, log_limit)
         self._ready = False
+        self._limits = limits
+        self._looked = 0.0
+        self.files = folder
+        """Its private folder."""
+        self._wrapped = confinement is not None and confinement.wraps
+        # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
+        self._links = confinement is None or confinement.separates_files
+        self.builds: Builder | None = None
+        """Answers its requests to build; without one they fail."""
         self.build_s = 0.0
         """Seconds during which compilers were at work, over all requests."""
+        self.stuck = False
+        """Whether it could not be killed."""
+
+    @property
+    def folder(self) -> str:
+        """Path of its private folder, with `in` and `out` below it."""
+        return self.files.path
+
+    def give(self, path: str, name: str = "") -> str:
+        """Hand a file over; returns the path under which the child can read it."""
+        return self.files.give(path, name, link=self._links)
 
     @property
     def pid(self) -> int:
@@ -149,7 +211,7 @@ class RunnerProcess:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         self.wait_ready()
         try:
@@ -165,29 +227,57 @@ class RunnerProcess:
         return answer["result"]
 
     def _receive(self, run_s: float, build_s: float) -> dict[str, Any]:
-        """Wait for one frame, and charge the time to running or to building, whichever went on."""
+        """Wait for one answer, and charge the time to running or to building, whichever went on."""
         spent = {False: 0.0, True: 0.0}
         limits = {False: run_s, True: build_s or run_s}
         while True:
             begin = time.monotonic()
+            building = False
             try:
-                return self._channel.receive(begin + TICK_S)
+                message = self._channel.receive(begin + TICK_S)
+                if not isinstance(message.get("build"), dict):
+                    return message
+                building = True
+                self._build(message["build"])
             except ChannelClosed:
                 raise self._death() from None
             except ChannelDamaged as error:
                 self.kill()
                 raise RunnerForged(str(error)) from error
             except DeadlinePassed:
-                building = bool(build_s) and bool(processes.descendants(self.pid))
+                building = bool(build_s) and bool(self._compilers())
             took = time.monotonic() - begin
             spent[building] += took
             self.build_s += took if building else 0.0
-            if self._capture.flooded:
-                self.kill()
-                raise RunnerFlooded
+            self._watch()
             if spent[building] > limits[building]:
                 self.kill()
                 raise RunnerTimedOut(building, limits[building])
+
+    def _compilers(self) -> list[int]:
+        """Return the processes it started itself, such as those of a just-in-time compiler."""
+        # A sandbox stands around it as two processes: one outside of the new namespaces, one inside.
+        own = 2 if self._wrapped else 0
+        return processes.descendants(self.pid)[own:]
+
+    def _build(self, request: dict[str, Any]) -> None:
+        """Answer one request to build."""
+        answer = {"error": "Nothing can be built here."} if self.builds is None else self.builds(request)
+        self._channel.send({"built": answer})
+
+    def _watch(self) -> None:
+        """Kill it when it floods its log or passes a limit."""
+        if self._capture.flooded:
+            self.kill()
+            raise RunnerFlooded
+        now = time.monotonic()
+        if self._limits is None or now - self._looked < WATCH_S:
+            return
+        self._looked = now
+        exceeded = self._limits.check(self.pid, self.files.out)
+        if exceeded is not None:
+            self.kill()
+            raise RunnerExceeded(exceeded)
 
     def _death(self) -> RunnerDied:
         """Collect a process that closed its pipe."""
@@ -210,45 +300,8 @@ class RunnerProcess:
             os.killpg(self.pid, signal.SIGKILL)
         if self._process.poll() is None:
             processes.kill(self.pid)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5.0)
+        try:
+            self._process.wait(KILL_S)
+        except subprocess.TimeoutExpired:
+            self.stuck = True
         self._channel.close()
-
-
-class Household:
-    """Knows every process the judge keeps, and ends those that a dead runner left behind."""
-
-    def __init__(self) -> None:
-        self._kept: list[RunnerProcess] = []
-        self._known = set(processes.descendants(os.getpid()))
-
-    def add(self, runner: RunnerProcess) -> RunnerProcess:
-        """Keep a runner."""
-        self._kept.append(runner)
-        return runner
-
-    def end(self, runner: RunnerProcess | None) -> None:
-        """Kill a runner, and orphans of it that this process has adopted."""
-        if runner is None:
-            return
-        runner.kill()
-        if runner in self._kept:
-            self._kept.remove(runner)
-        self.sweep()
-
-    def settle(self) -> None:
-        """Take the processes that now exist for the user's own, to be left alone."""
-        mine = {runner.pid for runner in self._kept}
-        self._known = {pid for pid in processes.descendants(os.getpid()) if pid not in mine}
-
-    def sweep(self) -> None:
-        """Kill what no one here keeps."""
-        spare = self._known | {runner.pid for runner in self._kept}
-        processes.kill_below(os.getpid(), spare=spare)
-        processes.reap(spare)
-
-    def end_all(self) -> None:
-        """Kill every runner."""
-        for runner in list(self._kept):
-            runner.kill()
-        self._kept.clear()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import rounds
-from .bench import RUNNER_FAILURES, Bench, reference_timed, time_round
+from .bench import Bench, reference_timed, time_round
 from .classify import classify
 from .errors import Broken
 from .failed import Failed
-from .runners import RunnerProcess
+from .runners import RUNNER_FAILURES, RunnerProcess
 
 
 class Measured:

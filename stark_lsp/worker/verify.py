@@ -13,6 +13,7 @@ from . import compare, tensorfile
 from .classify import Finding
 from .failed import Failed
 from .reference import Reference, unchanged
+from .runners import RunnerProcess
 
 ROOM = 1 << 20
 """Bytes an output file may be longer than the reference's."""
@@ -30,16 +31,16 @@ class Verifier:
         The prepared reference; its expected outputs never leave this process.
     ask
         Asks the candidate's runner.
-    folder
-        Folder the runner may write to.
+    runner
+        The candidate's runner.
     weights_message
         Why the reference's weights could not be loaded, empty if they were.
     """
 
-    def __init__(self, reference: Reference, ask: Ask, folder: str, weights_message: str) -> None:
+    def __init__(self, reference: Reference, ask: Ask, runner: RunnerProcess, weights_message: str) -> None:
         self._reference = reference
         self._ask = ask
-        self._folder = folder
+        self._runner = runner
         self._weights_message = weights_message
         self._trained = False
         self._last = 0
@@ -61,7 +62,7 @@ class Verifier:
                 # It matches, if at all, only when built from the same seed.
                 break
             if case.trained and not self._trained:
-                self._ask("load", "rebuild", weights=self._reference.trained_path)
+                self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
                 self._trained = True
             self._last = index
             outputs, after = self._forward(index, keep_inputs=index == 0)
@@ -87,12 +88,12 @@ class Verifier:
     def _forward(self, index: int, *, keep_inputs: bool = False) -> tuple[tensorfile.Loaded, tensorfile.Loaded | None]:
         """Run one case; returns outputs and, if wanted, the inputs afterwards."""
         case = self._reference.cases[index]
-        outputs = os.path.join(self._folder, "outputs.raw")
-        after = os.path.join(self._folder, "inputs-after.raw") if keep_inputs else ""
+        outputs = os.path.join(self._runner.files.out, "outputs.raw")
+        after = os.path.join(self._runner.files.out, "inputs-after.raw") if keep_inputs else ""
         for path in filter(None, (outputs, after)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        self._ask("forward", "forward", inputs=case.inputs_path, outputs=outputs, inputs_after=after)
+        self._ask("forward", "forward", inputs=self._runner.give(case.inputs_path), outputs=outputs, inputs_after=after)
         expected = sum(tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors)
         try:
             found = tensorfile.load(outputs, 4 * expected + ROOM)

@@ -1,0 +1,65 @@
+"""Private folders of children: what the judge hands in, and what the child writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+
+
+class Folder:
+    """One child's folder, with `in` (written by the judge) and `out` (written by the child).
+
+    Parameters
+    ----------
+    parent
+        Where it is made.
+    """
+
+    def __init__(self, parent: str) -> None:
+        self.path = tempfile.mkdtemp(prefix="child-", dir=parent)
+        self.inside = os.path.join(self.path, "in")
+        """What the child may read."""
+        self.out = os.path.join(self.path, "out")
+        """What the child may write."""
+        self.temporary = os.path.join(self.out, "tmp")
+        """The child's folder for temporary files."""
+        for folder in (self.inside, self.out, self.temporary):
+            os.mkdir(folder, 0o700)
+
+    def give(self, path: str, name: str = "", *, link: bool) -> str:
+        """Put a file into `in` and return its path there.
+
+        Parameters
+        ----------
+        name
+            What it is called there; its own name by default.
+        link
+            Share the file instead of copying it; only for a child that cannot change it.
+        """
+        place = os.path.join(self.inside, name or os.path.basename(path))
+        if place == path:
+            return place
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
+        if link:
+            try:
+                os.link(path, place)
+                return place
+            except OSError:
+                # Another file system, or one without hard links.
+                pass
+        shutil.copyfile(path, place)
+        return place
+
+    def write(self, name: str, text: str) -> str:
+        """Write a text file into `in` and return its path."""
+        place = os.path.join(self.inside, name)
+        with open(place, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        return place
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
