@@ -1,4 +1,4 @@
-"""Entry point by path: `<python> -u .../worker/__main__.py [runner]`."""
+"""Entry point by path: `<python> -u .../worker/__main__.py [runner | builder | probe] [confinement]`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,18 @@ def main() -> None:
     """Start the process that the arguments name."""
     package = _load_package()
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
+    confinement = sys.argv[2] if len(sys.argv) > 2 else ""
     # User code must not see our arguments, nor take our entry point for its own main module.
     sys.argv[:] = [""]
+    if confinement:
+        # Before anything else is imported: what comes after is in the sandbox already.
+        importlib.import_module(package + ".sandbox").confine(confinement)
     if role == "runner":
         importlib.import_module(package + ".runner").main()
+    elif role == "builder":
+        importlib.import_module(package + ".build.builder").main()
+    elif role == "probe":
+        importlib.import_module(package + ".sandbox.report").main()
     else:
         importlib.import_module(package + ".guard").run(lambda: importlib.import_module(package + ".serve").main())
 

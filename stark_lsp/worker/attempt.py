@@ -16,7 +16,19 @@ from .runners import RUNNER_FAILURES, RunnerProcess
 from .verify import Verifier
 
 if TYPE_CHECKING:
+    from .bench import Progress
     from .judging import Judge
+
+
+STAGES = {
+    "check": "Reading the candidate",
+    "start": "Starting a process for the candidate",
+    "load": "Loading the candidate",
+    "verify": "Verifying the candidate",
+    "time": "Timing the candidate",
+}
+"""What is said of each stage."""
+START_LIMIT_S = 300.0
 
 
 class Attempt:
@@ -30,10 +42,13 @@ class Attempt:
         `core.Candidate` in wire form.
     final
         Time it longer, and against torch.compile as well.
+    progress
+        Told what begins and how long it may take.
     """
 
-    def __init__(self, judge: Judge, candidate: dict[str, Any], final: bool) -> None:
+    def __init__(self, judge: Judge, candidate: dict[str, Any], final: bool, progress: Progress) -> None:
         self._judge = judge
+        self._progress = progress
         self._bench = judge.bench
         self._reference = judge.reference
         self._settings = judge.settings
@@ -74,11 +89,21 @@ class Attempt:
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and tell how long it may take at most."""
+        self._progress(STAGES[name], self._limit(name))
         begin = time.monotonic()
         try:
             yield
         finally:
             self._stages.append((name, time.monotonic() - begin))
+
+    def _limit(self, name: str) -> float:
+        """Return after how many seconds in a stage something other than the candidate must be broken."""
+        run_s, build_s = float(self._settings["run_timeout_s"]), float(self._settings["build_timeout_s"])
+        if name == "time":
+            turns = int(self._settings["final_rounds" if self._final else "rounds"])
+            return run_s * 3 * (turns + 4) + float(self._settings["compile_timeout_s"])
+        return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + 8)
 
     def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
         """Ask the candidate's runner; what goes wrong is the candidate's failure."""

@@ -42,6 +42,7 @@ class Judge:
         os.makedirs(cache_dir, exist_ok=True)
         self.reference = Reference(problem, int(settings["seeds"]), folder, lambda text: progress(text, load_s))
         self.threads = torch.get_num_threads()
+        self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
         inputs = self.reference.input_tensors()
         progress("Looking at the machine", 60.0)
         self.environment = fingerprint.environment(self.reference.device, self.threads, inputs)
@@ -123,7 +124,7 @@ class Judge:
         finally:
             self.reference.release()
 
-    def judge(self, candidate: dict[str, Any], final: bool) -> dict[str, Any]:
+    def judge(self, candidate: dict[str, Any], final: bool, progress: Progress) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
         Parameters
@@ -132,15 +133,34 @@ class Judge:
             `core.Candidate` in wire form.
         final
             Time it longer, and against torch.compile as well.
+        progress
+            Told what begins and how long it may take.
 
         Raises
         ------
         Broken
             The machine or the reference failed, not the candidate.
         """
-        attempt = Attempt(self, candidate, final)
+        stuck = self.children.household.stuck()
+        if stuck:
+            raise Broken(
+                f"Process {stuck[0]} cannot be ended: it hangs in the system, most likely in the driver of the device. "
+                "Nothing more is started there.",
+                "Wait until the process is gone (ps shows it), or restart the machine.",
+            )
+        attempt = Attempt(self, candidate, final, progress)
         try:
             return attempt.run()
         finally:
             attempt.end()
             self.children.keep_spares(RUNNER, 1)
+
+
+def _parallel(device: str) -> int:
+    """Return how many candidates this machine judges well at the same time.
+
+    Timing is one at a time in any case; building and verifying go on meanwhile. On a CPU they would disturb it, so
+    there is little to gain there.
+    """
+    cores = os.cpu_count() or 1
+    return max(1, min(4, cores // 4)) if device == "cuda" else 1 + (cores >= 4)

@@ -8,12 +8,15 @@ import queue
 import shutil
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import processes
 from .errors import Bad, Broken, Reported, describe, full_text
 from .frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
 
+JUDGING = ("evaluate", "confirm")
+"""Requests that are about one candidate; several of them are worked on at the same time."""
 OLDEST_PYTHON = (3, 9)
 OLDEST_TORCH = (2, 4)
 
@@ -39,26 +42,32 @@ class Worker:
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._folder = ""
         self._judge: Any | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     def run(self) -> None:
-        """Answer requests in order; never returns."""
+        """Answer requests, candidates several at a time; never returns."""
         threading.Thread(target=self._read, daemon=True).start()
         while True:
             request = self._requests.get()
-            number = request.get("id")
-            try:
-                answer: dict[str, Any] = {"id": number, "result": self._handle(request)}
-            except Reported as error:
-                answer = {"id": number, "error": error.to_wire()}
-            except Exception as error:  # noqa: BLE001 - reported to the server as a fault
-                fault = Broken(
-                    f"The worker failed: {describe(error)}.", "Please report this.", details=full_text(error)
-                )
-                answer = {"id": number, "error": fault.to_wire()}
-            try:
-                self._channel.send(answer)
-            except ChannelClosed:
-                self._end()
+            if self._threads is not None and request.get("method") in JUDGING:
+                self._threads.submit(self._answer, request)
+            else:
+                self._answer(request)
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        """Carry out one request and send what came of it."""
+        number = request.get("id")
+        try:
+            answer: dict[str, Any] = {"id": number, "result": self._handle(request)}
+        except Reported as error:
+            answer = {"id": number, "error": error.to_wire()}
+        except Exception as error:  # noqa: BLE001 - reported to the server as a fault
+            fault = Broken(f"The worker failed: {describe(error)}.", "Please report this.", details=full_text(error))
+            answer = {"id": number, "error": fault.to_wire()}
+        try:
+            self._channel.send(answer)
+        except ChannelClosed:
+            self._end()
 
     def _read(self) -> None:
         """Queue what comes; when nothing can come any more, end everything."""
@@ -89,8 +98,8 @@ class Worker:
             raise Broken("The worker was asked to judge before it was prepared.")
         if method == "analyze":
             return self._judge.analyze()
-        if method in ("evaluate", "confirm"):
-            return self._judge.judge(params["candidate"], method == "confirm")
+        if method in JUDGING:
+            return self._judge.judge(params["candidate"], method == "confirm", progress)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _prepare(self, params: dict[str, Any], progress: Any) -> Any:
@@ -102,6 +111,7 @@ class Worker:
         from .judging import Judge
 
         self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
+        self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
 
 
