@@ -1,10 +1,10 @@
-"""The judge as runs use it: a worker behind `core.roles.Judge`."""
+"""The judge as runs use it: a worker behind `core.roles.Judge`, started again when it is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,15 +18,28 @@ from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
 
 T = TypeVar("T")
+Tell = Callable[[str], None]
+"""Told in a few words what goes on."""
 
 START_LIMIT_S = 30.0
 """For an interpreter to start and answer at all."""
 
 
 class WorkerJudge:
-    """Judges candidates of one problem in a worker process; one at a time.
+    """Judges candidates of one problem in a worker process, several at the same time if asked to.
 
-    Made by `open_judge`; call `prepare` first and `close` last.
+    Made by `open_judge`; call `prepare` first and `close` last. A worker that dies fails one call under way with a
+    `Fault`: one loss is told once. The next call, and those that were under way beside it, are judged by another
+    worker, which is prepared again.
+
+    Parameters
+    ----------
+    problem, settings, cache_dir
+        As for `open_judge`.
+    hire
+        Returns a supervisor whose process is not started yet.
+    notice
+        Told what goes on while candidates are judged, for instance that the GPU is busy.
     """
 
     def __init__(
@@ -34,15 +47,21 @@ class WorkerJudge:
         problem: Problem,
         settings: EvaluationSettings,
         cache_dir: Path,
-        supervisor: Supervisor,
-        scratch: str,
+        hire: Callable[[], Supervisor],
+        notice: Tell,
     ) -> None:
         self._problem = problem
         self._settings = settings
         self._cache_dir = cache_dir
-        self._supervisor = supervisor
-        self._scratch = scratch
-        self._turn = asyncio.Lock()
+        self._hire = hire
+        self._notice = notice
+        self._supervisor = hire()
+        self._scratch = ""
+        self._starting = asyncio.Lock()
+        self._prepared = False
+        self._closed = False
+        self._under_way = 0
+        self._told: Fault | None = None
 
     @property
     def state(self) -> WorkerState:
@@ -54,7 +73,27 @@ class WorkerJudge:
         """Process id of the worker's guard; everything else runs below it."""
         return self._supervisor.pid
 
-    async def prepare(self, progress: Callable[[str], None]) -> Reference:
+    @property
+    def under_way(self) -> int:
+        """How many candidates are being judged."""
+        return self._under_way
+
+    async def start(self) -> None:
+        """Start the worker's process.
+
+        Raises
+        ------
+        BadInput
+            The interpreter cannot be run.
+        """
+        self._scratch = await asyncio.to_thread(make_scratch)
+        try:
+            await self._supervisor.start()
+        except BaseException:
+            await asyncio.shield(self.close())
+            raise
+
+    async def prepare(self, progress: Tell) -> Reference:
         """Load the reference, make its inputs and expected outputs, and take the baselines.
 
         Parameters
@@ -65,28 +104,33 @@ class WorkerJudge:
         Raises
         ------
         BadInput
-            There is no usable torch, the device is not there, or the file, class, inputs or forward pass
-            fail; with path, line and cure.
+            There is no usable torch, the device is not there, nothing can keep candidates apart, or the file, class,
+            inputs or forward pass fail; with path, line and cure.
         Fault
             The worker broke.
         """
+        async with self._starting:
+            return await self._prepare(progress)
+
+    async def _prepare(self, progress: Tell) -> Reference:
         params = {
             "problem": to_wire(self._problem),
             "settings": to_wire(self._settings),
             "cache_dir": str(self._cache_dir),
             "folder": self._scratch,
         }
-        async with self._turn:
-            try:
-                answer = await self._supervisor.request("prepare", params, limit_s=START_LIMIT_S, progress=progress)
-            except WorkerTimeout as error:
-                raise BadInput(
-                    f"{error.step} took longer than {error.seconds:g} s.",
-                    cure="Use smaller inputs, take slow work out of the file, or raise load_timeout_s.",
-                    path=self._problem.path,
-                    line=self._problem.class_span.start + 1,
-                ) from error
-        return _read(answer, Reference)
+        try:
+            answer = await self._supervisor.request("prepare", params, limit_s=START_LIMIT_S, progress=progress)
+        except WorkerTimeout as error:
+            raise BadInput(
+                f"{error.step} took longer than {error.seconds:g} s.",
+                cure="Use smaller inputs, take slow work out of the file, or raise load_timeout_s.",
+                path=self._problem.path,
+                line=self._problem.class_span.start + 1,
+            ) from error
+        reference = _read(answer, Reference)
+        self._prepared = True
+        return reference
 
     async def analyze(self) -> dict[str, Any]:
         """Return the playbook's analysis of the reference, or `{"untraceable": {message, path, line}}`.
@@ -96,14 +140,15 @@ class WorkerJudge:
         Fault
             The worker broke, or took too long.
         """
-        answer = await self._ask("analyze", {}, self._settings.load_timeout_s)
-        return dict(answer)
+        return dict(await self._ask("analyze", {}, self._settings.load_timeout_s))
 
     async def evaluate(self, candidate: Candidate) -> Verdict:
         """Build, verify and time a candidate against eager; a bad candidate is a verdict, never an exception.
 
         Raises
         ------
+        BadInput
+            The worker had to be started again and the problem can no longer be prepared.
         Fault
             The worker broke, or the machine lacks something every kernel needs, such as a compiler.
         """
@@ -114,32 +159,64 @@ class WorkerJudge:
 
         Raises
         ------
-        Fault
+        BadInput, Fault
             As for `evaluate`.
         """
         return await self._judge("confirm", candidate, self._settings.final_rounds)
 
     async def close(self) -> None:
         """Kill the worker and every process below it, and remove its files; safe to call twice."""
+        self._closed = True
         await self._supervisor.close()
-        await asyncio.to_thread(remove_scratch, self._scratch)
+        if self._scratch:
+            await asyncio.to_thread(remove_scratch, self._scratch)
 
     async def _judge(self, method: str, candidate: Candidate, rounds: int) -> Verdict:
         s = self._settings
         # The worker holds a limit for each step; this one is for a worker that no longer does.
         steps = s.seeds + 3 * rounds + 10
         limit_s = s.build_timeout_s * 2 + s.compile_timeout_s + s.load_timeout_s + s.run_timeout_s * steps
-        return _read(await self._ask(method, {"candidate": to_wire(candidate)}, limit_s), Verdict)
+        self._under_way += 1
+        try:
+            # Those before it may have to end first; each word from the worker sets a limit of its own.
+            params = {"candidate": to_wire(candidate)}
+            return _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
+        finally:
+            self._under_way -= 1
 
     async def _ask(self, method: str, params: dict[str, Any], limit_s: float) -> Any:
-        async with self._turn:
+        while True:
+            async with self._starting:
+                if self._prepared and self.state is WorkerState.DEAD and not self._closed:
+                    await self._start_again()
+                supervisor = self._supervisor
             try:
-                return await self._supervisor.request(method, params, limit_s=limit_s)
+                return await supervisor.request(method, params, limit_s=limit_s, progress=self._notice)
             except WorkerTimeout as error:
-                raise Fault(
-                    f"The worker did not answer within {error.seconds:g} s and was ended.",
-                    cure="Start the run again; it resumes where it stood.",
-                ) from error
+                self._told = error.fault
+                raise error.fault from error
+            except Fault as fault:
+                # All who waited for a lost worker are given the same fault; the first one here tells it.
+                if fault is not supervisor.loss or fault is not self._told:
+                    self._told = fault
+                    raise
+
+    async def _start_again(self) -> None:
+        """Put a fresh worker, prepared as the lost one was, in its place."""
+        self._notice("The worker was lost; starting another one")
+        await self._supervisor.close()
+        old, self._scratch = self._scratch, await asyncio.to_thread(make_scratch)
+        await asyncio.to_thread(remove_scratch, old)
+        self._supervisor = self._hire()
+        if self._closed:
+            await self.close()
+        try:
+            await self._supervisor.start()
+            await self._prepare(lambda text: self._notice(f"Starting the worker again: {text}"))
+        except BaseException:
+            # Half prepared it is of no use; the next call starts yet another one.
+            await asyncio.shield(self._supervisor.abandon())
+            raise
 
 
 def _read(answer: Any, kind: type[T]) -> T:
@@ -163,6 +240,8 @@ async def open_judge(
     settings: EvaluationSettings,
     cache_dir: Path,
     log: Callable[[str], None],
+    notice: Tell = lambda text: None,
+    variables: Mapping[str, str] | None = None,
 ) -> WorkerJudge:
     """Start a worker for a problem.
 
@@ -174,20 +253,20 @@ async def open_judge(
         Builds are kept here between runs.
     log
         Told each line that the worker prints.
+    notice
+        Told what goes on while candidates are judged: "GPU busy: queued, 2 ahead", a worker started again.
+    variables
+        Environment variables that the worker is given on top, for instance which GPU it sees.
 
     Raises
     ------
     BadInput
         The interpreter cannot be run.
     """
-    scratch = await asyncio.to_thread(make_scratch)
-    supervisor = Supervisor(interpreter, _working_directory(problem.path), log)
-    try:
-        await supervisor.start()
-    except BadInput:
-        remove_scratch(scratch)
-        raise
-    return WorkerJudge(problem, settings, cache_dir, supervisor, scratch)
+    folder = _working_directory(problem.path)
+    judge = WorkerJudge(problem, settings, cache_dir, lambda: Supervisor(interpreter, folder, log, variables), notice)
+    await judge.start()
+    return judge
 
 
 def _working_directory(path: str) -> str:

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.evaluation.environment import worker_environment
 from stark_lsp.evaluation.processes import kill_tree
+from stark_lsp.evaluation.secrecy import hide_memory
 
 HEADER = struct.Struct(">I")
 MAX_FRAME = 64 << 20
@@ -51,12 +52,15 @@ class WorkerTimeout(Exception):
         What it was doing.
     seconds
         The limit.
+    fault
+        What everybody else who waited for this worker is told.
     """
 
-    def __init__(self, step: str, seconds: float) -> None:
+    def __init__(self, step: str, seconds: float, fault: Fault) -> None:
         super().__init__(f"{step}: more than {seconds:g} s")
         self.step = step
         self.seconds = seconds
+        self.fault = fault
 
 
 class Supervisor:
@@ -70,18 +74,29 @@ class Supervisor:
         Its working directory.
     log
         Told each line the worker, or code it runs, prints.
+    variables
+        Environment variables it is given besides those it may see of ours.
     """
 
-    def __init__(self, interpreter: str, folder: str, log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        interpreter: str,
+        folder: str,
+        log: Callable[[str], None],
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._interpreter = interpreter
         self._folder = folder
         self._log = log
+        self._variables = dict(variables or {})
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._waiting: dict[int, asyncio.Queue[dict[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Queue[dict[str, Any] | Fault]] = {}
         self._number = 0
         self._tail: list[str] = []
         self._ended = asyncio.Event()
+        self._life = asyncio.Lock()
+        self._fault: Fault | None = None
         self.state = WorkerState.STARTING
 
     async def start(self) -> None:
@@ -91,8 +106,17 @@ class Supervisor:
         ------
         BadInput
             The interpreter cannot be run.
+        Fault
+            It was closed before it was started.
         """
+        async with self._life:
+            if self.state is WorkerState.CLOSED:
+                raise self._end_fault()
+            await self._spawn()
+
+    async def _spawn(self) -> None:
         main = Path(__file__).resolve().parent.parent / "worker" / "__main__.py"
+        hide_memory()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 self._interpreter,
@@ -102,7 +126,7 @@ class Supervisor:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                env=worker_environment(os.environ),
+                env={**worker_environment(os.environ), **self._variables},
                 cwd=self._folder,
             )
         except OSError as error:
@@ -117,6 +141,11 @@ class Supervisor:
         ]
 
     @property
+    def loss(self) -> Fault | None:
+        """Why the worker died, None while it lives and when it was closed."""
+        return self._fault if self.state is WorkerState.DEAD else None
+
+    @property
     def pid(self) -> int | None:
         """Process id of the worker's guard."""
         return None if self._process is None else self._process.pid
@@ -129,7 +158,7 @@ class Supervisor:
         limit_s: float | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Any:
-        """Send one request and return its result.
+        """Send one request and return its result; several may be under way at the same time.
 
         Parameters
         ----------
@@ -142,7 +171,8 @@ class Supervisor:
         Raises
         ------
         BadInput, Fault
-            As the worker reports them, or because it ended.
+            As the worker reports them, or because it ended: then everyone who waits is given the same `Fault` object,
+            so that one loss counts as one.
         WorkerTimeout
             A step passed its limit; the worker is dead now.
         """
@@ -163,9 +193,11 @@ class Supervisor:
                 try:
                     message = await asyncio.wait_for(answers.get(), limit_s)
                 except asyncio.TimeoutError:
+                    fault = self._give_up(stated or 0.0)
                     await self.kill()
-                    self.state = WorkerState.DEAD
-                    raise WorkerTimeout(step, stated or 0.0) from None
+                    raise WorkerTimeout(step, stated or 0.0, fault) from None
+                if isinstance(message, Fault):
+                    raise message
                 if "progress" in message:
                     step = str(message["progress"])
                     stated = float(message["limit_s"])
@@ -173,26 +205,45 @@ class Supervisor:
                     if progress is not None:
                         progress(step)
                     continue
-                if self.state is WorkerState.BUSY:
-                    self.state = WorkerState.IDLE
                 if "error" in message:
                     raise _reported(message["error"])
                 return message["result"]
         finally:
             self._waiting.pop(number, None)
+            if self.state is WorkerState.BUSY and not self._waiting:
+                self.state = WorkerState.IDLE
+
+    def _give_up(self, seconds: float) -> Fault:
+        """Take the worker for dead because a step passed its limit."""
+        self.state = WorkerState.DEAD
+        if self._fault is None:
+            self._fault = Fault(
+                f"The worker did not answer within {seconds:g} s and was ended.",
+                cure="Start the run again; it resumes where it stood.",
+            )
+        return self._fault
 
     async def kill(self) -> None:
         """Kill the process tree; afterwards nothing of it runs."""
         process = self._process
-        if process is not None and process.returncode is None:
-            await asyncio.to_thread(kill_tree, process.pid)
-            await process.wait()
+        if process is None or process.returncode is not None:
+            return
+        if not await asyncio.to_thread(kill_tree, process.pid):
+            self._log("A process of the worker could not be ended; the system still holds on to it.")
+        await process.wait()
+
+    async def abandon(self) -> None:
+        """Kill the process tree of a worker that is of no use any more, and count it as dead unless it was closed."""
+        if self.state is not WorkerState.CLOSED:
+            self.state = WorkerState.DEAD
+        await self.close()
 
     async def close(self) -> None:
         """Kill the process tree and stop reading from it."""
         if self.state is not WorkerState.DEAD:
             self.state = WorkerState.CLOSED
-        await self.kill()
+        async with self._life:
+            await self.kill()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -229,9 +280,7 @@ class Supervisor:
         """Answer every request under way with a fault."""
         fault = self._end_fault()
         for waiting in list(self._waiting.values()):
-            waiting.put_nowait(
-                {"error": {"kind": "fault", "message": fault.message, "cure": fault.cure, "details": fault.details}}
-            )
+            waiting.put_nowait(fault)
 
     async def _read_log(self) -> None:
         """Log what the worker prints, up to a limit; read on after it so that nobody blocks."""
@@ -262,7 +311,12 @@ class Supervisor:
         self._log(text)
 
     def _end_fault(self) -> Fault:
-        """Return why there is no worker."""
+        """Return why there is no worker; the same object each time."""
+        if self._fault is None:
+            self._fault = self._why_ended()
+        return self._fault
+
+    def _why_ended(self) -> Fault:
         if self.state is WorkerState.CLOSED:
             return Fault("The worker was closed.")
         code = None if self._process is None else self._process.returncode

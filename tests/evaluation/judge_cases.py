@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -68,12 +68,22 @@ def make_problem(
 
 @asynccontextmanager
 async def judging(
-    problem: Problem, folder: Path, *, interpreter: str = sys.executable, settings: EvaluationSettings = QUICK
+    problem: Problem,
+    folder: Path,
+    *,
+    interpreter: str = sys.executable,
+    settings: EvaluationSettings = QUICK,
+    notice: Callable[[str], None] = lambda text: None,
 ) -> AsyncIterator[tuple[WorkerJudge, list[str]]]:
     """Open a judge with a cache in `folder`; close it in any case."""
     log: list[str] = []
     judge = await open_judge(
-        problem, interpreter=interpreter, settings=settings, cache_dir=folder / "cache", log=log.append
+        problem,
+        interpreter=interpreter,
+        settings=settings,
+        cache_dir=folder / "cache",
+        log=log.append,
+        notice=notice,
     )
     try:
         yield judge, log

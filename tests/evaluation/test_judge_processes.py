@@ -17,6 +17,7 @@ from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, RAW, candidate_with, judg
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.processes import descendants
 from stark_lsp.evaluation.supervisor import WorkerState
 
@@ -107,20 +108,52 @@ async def test_closing_in_the_midst_of_a_build_leaves_nothing_running(
             await task
 
 
-async def test_a_worker_that_is_killed_is_a_fault_and_takes_everything_with_it(tmp_path: Path) -> None:
-    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
+ENDLESS = candidate_with("while True:\n    pass")
+
+
+async def test_a_killed_worker_is_one_fault_and_the_next_calls_are_judged_by_another(tmp_path: Path) -> None:
+    told: list[str] = []
+    settings = replace(QUICK, run_timeout_s=4.0)
+    problem = make_problem(tmp_path / "model.py")
+    async with judging(problem, tmp_path, settings=settings, notice=told.append) as (judge, _):
         await judge.prepare(lambda text: None)
         assert judge.pid is not None
-        below = descendants(judge.pid)
-        task = asyncio.create_task(judge.evaluate(Candidate(candidate_with("while True:\n    pass"))))
+        first = judge.pid
+        below = descendants(first)
+        tasks = [asyncio.create_task(judge.evaluate(Candidate(ENDLESS))) for _ in range(2)]
         await asyncio.sleep(0.5)
-        os.kill(below[0], signal.SIGKILL)
-        with pytest.raises(Fault, match="SIGKILL"):
+        assert judge.under_way == 2
+        os.kill(descendants(first)[0], signal.SIGKILL)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        [fault] = [one for one in ended if isinstance(one, Fault)]
+        assert "SIGKILL" in fault.message
+        [other] = [one for one in ended if isinstance(one, Verdict)]
+        assert other.status is Status.TIMED_OUT, "it was judged again, by another worker"
+        await until(lambda: not any(alive(pid) for pid in [first, *below]), 5.0)
+        honest = [judge.evaluate(Candidate(candidate_with(HONEST))) for _ in range(2)]
+        verdicts = await asyncio.gather(*honest)
+        assert [verdict.status for verdict in verdicts] == [Status.OK, Status.OK], verdicts
+        assert judge.pid != first
+        assert told.count("The worker was lost; starting another one") == 1
+        assert any(text.startswith("Starting the worker again: ") for text in told)
+
+
+async def test_a_judge_that_is_closed_while_a_worker_is_started_again_leaves_nothing(tmp_path: Path) -> None:
+    async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
+        await judge.prepare(lambda text: None)
+        first = judge.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: judge.state is WorkerState.DEAD)
+        task = asyncio.create_task(judge.evaluate(Candidate(candidate_with(HONEST))))
+        await until(lambda: judge.pid not in (None, first))
+        second = judge.pid
+        assert second is not None
+        below = [second, *descendants(second)]
+        await judge.close()
+        with pytest.raises(Fault, match="closed"):
             await task
-        await until(lambda: not any(alive(pid) for pid in below), 5.0)
-        assert judge.state is WorkerState.DEAD
-        with pytest.raises(Fault):
-            await judge.evaluate(Candidate(candidate_with(HONEST)))
+        assert not [pid for pid in below if alive(pid)]
 
 
 async def test_a_lost_reference_process_is_started_again(tmp_path: Path) -> None:
