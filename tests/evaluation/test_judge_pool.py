@@ -1,0 +1,98 @@
+"""Several workers behind one judge, and which GPUs they are given."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from judge_cases import HONEST, QUICK, candidate_with, make_problem
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import DeviceChoice
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.evaluation.gpus import visible
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
+from stark_lsp.evaluation.pool import JudgePool, open_judges
+from stark_lsp.evaluation.supervisor import WorkerState
+
+TWO = "GPU-aaaa, NVIDIA H200\nGPU-bbbb, NVIDIA H200\n"
+
+
+def test_like_gpus_are_shared_out_and_unlike_ones_are_not() -> None:
+    assert visible(TWO, {}) == ("GPU-aaaa", "GPU-bbbb")
+    assert visible("GPU-aaaa, NVIDIA H200\nGPU-bbbb, NVIDIA T4\n", {}) == ()
+    assert visible("", {}) == ()
+    assert visible("No devices were found\n", {}) == ()
+
+
+def test_the_users_choice_of_gpus_is_kept_as_cuda_reads_it() -> None:
+    assert visible(TWO, {"CUDA_VISIBLE_DEVICES": "1"}) == ("1",)
+    assert visible(TWO, {"CUDA_VISIBLE_DEVICES": "1, 0"}) == ("1", "0")
+    assert visible(TWO, {"CUDA_VISIBLE_DEVICES": "1,-1,0"}) == ("1",)
+    assert visible(TWO, {"CUDA_VISIBLE_DEVICES": ""}) == ()
+
+
+async def opened(folder: Path, text: str | None = None) -> WorkerJudge:
+    problem = make_problem(folder / "model.py") if text is None else make_problem(folder / "model.py", text)
+    return await open_judge(
+        problem, interpreter=sys.executable, settings=QUICK, cache_dir=folder / "cache", log=lambda line: None
+    )
+
+
+async def test_two_workers_share_candidates_and_both_are_gone_at_the_end(tmp_path: Path) -> None:
+    judges = [await opened(tmp_path), await opened(tmp_path)]
+    pool = JudgePool(judges, lambda line: None)
+    try:
+        reference = await pool.prepare(lambda text: None)
+        assert reference.environment.device_type == "cpu"
+        tasks = [asyncio.create_task(pool.evaluate(Candidate(candidate_with(HONEST)))) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert [judge.under_way for judge in judges] == [1, 1]
+        assert [verdict.status for verdict in await asyncio.gather(*tasks)] == [Status.OK, Status.OK]
+        assert (await pool.confirm(Candidate(candidate_with("return x")))).status is Status.WRONG_RESULT
+    finally:
+        await pool.close()
+    assert {judge.state for judge in judges} == {WorkerState.CLOSED}
+
+
+async def test_a_second_worker_that_cannot_be_prepared_is_left_out(tmp_path: Path) -> None:
+    told: list[str] = []
+    judges = [await opened(tmp_path), await opened(tmp_path, "import torch\nraise OSError('device is gone')\n")]
+    pool = JudgePool(judges, told.append)
+    try:
+        await pool.prepare(lambda text: None)
+        assert "device is gone" in told[0]
+        assert judges[1].state is WorkerState.CLOSED
+        tasks = [pool.evaluate(Candidate(candidate_with(HONEST))) for _ in range(2)]
+        assert [verdict.status for verdict in await asyncio.gather(*tasks)] == [Status.OK, Status.OK]
+    finally:
+        await pool.close()
+
+
+async def test_bad_input_of_the_first_worker_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+    judges = [await opened(tmp_path, "import torch\nraise OSError('no such data')\n") for _ in range(2)]
+    pool = JudgePool(judges, lambda line: None)
+    try:
+        with pytest.raises(BadInput, match="no such data"):
+            await pool.prepare(lambda text: None)
+    finally:
+        await pool.close()
+    assert {judge.state for judge in judges} <= {WorkerState.CLOSED, WorkerState.DEAD}
+
+
+async def test_on_a_cpu_one_worker_judges_whatever_is_in_flight(tmp_path: Path) -> None:
+    judge = await open_judges(
+        make_problem(tmp_path / "model.py", device=DeviceChoice.CPU),
+        interpreter=sys.executable,
+        settings=QUICK,
+        cache_dir=tmp_path / "cache",
+        log=lambda line: None,
+        in_flight=4,
+    )
+    try:
+        assert isinstance(judge, WorkerJudge)
+    finally:
+        await judge.close()
