@@ -1,0 +1,207 @@
+"""The build service with real builders and a real compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stark_lsp.worker import processes
+from stark_lsp.worker.building import proxy
+from stark_lsp.worker.building.service import BuildService, Built, Failure
+
+SECONDS = 120.0
+
+
+def raw(text: str, name: str = "plain", **more: Any) -> dict[str, Any]:
+    """Return a request in the raw dialect: no torch header, no Python module."""
+    return {
+        "kind": "inline",
+        "name": name,
+        "cpp_sources": [text],
+        "no_implicit_headers": True,
+        "is_python_module": False,
+        **more,
+    }
+
+
+ANSWER = 'extern "C" int answer() { return 42; }'
+
+
+def test_a_library_is_built_once_and_then_found(service: BuildService, builders: Any) -> None:
+    first = service.build(raw(ANSWER), seconds=SECONDS)
+    assert first.error == ""
+    assert not first.cached
+    assert ctypes.CDLL(first.library).answer() == 42
+    second = service.build(raw(ANSWER), seconds=SECONDS)
+    assert second.cached
+    assert second.library == first.library
+    assert len(builders.started) == 1
+    builders.started[0].kill()
+    assert not os.path.exists(os.path.join(builders.started[0].folder, "out", "build", "lock"))
+
+
+def test_a_compile_error_names_its_line_and_is_not_kept(service: BuildService, builders: Any) -> None:
+    wrong = raw('int before;\nextern "C" int answer() { return missing; }\n', name="wrong")
+    for _ in range(2):
+        built = service.build(wrong, seconds=SECONDS)
+        assert built.failure is Failure.COMPILER
+        assert built.library == ""
+        assert built.error.startswith("Error building extension 'wrong'")
+        assert built.compiler[0]["line"] == 2
+        assert "missing" in built.compiler[0]["text"]
+    assert len(builders.started) == 2
+
+
+def test_two_equal_requests_at_once_build_once(service: BuildService, builders: Any) -> None:
+    found: list[Built] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(service.build(raw(ANSWER), seconds=SECONDS))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [built.error for built in found] == ["", "", ""]
+    assert sorted(built.cached for built in found) == [False, True, True]
+    assert len(builders.started) == 1
+
+
+def test_a_damaged_entry_is_built_anew(service: BuildService, builders: Any) -> None:
+    first = service.build(raw(ANSWER), seconds=SECONDS)
+    with open(first.library, "r+b") as file:
+        file.seek(100)
+        file.write(b"damaged")
+    second = service.build(raw(ANSWER), seconds=SECONDS)
+    assert not second.cached
+    assert ctypes.CDLL(second.library).answer() == 42
+    os.truncate(second.library, 10)
+    assert not service.build(raw(ANSWER), seconds=SECONDS).cached
+
+
+def test_a_killed_build_leaves_nothing_that_the_next_one_waits_for(
+    service: BuildService, builders: Any, tmp_path: Path
+) -> None:
+    slow = raw(
+        "template <int N> struct F { enum { value = (F<N - 1>::value + F<N - 2>::value) % 1000003 }; };\n"
+        "template <> struct F<0> { enum { value = 0 }; };\ntemplate <> struct F<1> { enum { value = 1 }; };\n"
+        '#include <regex>\n#include <iostream>\nextern "C" int answer() { return F<800>::value; }\n',
+        name="slow",
+    )
+    killed: list[Built] = []
+    thread = threading.Thread(target=lambda: killed.append(service.build(slow, seconds=SECONDS)))
+    thread.start()
+    while not builders.started or not processes.descendants(builders.started[0].pid):
+        pass
+    processes.kill(builders.started[0].pid)
+    thread.join()
+    assert killed[0].failure is Failure.BROKEN
+    assert killed[0].library == ""
+    assert not processes.descendants(builders.started[0].pid)
+    again = service.build(slow, seconds=SECONDS)
+    assert again.error == ""
+    assert not again.cached
+
+
+def test_a_build_that_takes_too_long_is_ended(service: BuildService) -> None:
+    endless = raw("#include <regex>\n" + ANSWER, name="endless")
+    built = service.build(endless, seconds=0.05)
+    assert built.failure is Failure.TIMED_OUT
+    assert "stopped after" in built.error
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"extra_cflags": ["-fplugin=/tmp/evil.so"]},
+        {"extra_cflags": ["-specs=/tmp/specs"]},
+        {"extra_cflags": ["-wrapper", "/bin/sh,-c"]},
+        {"extra_cflags": ["@/etc/passwd"]},
+        {"extra_cflags": ["-B/tmp"]},
+        {"extra_cflags": ["-O2; touch /tmp/x"]},
+        {"extra_cflags": ["-O2 $(id)"]},
+        {"extra_cflags": ["-O2\n  command = id"]},
+        {"extra_cflags": ["-include", "/etc/passwd"]},
+        {"extra_cflags": ["-I../../.."]},
+        {"extra_cuda_cflags": ["-Xcompiler=-fplugin=/tmp/evil.so"]},
+        {"extra_cuda_cflags": ["--compiler-bindir=/tmp"]},
+        {"extra_cuda_cflags": ["--options-file", "x"]},
+        {"extra_ldflags": ["-Wl,-plugin,/tmp/evil.so"]},
+        {"extra_ldflags": ["-Wl,-T,/home/me/secret"]},
+        {"extra_include_paths": ["/home/me"]},
+        {"extra_include_paths": ["/usr/../root"]},
+        {"name": "a b"},
+        {"name": "../x"},
+        {"functions": [['f); system("id"', "f"]]},
+        {"cpp_sources": ["a\0b"]},
+        {"cpp_sources": ["x" * (5 << 20)]},
+        {"cpp_sources": "text"},
+        {"is_python_module": 1},
+        {"kind": "other"},
+    ],
+)
+def test_what_could_do_more_than_compile_is_refused(
+    service: BuildService, builders: Any, flags: dict[str, Any]
+) -> None:
+    built = service.build({**raw(ANSWER), **flags}, seconds=SECONDS)
+    assert built.failure is Failure.REFUSED
+    assert built.error.startswith("Error building extension")
+    assert not builders.started
+
+
+def test_the_flags_that_kernels_are_built_with_are_taken(service: BuildService) -> None:
+    flags = {
+        "extra_cflags": ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-std=c++17", "-DSIZE=4"],
+        "extra_cuda_cflags": [
+            "-O3", "--use_fast_math", "-lineinfo", "--ptxas-options=-v", "-gencode arch=compute_90a,code=sm_90a",
+            "-Xcompiler -fPIC", "--expt-relaxed-constexpr", "-maxrregcount=64", "-U__CUDA_NO_HALF_OPERATORS__",
+        ],
+        "extra_ldflags": ["-lgomp", "-L/usr/lib", "-Wl,--no-as-needed"],
+        "extra_include_paths": ["/usr/include"],
+    }  # fmt: skip
+    built = service.build({**raw(ANSWER), **flags}, seconds=SECONDS)
+    assert built.error == ""
+
+
+def test_the_stand_ins_build_and_load_what_torch_would(
+    service: BuildService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import torch
+    from torch.utils import cpp_extension
+
+    asked: list[dict[str, Any]] = []
+
+    def ask(request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(request)
+        built = service.build(request, seconds=SECONDS)
+        return {"error": built.error} if built.error else {"library": built.library}
+
+    for name in ("load", "load_inline"):
+        monkeypatch.setattr(cpp_extension, name, getattr(cpp_extension, name))
+    proxy.install(ask)
+    from torch.utils.cpp_extension import load, load_inline
+
+    path = load_inline("raw_one", ANSWER, no_implicit_headers=True, is_python_module=False)
+    assert ctypes.CDLL(path).answer() == 42
+    assert load_inline("raw_one", ANSWER, no_implicit_headers=True, is_python_module=False) == path
+    assert len(asked) == 1
+
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "twice.h").write_text("inline int twice(int x) { return 2 * x; }\n")
+    source = tmp_path / "sources" / "ext.cpp"
+    source.write_text(
+        '#include "twice.h"\n#include <pybind11/pybind11.h>\n'
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }\n'
+    )
+    module = load(name="twice_module", sources=[str(source)])
+    assert module.twice(21) == 42
+
+    with pytest.raises(RuntimeError, match="Error building extension 'bad'"):
+        load_inline("bad", "int f( {", no_implicit_headers=True)
+    with pytest.raises(TypeError):
+        load_inline("bad", ANSWER, no_such_option=True)
+    assert isinstance(torch.__version__, str)
