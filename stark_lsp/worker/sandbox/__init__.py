@@ -1,0 +1,35 @@
+"""Keeps a child apart from the rest of the machine, and says how well.
+
+The judge: `choose` a layer, make a `run_policy` or `build_policy` for the child's private folder, start
+`wrap(layer, policy, argv)` with `instructions(layer, policy)` as an argument. The child: `confine` first.
+"""
+
+from __future__ import annotations
+
+from .confine import EXIT_UNCONFINED, confine, enter, instructions, read_instructions
+from .kernel import hide_memory
+from .layers import Choice, ConfinementFailed, Layer, Refused
+from .paths import read_paths
+from .policy import Policy, build_policy, run_policy
+from .probe import choose, wrap
+from .rlimits import limit_address_space
+
+__all__ = [
+    "EXIT_UNCONFINED",
+    "Choice",
+    "ConfinementFailed",
+    "Layer",
+    "Policy",
+    "Refused",
+    "build_policy",
+    "choose",
+    "confine",
+    "enter",
+    "hide_memory",
+    "instructions",
+    "limit_address_space",
+    "read_instructions",
+    "read_paths",
+    "run_policy",
+    "wrap",
+]

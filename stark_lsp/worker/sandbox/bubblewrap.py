@@ -1,0 +1,85 @@
+"""The command that starts a child in namespaces of its own, with nothing in sight but what it needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import lru_cache
+
+from .devices import gpu_nodes
+from .paths import inside, resolve
+from .policy import Policy
+
+NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+
+
+def program() -> str | None:
+    """Return the path of bubblewrap, None if it is not installed."""
+    return shutil.which("bwrap")
+
+
+@lru_cache(maxsize=4)
+def options(bwrap: str) -> frozenset[str]:
+    """Return the options that this bubblewrap knows; old ones lack some.
+
+    Raises
+    ------
+    OSError, subprocess.SubprocessError
+        It cannot be run.
+    """
+    done = subprocess.run(
+        [bwrap, "--help"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10
+    )
+    words = done.stdout.decode("utf-8", "replace").split()
+    return frozenset(word for word in words if word.startswith("--"))
+
+
+def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
+    """Return the command line that runs `argv` under a policy.
+
+    Standard streams pass through. The child's root holds what `policy.read` names, at the same paths; `F/in`
+    and `F/out`; a `/tmp` and a `/dev/shm` of its own; its own processes in `/proc`; `/sys` read-only; the GPU's
+    nodes if the policy says so. The environment passes through as well: bubblewrap's own can be read inside
+    (`/proc/1/environ`), so it must hold no secret.
+
+    Parameters
+    ----------
+    bwrap
+        Path of bubblewrap, 0.4 or newer.
+    """
+    known = options(bwrap)
+    line = [bwrap, *NAMESPACES, "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    if "--disable-userns" in known and os.path.exists("/proc/sys/user/max_user_namespaces"):
+        line.append("--disable-userns")
+    line += ["--hostname", "stark", "--proc", "/proc", "--dev", "/dev"]
+    for place, name in (("/dev/shm", "shm"), ("/tmp", "tmp")):
+        if "--size" in known:
+            line += ["--size", str(policy.tmp_bytes), "--tmpfs", place]
+        else:
+            # Unsized, it could take the machine's memory; below F/out it counts as what the child wrote.
+            folder = os.path.join(policy.out, "." + name)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            line += ["--bind", folder, place]
+    line += ["--ro-bind", "/sys", "/sys"]
+    places = resolve(policy.read)
+    for path in places.real:
+        line += ["--ro-bind", path, path]
+    for path, target in places.links:
+        if not _made_by_bubblewrap(path):
+            line += ["--symlink", target, path]
+    line += ["--ro-bind", policy.inside, policy.inside]
+    for path in policy.write:
+        line += ["--bind", path, path]
+    if policy.gpu:
+        for node in gpu_nodes():
+            line += ["--dev-bind-try", node, node]
+    line += ["--setenv", "HOME", policy.out, "--setenv", "TMPDIR", policy.temporary]
+    # Last: a root that was built from nothing is otherwise a writable tmpfs without a bound.
+    line += ["--chdir", policy.out, "--remount-ro", "/", "--", *argv]
+    return line
+
+
+def _made_by_bubblewrap(path: str) -> bool:
+    """Return whether a path is one that bubblewrap fills itself."""
+    return any(inside(path, place) for place in ("/proc", "/dev", "/sys"))

@@ -1,0 +1,216 @@
+"""Which layer works on this machine: found by starting it, not by looking versions up."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from . import bubblewrap, devices, kernel, landlock, seccomp
+from .confine import instructions
+from .layers import Choice, Layer, Refused
+from .policy import Policy, run_policy
+
+MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+TRIAL_S = 60.0
+"""A trial takes a tenth of a second, with a GPU a few; a driver that just woke up takes longer."""
+
+INSTALL = "Install bubblewrap, for instance: sudo apt install bubblewrap."
+APPARMOR = (
+    "Let bubblewrap make its sandbox: on Ubuntu 24.04 load the AppArmor profile bwrap-userns-restrict "
+    "(sudo apt install apparmor-profiles, then sudo ln -s /usr/share/apparmor/extra-profiles/bwrap-userns-restrict "
+    "/etc/apparmor.d/ and sudo systemctl reload apparmor)."
+)
+CONTAINER = (
+    "In a container, allow user namespaces (for Docker: a seccomp profile that permits them), or use a host with "
+    "Linux 6.2 or newer, whose Landlock needs none."
+)
+NEWER = "A kernel with Landlock ABI 3 (Linux 6.2 or newer) would do as well."
+
+_lock = threading.Lock()
+_tried: dict[tuple[Layer, bool], tuple[str, str]] = {}
+
+
+def wrap(layer: Layer, policy: Policy, argv: list[str]) -> list[str]:
+    """Return the command that starts `argv` in a layer.
+
+    The started process must confine itself first (`confine`), with the same layer and policy. Start it with an
+    environment that holds no secret and with `F/out` as the working directory.
+
+    Raises
+    ------
+    Refused
+        bubblewrap is wanted and not installed.
+    """
+    if layer is not Layer.BUBBLEWRAP:
+        return list(argv)
+    bwrap = bubblewrap.program()
+    if bwrap is None:
+        raise Refused("bubblewrap is not installed.", INSTALL)
+    return bubblewrap.command(bwrap, policy, argv)
+
+
+def choose(wanted: str, *, gpu: bool) -> Choice:
+    """Return the layer that candidates run in. Layers are tried once in a process; safe to call from any thread.
+
+    Parameters
+    ----------
+    wanted
+        `auto`: bubblewrap, else Landlock; `strict`: bubblewrap only; `off`: none.
+    gpu
+        Whether a GPU must work inside.
+
+    Raises
+    ------
+    Refused
+        What is wanted does not work here.
+    ValueError
+        `wanted` is something else.
+    """
+    if wanted == "off":
+        return Choice(Layer.PROCESS, "Isolation is off: candidates run as plain processes with your rights.")
+    if wanted not in ("auto", "strict"):
+        raise ValueError(f"isolation is auto, strict or off, not {wanted!r}")
+    problem, cure = attempt(Layer.BUBBLEWRAP, gpu=gpu)
+    if not problem:
+        return Choice(Layer.BUBBLEWRAP, "bubblewrap works here.")
+    if wanted == "strict":
+        raise Refused(f"Strict isolation needs bubblewrap: {problem}", cure)
+    missing = (f"bubblewrap: {problem}",)
+    other, other_cure = attempt(Layer.LANDLOCK, gpu=gpu)
+    if not other:
+        return Choice(Layer.LANDLOCK, "bubblewrap does not work here, Landlock does.", missing, cure)
+    both = f"No sandbox works here. bubblewrap: {problem} Landlock: {other}"
+    raise Refused(both, cure if not other_cure else f"{cure} {other_cure}")
+
+
+def attempt(layer: Layer, *, gpu: bool) -> tuple[str, str]:
+    """Try a layer with a child of its own; the outcome is remembered.
+
+    Returns
+    -------
+    tuple[str, str]
+        What does not work, empty if it works; and what mends it.
+    """
+    with _lock:
+        if (layer, gpu) not in _tried:
+            _tried[(layer, gpu)] = _attempt(layer, gpu=gpu)
+        return _tried[(layer, gpu)]
+
+
+def forget() -> None:
+    """Try the layers anew next time."""
+    with _lock:
+        _tried.clear()
+
+
+def _attempt(layer: Layer, *, gpu: bool) -> tuple[str, str]:
+    if not kernel.LINUX:
+        return "it exists on Linux only.", "Use Linux, for instance in a virtual machine or a container."
+    if not seccomp.supported():
+        return f"there is no system call filter for {os.uname().machine}.", "Use a 64-bit x86 or ARM machine."
+    if layer is Layer.BUBBLEWRAP and bubblewrap.program() is None:
+        return "it is not installed.", INSTALL
+    if layer is Layer.LANDLOCK and landlock.abi() < landlock.NEEDED_ABI:
+        has = landlock.abi()
+        return f"the kernel offers {f'ABI {has} only' if has else 'none'}.", NEWER
+    if gpu:
+        _wake_gpu()
+    try:
+        return _try_child(layer, gpu=gpu), _cure(layer)
+    except (OSError, subprocess.SubprocessError, Refused) as error:
+        return f"it cannot be started ({error}).", _cure(layer)
+
+
+def _cure(layer: Layer) -> str:
+    if layer is Layer.LANDLOCK:
+        return NEWER
+    restricted = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+    with contextlib.suppress(OSError), open(restricted) as file:
+        if file.read().strip() == "1" and os.getuid() != 0:
+            return APPARMOR
+    return CONTAINER if _contained() else APPARMOR
+
+
+def _contained() -> bool:
+    """Return whether this looks like a container."""
+    return any(os.path.exists(path) for path in ("/.dockerenv", "/run/.containerenv")) or "container" in os.environ
+
+
+def _try_child(layer: Layer, *, gpu: bool) -> str:
+    """Start the trial in a layer and return what was wrong, empty for nothing."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stark-trial-"))
+        policy = run_policy(os.path.join(folder, "child"), gpu=gpu)
+        work = stack.enter_context(_work(folder, gpu=gpu))
+        argv = [sys.executable, "-I", "-S", MAIN, "trial", instructions(layer, policy), json.dumps(work)]
+        done = subprocess.run(
+            wrap(layer, policy, argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+            cwd=policy.out,
+            timeout=TRIAL_S,
+            check=False,
+        )
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    try:
+        problems = json.loads(done.stdout)["problems"] if done.returncode == 0 else None
+    except (ValueError, KeyError, TypeError):
+        problems = None
+    if problems is None:
+        return f"it does not start ({said[-1] if said else f'exit status {done.returncode}'})."
+    return "".join(f"{problem}. " for problem in problems).strip()
+
+
+@contextlib.contextmanager
+def _work(folder: str, *, gpu: bool) -> Iterator[dict[str, Any]]:
+    """Yield what the trial is told to try, with the sockets it must not reach."""
+    secret = os.path.join(folder, "secret")
+    with open(secret, "w", encoding="ascii") as file:
+        file.write("not for the child")
+    name = f"stark-trial-{os.getpid()}-{os.path.basename(folder)}"
+    with contextlib.ExitStack() as stack:
+        tcp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        path = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        abstract = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        tcp.bind(("127.0.0.1", 0))
+        path.bind(os.path.join(folder, "socket"))
+        abstract.bind("\0" + name)
+        for listener in (tcp, path, abstract):
+            listener.listen(1)
+        yield {
+            "compiler": next(filter(None, map(shutil.which, ("c++", "g++", "clang++", "cc"))), "") or "",
+            "gpu": gpu,
+            "secret": secret,
+            "tcp": tcp.getsockname()[1],
+            "unix": os.path.join(folder, "socket"),
+            "abstract": name,
+            "pid": os.getpid(),
+        }
+
+
+def _environment() -> dict[str, str]:
+    names = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _wake_gpu() -> None:
+    """Have the driver make its nodes, which it may not be able to do from inside a sandbox."""
+    if (
+        devices.gpu_present()
+        and not all(map(os.path.exists, (*devices.NVIDIA[:2],)))
+        and not os.path.exists(devices.WSL)
+    ):
+        line = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run([sys.executable, "-I", "-S", "-c", line], capture_output=True, timeout=TRIAL_S, check=False)

@@ -1,0 +1,73 @@
+"""Limits of one process (getrlimit(2))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+
+from . import kernel
+from .layers import Layer
+from .policy import Policy
+
+COUNTED_PER_NAMESPACE = (5, 14)
+"""Since this kernel, processes are counted for each user namespace on its own."""
+MARGIN = 4
+"""Elsewhere all processes of the user count, those in other containers too, which cannot be seen: be generous."""
+
+
+def apply(policy: Policy, layer: Layer) -> None:
+    """Set a policy's limits on this process; all it starts inherits them.
+
+    `address_bytes` is left out: a process that loads torch needs more. See `limit_address_space`.
+    """
+    limits = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_DATA, policy.memory_bytes or None),
+        (resource.RLIMIT_FSIZE, policy.file_bytes or None),
+        (resource.RLIMIT_CPU, policy.cpu_s or None),
+    ]
+    if policy.processes and kernel.LINUX:
+        limits.append((resource.RLIMIT_NPROC, _processes(policy.processes, layer)))
+    for which, value in limits:
+        if value is not None:
+            _lower(which, value)
+
+
+def limit_address_space(size: int) -> None:
+    """Keep this process, and all it starts, to so many bytes of address space for good (RLIMIT_AS).
+
+    For what compiles: a compile bomb then fails instead of taking the machine's memory. Safe between fork
+    and exec, so it may be given to `subprocess` as `preexec_fn`.
+    """
+    if size:
+        _lower(resource.RLIMIT_AS, size)
+
+
+def _lower(which: int, value: int) -> None:
+    """Lower a limit; one that is lower already stays."""
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def _processes(count: int, layer: Layer) -> int | None:
+    """Return the limit that leaves room for `count` processes here, None if it cannot be told."""
+    if layer is Layer.BUBBLEWRAP:
+        return count if kernel.release() >= COUNTED_PER_NAMESPACE else None
+    return _threads_of_user() + MARGIN * count
+
+
+def _threads_of_user() -> int:
+    """Return how many threads the user runs, as far as can be seen."""
+    count = 0
+    me = os.getuid()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            if os.stat(f"/proc/{name}").st_uid == me:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    count += int(file.read().rpartition(b")")[2].split()[17])
+    return count
