@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+from stark_lsp.core.status import Isolation
 
 if TYPE_CHECKING:
     from stark_lsp.runs.options import RunOptions
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     measuring.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
     measuring.add_argument("--no-compile-baseline", action="store_true", help="do not time torch.compile as well")
+    add_isolation(measuring)
 
     result = parser.add_argument_group("result")
     result.add_argument(
@@ -78,6 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar={str: "NAME", float: "P"}.get(type(default), "N"),
             help=f"{text} (default: %(default)s)",
         )
+
+
+def add_isolation(group: argparse._ArgumentGroup) -> None:
+    """Add `--isolation`."""
+    group.add_argument(
+        "--isolation",
+        choices=tuple(choice.value for choice in Isolation),
+        default=Isolation.AUTO.value,
+        help="how candidates are kept apart from your files and the network: auto takes the strongest way that works "
+        "here and refuses where there is none, strict insists on bubblewrap, off runs them as plain processes "
+        "(default: %(default)s)",
+    )
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:
@@ -111,7 +125,9 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         model=args.model,
         budget=Budget(attempts=args.budget, seconds=args.time_limit),
         search=search,
-        evaluation=EvaluationSettings(compile_baseline=not args.no_compile_baseline),
+        evaluation=EvaluationSettings(
+            compile_baseline=not args.no_compile_baseline, isolation=Isolation(args.isolation)
+        ),
         interpreter=args.python,
         resume=args.resume,
         prompt_dirs=() if args.prompts is None else (os.path.abspath(args.prompts),),

@@ -31,7 +31,7 @@ from stark_lsp.core.status import AgentRole, Dialect, RunState, VerdictStatus
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.interpreters import find_interpreter
-from stark_lsp.evaluation.judge import WorkerJudge, open_judge
+from stark_lsp.evaluation.pool import RunJudge, open_judges
 from stark_lsp.runs import models
 from stark_lsp.runs.finalists import Confirmed, confirm_best
 from stark_lsp.runs.options import RunOptions
@@ -169,12 +169,14 @@ class RunSession:
         interpreter = find_interpreter(self._options.interpreter, self.run.problem.path)
         self._log(f"run {self.run.id}: {self.run.problem.key} with {interpreter}")
         self._emit(Progress("Loading the class and its inputs", 0, self._budget()))
-        judge = await open_judge(
+        judge = await open_judges(
             self.run.problem,
             interpreter=interpreter,
             settings=self._options.evaluation,
             cache_dir=cache_dir(),
             log=self._log,
+            notice=self._notice,
+            in_flight=self._search_settings().in_flight,
         )
         try:
             reference = await judge.prepare(lambda text: self._emit(Progress(text, 0, self._budget())))
@@ -198,7 +200,7 @@ class RunSession:
         await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
         await self._save()
 
-    async def _search(self, judge: WorkerJudge, team: models.Team, reference: Reference) -> str:
+    async def _search(self, judge: RunJudge, team: models.Team, reference: Reference) -> str:
         """Step 4; return why the search ended."""
         tree = Tree(self.nodes[0])
         for node_id in sorted(self.nodes):
@@ -237,7 +239,7 @@ class RunSession:
             search.cancel()
             await asyncio.gather(search, return_exceptions=True)
 
-    async def _propose(self, judge: WorkerJudge, reason: str) -> None:
+    async def _propose(self, judge: RunJudge, reason: str) -> None:
         """Step 5 and 6: confirm the best node and end the run."""
         nodes = [node for node in self.nodes.values() if node.id != 0]
 
@@ -282,6 +284,10 @@ class RunSession:
             if verdict is not None:
                 self._log(f"run {self.run.id}: node {event.node.id}: {verdict.status.value} {verdict.message}")
         self._emit_outside(event)
+
+    def _notice(self, text: str) -> None:
+        """Show what the judge says while it works, such as that the GPU is busy."""
+        self._emit(Progress(text, self._attempts, self._budget()))
 
     def _budget(self) -> int:
         return self.run.budget.attempts

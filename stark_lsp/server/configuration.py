@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import DeviceChoice, Mode, WriteMode
+from stark_lsp.core.status import DeviceChoice, Isolation, Mode, WriteMode
 
 if TYPE_CHECKING:
     from stark_lsp.runs.options import RunOptions
@@ -85,9 +85,19 @@ SETTINGS: tuple[Setting, ...] = (
         "mode",
         "string",
         Mode.EVAL.value,
-        "Module mode in which your class and candidates are compared and timed, always under torch.no_grad(): "
-        "eval calls module.eval() first, as-constructed leaves the module as the constructor made it.",
+        "Module mode in which your class and candidates are compared and timed: eval calls module.eval() first, "
+        "as-constructed leaves the module as the constructor made it, both under torch.no_grad(); training calls "
+        "module.train(), compares the gradients as well and times forward with backward.",
         tuple(mode.value for mode in Mode),
+    ),
+    Setting(
+        "isolation",
+        "string",
+        Isolation.AUTO.value,
+        "How candidates are kept apart from your files and the network: auto takes the strongest way that works on this "
+        "machine and refuses to run them where there is none, strict insists on a bubblewrap sandbox, off runs them as "
+        "plain processes under your account.",
+        tuple(choice.value for choice in Isolation),
     ),
     Setting("model", "string", "playbook", "Who proposes optimizations. playbook is built in and needs no network."),
     Setting("attempts", "integer", 30, "How many candidates a run may try.", low=1, high=10000),
@@ -232,6 +242,7 @@ class Configuration:
                 rounds=int(self["timingRounds"]),
                 final_rounds=int(self["finalTimingRounds"]),
                 compile_baseline=self["compileBaseline"],
+                isolation=Isolation(self["isolation"]),
             ),
             interpreter=self["interpreter"],
             resume=True,

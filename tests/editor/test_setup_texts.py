@@ -61,6 +61,12 @@ def test_settings_that_choose_programs_are_not_taken_from_an_untrusted_folder() 
     } <= set(trust["restrictedConfigurations"])
 
 
+def test_a_folder_cannot_switch_isolation_off() -> None:
+    # VS Code takes a setting of machine scope from the user's settings alone, trusted folder or not.
+    assert PROPERTIES["stark.isolation"]["scope"] == "machine"
+    assert "stark.isolation" in MANIFEST["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+
+
 def test_the_extension_takes_no_command_name_of_the_server() -> None:
     own = {command["command"] for command in MANIFEST["contributes"]["commands"]}
     assert not own & COMMANDS

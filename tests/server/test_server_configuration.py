@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import DeviceChoice, Mode, WriteMode
+from stark_lsp.core.status import DeviceChoice, Isolation, Mode, WriteMode
 from stark_lsp.server.configuration import SETTINGS, merged, read, schema
 from stark_lsp.server.settings import section_of
 
@@ -45,6 +45,15 @@ def test_nested_and_dotted_names_are_the_same() -> None:
     options = nested.run_options()
     assert (options.search.epsilon, options.search.in_flight) == (0.1, 2)
     assert (options.budget.attempts, options.search.attempts, options.budget.seconds) == (3, 3, 5.0)
+
+
+def test_isolation_reaches_a_run_and_a_typing_mistake_does_not_switch_it_off() -> None:
+    assert read({"isolation": "strict"})[0].run_options().evaluation.isolation is Isolation.STRICT
+    assert read({"isolation": "off"})[0].run_options().evaluation.isolation is Isolation.OFF
+    for value in ("none", False, 0, ""):
+        configuration, problems = read({"isolation": value})
+        assert configuration.run_options().evaluation.isolation is Isolation.AUTO
+        assert "stark.isolation must be one of auto, strict, off" in problems[0]
 
 
 def test_an_unusable_value_is_named_with_what_is_allowed_and_the_default_is_used() -> None:
