@@ -40,8 +40,8 @@ def read_instructions(text: str) -> tuple[Layer, Policy]:
 def confine(text: str, *, keep: Iterable[int] = ()) -> Policy:
     """Confine this process for good, and check that it holds; ends the process with 97 if it does not.
 
-    Call it first, while there is one thread and nothing foreign is loaded. The compilers' limit on address
-    space is not set, as torch itself needs more: see `rlimits.limit_address_space`.
+    Call it first, while there is one thread and nothing foreign is loaded. `address_bytes` is set on programs
+    that this process starts through `subprocess`, not on itself, as torch needs more.
 
     Parameters
     ----------
@@ -58,6 +58,7 @@ def confine(text: str, *, keep: Iterable[int] = ()) -> Policy:
     try:
         layer, policy = read_instructions(text)
         enter(layer, policy, keep=keep)
+        rlimits.limit_started_programs(policy.address_bytes)
     except (ConfinementFailed, OSError, ValueError) as error:
         _give_up(str(error))
     return policy
@@ -98,8 +99,9 @@ def _settle(policy: Policy) -> None:
     # There is no list of users to look a name up in.
     os.environ.setdefault("USER", "stark")
     os.environ.setdefault("LOGNAME", "stark")
-    os.environ.pop("XDG_RUNTIME_DIR", None)
-    os.environ.pop("XDG_CACHE_HOME", None)
+    for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        if not os.environ.get(name, "").startswith(policy.out):
+            os.environ.pop(name, None)
 
 
 def _close_all(keep: set[int]) -> None:

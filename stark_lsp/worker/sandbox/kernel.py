@@ -55,7 +55,7 @@ def hide_memory() -> bool:
 
 
 class _Header(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]  # noqa: RUF012 - as ctypes wants it
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
 
 
 def drop_capabilities() -> None:

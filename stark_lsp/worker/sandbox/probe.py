@@ -155,8 +155,7 @@ def _try_child(layer: Layer, *, gpu: bool) -> str:
         done = subprocess.run(
             wrap(layer, policy, argv),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             env=_environment(),
             cwd=policy.out,
             timeout=TRIAL_S,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import resource
+import subprocess
+from typing import Any
 
 from . import kernel
 from .layers import Layer
@@ -19,7 +22,7 @@ MARGIN = 4
 def apply(policy: Policy, layer: Layer) -> None:
     """Set a policy's limits on this process; all it starts inherits them.
 
-    `address_bytes` is left out: a process that loads torch needs more. See `limit_address_space`.
+    `address_bytes` is left out: it is for what the process starts, see `limit_started_programs`.
     """
     limits = [
         (resource.RLIMIT_CORE, 0),
@@ -37,11 +40,34 @@ def apply(policy: Policy, layer: Layer) -> None:
 def limit_address_space(size: int) -> None:
     """Keep this process, and all it starts, to so many bytes of address space for good (RLIMIT_AS).
 
-    For what compiles: a compile bomb then fails instead of taking the machine's memory. Safe between fork
-    and exec, so it may be given to `subprocess` as `preexec_fn`.
+    For what compiles: a compile bomb then fails instead of taking the machine's memory.
     """
     if size:
         _lower(resource.RLIMIT_AS, size)
+
+
+def limit_started_programs(size: int) -> None:
+    """Keep whatever this process starts through `subprocess` to so many bytes of address space; 0 for no limit.
+
+    Not this process itself: with torch's CUDA libraries loaded it takes more than any compiler should.
+    """
+    if not size:
+        return
+    start = subprocess.Popen.__init__
+
+    @functools.wraps(start)
+    def limited(self: Any, *arguments: Any, **options: Any) -> None:
+        before = options.get("preexec_fn")
+
+        def prepare() -> None:
+            limit_address_space(size)
+            if before is not None:
+                before()
+
+        options["preexec_fn"] = prepare
+        start(self, *arguments, **options)
+
+    setattr(subprocess.Popen, "__init__", limited)  # noqa: B010 - mypy refuses a plain assignment to a method
 
 
 def _lower(which: int, value: int) -> None:

@@ -41,7 +41,7 @@ SET_MODE_FILTER = 1
 TSYNC = 1
 """Apply to all threads."""
 SPEC_ALLOW = 4
-"""Leave speculation as it is: before Linux 5.16 a filter without this slows the process down, and with it the timings."""
+"""Leave speculation as it is: before Linux 5.16 a filter without this slows the process, and so its timings."""
 
 NEW_NAMESPACE = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
@@ -292,7 +292,7 @@ def _only(argument: int, values: Iterable[int], answer: int) -> list[Instruction
 
 
 class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]  # noqa: RUF012 - as ctypes wants it
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
 
 def install(*, shared: bool, hold_signals: bool) -> None:

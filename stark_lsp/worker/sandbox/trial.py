@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from .confine import confine
@@ -98,7 +99,7 @@ def cuda_problem() -> str:
         return "the driver's library libcuda.so.1 is not found"
     device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
     words = (ctypes.c_uint32 * 256)()
-    steps = (
+    steps: tuple[tuple[str, Callable[[], int]], ...] = (
         ("cuInit", lambda: cuda.cuInit(0)),
         ("cuDeviceGet", lambda: cuda.cuDeviceGet(ctypes.byref(device), 0)),
         ("cuDevicePrimaryCtxRetain", lambda: cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)),
