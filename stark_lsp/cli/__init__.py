@@ -1,4 +1,4 @@
-"""The command line: `stark-lsp optimize | runs | doctor | serve`.
+"""The command line: `stark-lsp optimize | judge | runs | doctor | serve`.
 
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
@@ -18,6 +18,7 @@ from stark_lsp import __version__
 
 COMMANDS = {
     "optimize": "search for a faster implementation of an nn.Module class",
+    "judge": "check and time a candidate file against the class it stands in for",
     "runs": "list, show, apply or delete past runs",
     "doctor": "say what is there, what is missing, and how to mend it",
     "serve": "start the language server (editors do this for you)",
@@ -30,6 +31,7 @@ examples:
   stark-lsp optimize model.py                       optimize the class Model of model.py
   stark-lsp optimize model.py::Attention            ... another class of it
   stark-lsp optimize model.py --write beside        ... and write the result into the file
+  stark-lsp judge model.py candidate.py             is this candidate right, and how fast is it
   stark-lsp runs                                    what was tried so far
 
 Each command has its own help: stark-lsp optimize --help

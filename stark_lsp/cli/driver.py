@@ -1,15 +1,29 @@
-"""Runs a session to its end, and stops it cleanly on Ctrl-C or when the terminal goes away."""
+"""Runs work to its end, and stops it cleanly on Ctrl-C or when the terminal goes away."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from stark_lsp.core.run import Run
 from stark_lsp.runs.session import RunSession
 
+T = TypeVar("T")
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """How work ended."""
+
+    value: T | None = None
+    """What it returned, None if it was stopped."""
+    signal: int | None = None
+    """The signal that stopped it, None if it came to its own end."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +43,24 @@ def drive(session: RunSession) -> Ending:
     StarkError
         What `RunSession.execute` raises.
     """
-    return asyncio.run(_drive(session))
+    outcome = until_stopped(session.execute())
+    return Ending(session.run, outcome.signal)
 
 
-async def _drive(session: RunSession) -> Ending:
+def until_stopped(work: Coroutine[Any, Any, T]) -> Outcome[T]:
+    """Run `work`; the first signal cancels it, a second one of the same kind kills this process.
+
+    Raises
+    ------
+    StarkError
+        What `work` raises.
+    """
+    return asyncio.run(_watch(work))
+
+
+async def _watch(work: Coroutine[Any, Any, T]) -> Outcome[T]:
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(session.execute())
+    task = asyncio.ensure_future(work)
     received: list[int] = []
 
     def stop(number: int) -> None:
@@ -45,12 +71,11 @@ async def _drive(session: RunSession) -> Ending:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
     try:
-        run = await task
+        return Outcome(await task)
     except asyncio.CancelledError:
         if not received:
             raise
-        return Ending(session.run, received[0])
+        return Outcome(None, received[0])
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
-    return Ending(run)

@@ -1,4 +1,4 @@
-"""The result of `stark-lsp optimize --json`: its form is part of the public interface."""
+"""The results of `optimize --json` and `judge --json`: their form is part of the public interface."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.run import Node, Run
+from stark_lsp.core.verdict import Interval, Reference, Timing, Verdict
 from stark_lsp.core.wire import to_wire
 
 
@@ -37,6 +38,67 @@ def of_run(run: Run, nodes: Mapping[int, Node]) -> dict[str, Any]:
             "finished": run.finished,
         },
     }
+
+
+def of_verdict(reference: Reference, verdict: Verdict, **about: Any) -> dict[str, Any]:
+    """Return the report of one verdict: what a script looks for first, then all the rest.
+
+    Parameters
+    ----------
+    about
+        What was judged, by name; stands at the end.
+
+    Returns
+    -------
+    Times in milliseconds; `interval` is that of `speedup_vs_eager`, as for a run; all of them are in `intervals`.
+    """
+    runtime, eager, compiled = verdict.runtime, verdict.speedup_vs_eager, verdict.speedup_vs_compile
+    profile, environment = verdict.profile, verdict.environment or reference.environment
+    stages: dict[str, float] = {}
+    for name, seconds in verdict.stages_s:
+        stages[name] = round(stages.get(name, 0.0) + seconds, 4)
+    return {
+        "status": verdict.status.value,
+        "message": verdict.message,
+        "line": verdict.line,
+        "runtime_ms": verdict.runtime_ms,
+        "interval": _bounds(eager),
+        "speedup_vs_eager": eager.value if eager is not None else None,
+        "speedup_vs_compile": compiled.value if compiled is not None else None,
+        "errors": to_wire(verdict.errors) if verdict.errors is not None else None,
+        "launched": [to_wire(launch) for launch in profile.launched] if profile is not None else [],
+        "environment": to_wire(environment),
+        "isolation": environment.isolation,
+        "stages_s": stages,
+        "intervals": {
+            "runtime_ms": [runtime.low_ms, runtime.high_ms] if runtime is not None else None,
+            "speedup_vs_eager": _bounds(eager),
+            "speedup_vs_compile": _bounds(compiled),
+        },
+        "samples": runtime.n if runtime is not None else None,
+        "compiler": [to_wire(message) for message in verdict.compiler],
+        "weights_loaded": verdict.weights_loaded,
+        "notes": [*reference.notes, *verdict.notes],
+        "profile": to_wire(profile) if profile is not None else None,
+        "baselines": {
+            "eager": _times(reference.baselines.eager),
+            "compile": _times(reference.baselines.compile),
+            "compile_message": reference.baselines.compile_message,
+        },
+        "outputs": list(reference.outputs),
+        "log": verdict.log,
+        **about,
+    }
+
+
+def _bounds(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _times(timing: Timing | None) -> dict[str, Any] | None:
+    if timing is None:
+        return None
+    return {"ms": timing.median_ms, "interval": [timing.low_ms, timing.high_ms], "n": timing.n}
 
 
 def of_error(error: StarkError) -> dict[str, Any]:

@@ -94,9 +94,9 @@ SETTINGS: tuple[Setting, ...] = (
         "isolation",
         "string",
         Isolation.AUTO.value,
-        "How candidates are kept apart from your files and the network: auto takes the strongest way that works on this "
-        "machine and refuses to run them where there is none, strict insists on a bubblewrap sandbox, off runs them as "
-        "plain processes under your account.",
+        "How candidates are kept apart from your files and the network: auto takes the strongest way that works on "
+        "this machine and refuses to run them where there is none, strict insists on a bubblewrap sandbox, off runs "
+        "them as plain processes under your account.",
         tuple(choice.value for choice in Isolation),
     ),
     Setting("model", "string", "playbook", "Who proposes optimizations. playbook is built in and needs no network."),

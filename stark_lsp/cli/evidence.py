@@ -1,0 +1,223 @@
+"""A verdict with all that speaks for it, as a page on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stark_lsp.cli import figures, words
+from stark_lsp.cli.console import clean, line
+from stark_lsp.core.phrases import STATUS
+from stark_lsp.core.status import IsolationLayer
+from stark_lsp.core.verdict import Environment, Launch, Profile, Reference, Verdict
+
+LAYER = {
+    IsolationLayer.BUBBLEWRAP.value: "bubblewrap sandbox",
+    IsolationLayer.LANDLOCK.value: "Landlock rules and a system call filter",
+    IsolationLayer.PROCESS.value: "none: a plain process under your account",
+}
+"""What an isolation layer is called."""
+
+LAUNCHES = 12
+"""Kernels that are listed; the rest is summed up."""
+LOG_LINES = 15
+"""Last lines of the candidate's output that are shown when it failed."""
+NAME_WIDTH = 60
+
+
+def show(console: Console, reference: Reference, verdict: Verdict) -> None:
+    """Show a verdict with its evidence.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    reference
+        What preparing the problem found out.
+    verdict
+        The verdict.
+    """
+    _conclusion(console, verdict)
+    _section(console, "Time", list(_times(reference, verdict)))
+    sentence = compared(reference, verdict)
+    if sentence:
+        line(console, f"  {sentence}", "bold" if verdict.ok else "")
+    _section(console, "Correctness", list(_errors(verdict)))
+    if verdict.profile is not None:
+        _profile(console, verdict.profile)
+    _section(console, "Where", list(_where(verdict.environment or reference.environment)))
+    stages = [f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s]
+    if stages:
+        _section(console, "Stages", [("", ", ".join(stages))])
+    _notes(console, (*reference.notes, *verdict.notes))
+
+
+def compared(reference: Reference, verdict: Verdict) -> str:
+    """Return one plain sentence on what the times mean; empty if the candidate has none."""
+    gain, versus = verdict.speedup_vs_eager, verdict.speedup_vs_compile
+    if not verdict.ok or gain is None:
+        return ""
+    if versus is not None and versus.high < 1:
+        return f"torch.compile alone is faster: {figures.times(1 / versus.value)} as fast as this, with no new code."
+    if gain.high < 1:
+        return f"It is slower than eager PyTorch, which is {figures.times(1 / gain.value)} as fast."
+    if gain.low <= 1:
+        return "It is not faster than eager PyTorch beyond the noise of the measurement."
+    text = f"It is {figures.times(gain.value)} as fast as eager PyTorch"
+    if versus is None:
+        why = reference.baselines.compile_message.strip().splitlines()
+        return f"{text}; torch.compile was not compared{f' ({clean(why[0])})' if why else ''}."
+    if versus.low > 1:
+        return f"{text} and {figures.times(versus.value)} as fast as torch.compile."
+    return f"{text}, about as fast as torch.compile."
+
+
+def _conclusion(console: Console, verdict: Verdict) -> None:
+    style = "bold green" if verdict.ok else "bold red"
+    word = STATUS[verdict.status]
+    at = f", line {verdict.line}" if verdict.line is not None else ""
+    line(console, Text.assemble((word[:1].upper() + word[1:] + at, style), (f"  {verdict.status.value}", "dim")))
+    message = clean(verdict.message).strip()
+    if message:
+        _indented(console, message)
+    for one in verdict.compiler:
+        where = f"{one.line}:{one.column}  " if one.line else ""
+        _indented(console, f"{where}{clean(one.text)}", "red")
+    log = clean(verdict.log).rstrip().splitlines()
+    if log and not verdict.ok:
+        _indented(
+            console, "Its output:" if len(log) <= LOG_LINES else f"The last {LOG_LINES} lines of its output:", "dim"
+        )
+        for text in log[-LOG_LINES:]:
+            _indented(console, text, "dim", by=4)
+
+
+def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
+    if verdict.runtime is not None:
+        yield "one call", f"{figures.timing(verdict.runtime)}, {figures.count(verdict.runtime.n, 'sample')}"
+    if verdict.speedup_vs_eager is not None:
+        yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
+    if verdict.speedup_vs_compile is not None:
+        yield "against torch.compile", figures.times_interval(verdict.speedup_vs_compile)
+    yield "eager", figures.timing(reference.baselines.eager)
+    if reference.baselines.compile is not None:
+        yield "torch.compile", figures.timing(reference.baselines.compile)
+    elif reference.baselines.compile_message:
+        yield "torch.compile", f"no time: {clean(reference.baselines.compile_message).strip().splitlines()[0]}"
+
+
+def _errors(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    errors = verdict.errors
+    if errors is not None:
+        yield "largest difference", f"{errors.max_abs:.3g}, {errors.max_rel:.3g} of the largest output"
+        yield "allowed", f"{errors.tolerance:.3g} of the largest output"
+        if errors.float64_max_rel is not None:
+            yield "against float64", f"{errors.float64_max_rel:.3g} of the largest output"
+    if not verdict.weights_loaded:
+        yield "weights", "the reference's do not load into it; it was only compared when built anew"
+
+
+def _profile(console: Console, profile: Profile) -> None:
+    if profile.launched:
+        console.print()
+        line(console, "Launched in one call", "bold")
+        console.print(Padding(launched(profile.launched), (0, 0, 0, 2)))
+    roofline = roofline_of(profile)
+    rows = [("limit", roofline)] if roofline else []
+    rows += [(clean(metric.name), f"{metric.value:.4g} {clean(metric.unit)}".rstrip()) for metric in profile.metrics]
+    _section(console, "Against what the device can do", rows)
+    _notes(console, profile.notes)
+
+
+def launched(launches: tuple[Launch, ...]) -> Table:
+    """Return the table of kernels that one call launches."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    columns: list[tuple[str, list[str]]] = [
+        ("kernel", [_cut(clean(launch.name)) for launch in launches]),
+        ("times", [str(launch.count) for launch in launches]),
+        ("time", [figures.milliseconds(launch.time_us / 1000) for launch in launches]),
+        ("grid", [launch.grid for launch in launches]),
+        ("block", [launch.block for launch in launches]),
+        ("registers", [_number(launch.registers) for launch in launches]),
+        ("shared", [_number(launch.shared_bytes, " B") for launch in launches]),
+        ("spills", [_number(launch.spill_bytes, " B") for launch in launches]),
+        ("occupancy", ["" if launch.occupancy is None else f"{launch.occupancy:.0%}" for launch in launches]),
+    ]
+    # On a CPU most columns say nothing.
+    columns = [(name, cells) for name, cells in columns if any(cells)]
+    for name, _ in columns:
+        table.add_column(name, justify="left" if name in ("kernel", "grid", "block") else "right", no_wrap=True)
+    for index in range(min(len(launches), LAUNCHES)):
+        table.add_row(*(cells[index] for _, cells in columns))
+    rest = launches[LAUNCHES:]
+    if rest:
+        total = figures.milliseconds(sum(launch.time_us for launch in rest) / 1000)
+        table.add_row(f"and {figures.count(len(rest), 'other')}, {total} together", style="dim")
+    return table
+
+
+def roofline_of(profile: Profile) -> str:
+    """Return how close it comes to what this device can do; empty if that is not known."""
+    parts = []
+    if profile.floor_us is not None:
+        parts.append(f"no version can take less than {figures.milliseconds(profile.floor_us / 1000)}")
+    if profile.bandwidth_share is not None:
+        parts.append(f"{profile.bandwidth_share:.0%} of the measured bandwidth")
+    if profile.compute_share is not None:
+        parts.append(f"{profile.compute_share:.0%} of the measured arithmetic rate")
+    bound = {
+        "memory": "memory traffic limits it",
+        "compute": "arithmetic limits it",
+        "overhead": "starting kernels limits it",
+    }.get(profile.bound, "")
+    return "; ".join([*parts, *([bound] if bound else [])])
+
+
+def _where(environment: Environment) -> Iterator[tuple[str, str]]:
+    yield "device", clean(words.device(environment))
+    versions = [f"torch {environment.torch}", f"Python {environment.python}"]
+    for name, value in (("CUDA", environment.cuda), ("driver", environment.driver)):
+        if value:
+            versions.append(f"{name} {value}")
+    if environment.compiler:
+        versions.append(environment.compiler)
+    yield "with", clean(", ".join(versions))
+    yield "inputs", clean(words.inputs(environment))
+    yield "isolation", LAYER.get(environment.isolation, clean(environment.isolation))
+
+
+def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:
+    rows = [(name, value) for name, value in rows if value]
+    if not rows:
+        return
+    console.print()
+    line(console, title, "bold")
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        line(console, Text.assemble((f"  {name:<{width}}  " if width else "  ", "dim"), value))
+
+
+def _notes(console: Console, notes: tuple[str, ...]) -> None:
+    if notes:
+        console.print()
+    for note in dict.fromkeys(notes):
+        _indented(console, clean(note), "yellow")
+
+
+def _indented(console: Console, text: str, style: str = "", *, by: int = 2) -> None:
+    if console.is_terminal:
+        console.print(Padding(Text(text, style=style), (0, 0, 0, by)))
+    else:
+        line(console, " " * by + text.replace("\n", "\n" + " " * by), style)
+
+
+def _number(value: int | None, unit: str = "") -> str:
+    return "" if value is None else f"{value}{unit}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"

@@ -1,0 +1,230 @@
+"""`stark-lsp judge`: the judge on its own, for anybody's candidate file.
+
+1. The two files are read and the reference's class is found, as for `optimize`.
+2. A worker prepares the reference and judges the candidate once; `steps` says what goes on.
+3. `evidence` shows the verdict as a page, `report` writes it as JSON. Nothing is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stark_lsp.cli import options
+from stark_lsp.core.settings import PRESETS, EvaluationSettings
+from stark_lsp.core.status import DeviceChoice, Isolation, Mode
+
+if TYPE_CHECKING:
+    from stark_lsp.cli.documents import Document
+    from stark_lsp.cli.failures import Log
+    from stark_lsp.cli.report import Report
+    from stark_lsp.core.candidate import Candidate
+    from stark_lsp.core.problem import Problem
+    from stark_lsp.core.verdict import Reference, Verdict
+
+DESCRIPTION = """\
+Check and time one candidate against the class it stands in for.
+
+REFERENCE is a Python file with an nn.Module and its example inputs (get_inputs(), get_init_inputs(), as in
+KernelBench). CANDIDATE is a Python file with the class that is to replace it. The candidate is built and run
+apart from your files and the network, compared with the reference on several inputs, and timed in turns with
+eager PyTorch and torch.compile.
+"""
+
+EPILOG = """\
+examples:
+  stark-lsp judge model.py candidate.py                       ModelNew of candidate.py against Model
+  stark-lsp judge model.py::Attention candidate.py::Fused     other classes
+  stark-lsp judge model.py candidate.py --settings kernelbench --json verdict.json
+  stark-lsp judge model.py candidate.py --baselines eager     without torch.compile, which takes longest
+
+exit codes:
+  0  the candidate is right (OK)                  2  a file, class or option cannot be used
+  1  it is not, or something else broke           130  stopped by Ctrl-C
+"""
+
+NOT_OK = 1
+"""Exit code for every verdict but `OK`."""
+
+BASELINES = ("eager,compile", "eager")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `stark-lsp judge`."""
+    parser.usage = "stark-lsp judge REFERENCE[::Class] CANDIDATE[::Class] [options]"
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.add_argument("reference", metavar="REFERENCE[::Class]", help="the file with the original class")
+    parser.add_argument("candidate", metavar="CANDIDATE[::Class]", help="the file with the class to judge")
+
+    what = parser.add_argument_group("what is judged")
+    what.add_argument(
+        "--class", dest="qualname", metavar="NAME", help="the original class (default: Model, or the only)"
+    )
+    what.add_argument(
+        "--candidate-class", metavar="NAME", help="the class to judge, at module level (default: ModelNew)"
+    )
+    what.add_argument(
+        "--mode",
+        choices=tuple(mode.value for mode in Mode),
+        help="module mode to compare and time in (default: eval; as-constructed with --settings kernelbench)",
+    )
+
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--device",
+        choices=tuple(choice.value for choice in DeviceChoice),
+        default=DeviceChoice.AUTO.value,
+        help="where to run (default: a GPU if any)",
+    )
+    how.add_argument(
+        "--settings",
+        choices=tuple(PRESETS),
+        default="default",
+        help="kernelbench: five checks with the reference's own inputs and a hundred timed calls, as that suite does",
+    )
+    how.add_argument(
+        "--baselines", choices=BASELINES, default=BASELINES[0], help="what to time it against (default: %(default)s)"
+    )
+    how.add_argument(
+        "--final", action="store_true", help="judge it as the proposal of a run is: more timing, memory checks"
+    )
+    how.add_argument("--counters", action="store_true", help="read hardware counters too, where permitted (slow)")
+    how.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
+    options.add_isolation(how)
+
+    result = parser.add_argument_group("result")
+    result.add_argument("--json", metavar="OUT", help='write the whole verdict to OUT, "-" for standard output')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command and return the exit code."""
+    from stark_lsp.cli import documents, report
+    from stark_lsp.cli.failures import Log, as_stark_error
+    from stark_lsp.core.errors import StarkError
+
+    if args.json and args.json != "-":
+        documents.check_writable(Path(args.json))
+    result = report.Report(args.json)
+    try:
+        return _judge(args, result, Log())
+    except Exception as error:
+        shown = as_stark_error(error)
+        try:
+            result.write(report.of_error(shown))
+        except StarkError as second:
+            print(second, file=sys.stderr)  # the first error is the one that ends the command
+        raise shown from error
+
+
+def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
+    from stark_lsp.cli import console, driver, evidence, failures, report
+    from stark_lsp.cli.steps import Steps
+    from stark_lsp.core.errors import StarkError
+    from stark_lsp.evaluation.interpreters import find_interpreter
+
+    settings = _settings(args)
+    problem = _problem(args)
+    document, candidate = _candidate(args)
+    interpreter = find_interpreter(args.python, problem.path)
+
+    out = console.make(to_stderr=args.json == "-")
+    names = f"{candidate.class_name} in {console.short_path(document.path)}"
+    against = f"{problem.qualname} in {console.short_path(problem.path)}"
+    console.line(out, f"STARK: judging {names} against {against}", "bold")
+    with Steps(console.make(to_stderr=True)) as steps:
+        final = args.final or settings.compile_baseline
+        outcome = driver.until_stopped(_verdict(problem, candidate, interpreter, settings, final, log, steps))
+    if outcome.value is None:
+        result.write(report.of_error(StarkError("Stopped.")))
+        print("Stopped.", file=sys.stderr)
+        return 128 + (outcome.signal or 0)
+    reference, verdict = outcome.value
+    out.print()
+    evidence.show(out, reference, verdict)
+    about = {
+        "reference": {"path": problem.path, "class": problem.qualname, "mode": problem.mode.value},
+        "candidate": {"path": str(document.path), "class": candidate.class_name, "digest": candidate.digest},
+        "settings": args.settings,
+    }
+    result.write(report.of_verdict(reference, verdict, **about))
+    return failures.OK if verdict.ok else NOT_OK
+
+
+async def _verdict(
+    problem: Problem,
+    candidate: Candidate,
+    interpreter: str,
+    settings: EvaluationSettings,
+    final: bool,
+    log: Callable[[str], None],
+    tell: Callable[[str], None],
+) -> tuple[Reference, Verdict]:
+    """Prepare a worker, judge once, and leave nothing running whatever happens."""
+    import asyncio
+
+    from stark_lsp.evaluation.judge import open_judge
+    from stark_lsp.runs.session import cache_dir
+
+    tell("Starting")
+    judge = await open_judge(
+        problem, interpreter=interpreter, settings=settings, cache_dir=cache_dir(), log=log, notice=tell
+    )
+    try:
+        reference = await judge.prepare(tell)
+        tell("Judging the candidate")
+        return reference, await (judge.confirm(candidate) if final else judge.evaluate(candidate))
+    finally:
+        await asyncio.shield(judge.close())
+
+
+def _settings(args: argparse.Namespace) -> EvaluationSettings:
+    return replace(
+        PRESETS[args.settings],
+        compile_baseline="compile" in args.baselines,
+        isolation=Isolation(args.isolation),
+        counters=args.counters,
+    )
+
+
+def _problem(args: argparse.Namespace) -> Problem:
+    from stark_lsp.cli import documents
+    from stark_lsp.discovery.problems import make_problem
+
+    file, qualname = _target(args.reference, args.qualname, "--class")
+    mode = args.mode or (Mode.AS_CONSTRUCTED if args.settings == "kernelbench" else Mode.EVAL)
+    path = Path(file).absolute()
+    return make_problem(
+        str(path), documents.read(path).text, qualname, mode=Mode(mode), device=DeviceChoice(args.device)
+    )
+
+
+def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
+    from stark_lsp.cli import documents
+    from stark_lsp.core.candidate import Candidate
+
+    file, name = _target(args.candidate, args.candidate_class, "--candidate-class")
+    document = documents.read(Path(file).absolute())
+    return document, Candidate(document.text, class_name=name or "ModelNew")
+
+
+def _target(text: str, option: str | None, flag: str) -> tuple[str, str | None]:
+    """Return file and class of `file.py::Class`; the class may come from an option instead.
+
+    Raises
+    ------
+    BadInput
+        No file is named, or two different classes are.
+    """
+    from stark_lsp.core.errors import BadInput
+
+    file, _, name = text.partition("::")
+    if not file:
+        raise BadInput("No file is named.", cure="Write it before the class: model.py::Model.")
+    if name and option and name != option:
+        raise BadInput(f"{text} names one class and {flag} {option} another.", cure="Name it once.")
+    return file, name or option or None
