@@ -1,0 +1,130 @@
+"""What a confined child may take: memory, processes, disk, time; and that it ends with its sandbox."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sandbox_cases import LAYERS, command, need, policy_of, python
+
+from stark_lsp.worker.sandbox import Layer
+
+EACH_LAYER = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
+MIB = 1 << 20
+
+
+@EACH_LAYER
+def test_memory_beyond_the_limit_is_refused(layer: Layer, tmp_path: Path) -> None:
+    need(layer)
+    policy = policy_of("run", tmp_path / "child", memory_bytes=256 * MIB)
+    code = """
+try:
+    answer = len(bytearray(512 << 20))
+except MemoryError:
+    answer = 'MemoryError'
+"""
+    assert python(layer, policy, code) == "MemoryError"
+
+
+@EACH_LAYER
+def test_a_large_file_is_refused(layer: Layer, tmp_path: Path) -> None:
+    need(layer)
+    policy = policy_of("run", tmp_path / "child", file_bytes=MIB)
+    code = "open('large', 'wb', buffering=0).write(bytes(1 << 20)); open('large', 'ab', buffering=0).write(b'x')"
+    assert python(layer, policy, code) == "ERRNO EFBIG"
+    assert os.path.getsize(Path(policy.out, "large")) == MIB
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+def test_the_private_temporary_folders_are_bounded(place: str, tmp_path: Path) -> None:
+    need(Layer.BUBBLEWRAP)
+    policy = policy_of("run", tmp_path / "child", tmp_bytes=MIB)
+    code = "open(VALUES[0] + '/large', 'wb').write(bytes(4 << 20))"
+    assert python(Layer.BUBBLEWRAP, policy, code, place) == "ERRNO ENOSPC"
+
+
+@pytest.mark.parametrize("place", ["/", "/home", "/etc", "/run", "/var", "/opt"])
+def test_the_root_is_not_a_place_to_write(place: str, tmp_path: Path) -> None:
+    """A root that is built from nothing is a tmpfs without a bound unless it is made read-only."""
+    need(Layer.BUBBLEWRAP)
+    policy = policy_of("run", tmp_path / "child")
+    code = "open(os.path.join(VALUES[0], 'stark-canary'), 'w')"
+    assert python(Layer.BUBBLEWRAP, policy, code, place) in {"ERRNO EROFS", "ERRNO ENOENT"}
+
+
+@EACH_LAYER
+def test_shared_memory_of_the_machine_is_out_of_reach(layer: Layer, tmp_path: Path) -> None:
+    need(layer)
+    name = f"/dev/shm/stark-canary-{os.getpid()}"
+    Path(name).write_text("ours")
+    try:
+        policy = policy_of("run", tmp_path / "child")
+        assert python(layer, policy, "answer = open(VALUES[0]).read()", name) in {"ERRNO ENOENT", "ERRNO EACCES"}
+    finally:
+        os.unlink(name)
+
+
+@EACH_LAYER
+def test_cpu_time_beyond_the_limit_ends_the_process(layer: Layer, tmp_path: Path) -> None:
+    need(layer)
+    policy = policy_of("build", tmp_path / "child", cpu_s=1)
+    argv = command(layer, policy, [sys.executable, "-I", "-S", "-c", "while True: pass"])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    # bubblewrap reports a signal as 128 + its number.
+    assert done.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU, -signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+def test_nothing_survives_its_bubblewrap(tmp_path: Path) -> None:
+    need(Layer.BUBBLEWRAP)
+    policy = policy_of("run", tmp_path / "child")
+    mark = f"stark-survivor-{os.getpid()}"
+    daemon = f"""
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open('alive', 'w').close()
+        while True:
+            time.sleep(0.02)  # {mark}
+    os._exit(0)
+time.sleep(600)
+"""
+    argv = command(Layer.BUBBLEWRAP, policy, [sys.executable, "-I", "-S", "-c", daemon])
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(lambda: os.path.exists(os.path.join(policy.out, "alive")))
+        assert len(processes_with(mark)) >= 2
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(10)
+        wait_for(lambda: not processes_with(mark))
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def processes_with(mark: str) -> list[int]:
+    """Return the live Python processes that run a program with a mark in it."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                line = Path(f"/proc/{name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in line:
+                found.append(int(name))
+    return found
+
+
+def wait_for(condition: object, seconds: float = 30.0) -> None:
+    """Wait until a condition holds."""
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)
