@@ -1,0 +1,164 @@
+"""Put a profile together from what a process claims, what the compiler says and what the device can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import names, resources, roofline, traces
+
+LARGEST = 1 << 62
+"""A whole number beyond this is nonsense."""
+NOTES_LIMIT = 20
+METRICS_LIMIT = 20
+IDLE_SHARE = 0.5
+"""When kernels fill less of the runtime than this, launching them is what takes the time."""
+LOW_SHARE = 0.02
+"""When a call uses less than this of both memory and arithmetic ..."""
+SHORT_US = 50.0
+"""... and takes less than this, it is bound by what a call costs at all."""
+
+
+def make_profile(
+    claimed: Mapping[str, Any] | None,
+    compiled: resources.Figures | None = None,
+    cost: Mapping[str, Any] | None = None,
+    calibration: roofline.Calibration | None = None,
+    runtime_ms: float | None = None,
+    metrics: Iterable[Mapping[str, Any]] = (),
+    notes: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Return `core.Profile` in wire form.
+
+    Parameters
+    ----------
+    claimed
+        Of `launches.profile_call`, from a process that is not trusted: everything in it is checked and capped.
+    compiled
+        Of the build: registers, shared memory and spills of each kernel.
+    cost
+        Of `cost.measure`.
+    calibration
+        Of `roofline.calibration`.
+    runtime_ms
+        Median time of one call, None if it was not timed.
+    metrics
+        Of `counters.read`.
+    notes
+        More notes, for instance of `counters.read`.
+    """
+    claim = claimed if isinstance(claimed, Mapping) else {}
+    launched = resources.merge(_launches(claim.get("launched")), compiled)
+    device_us = _number(claim.get("device_us"))
+    cost = cost or {}
+    moved, flops, dtype = _whole(cost.get("bytes")), _whole(cost.get("flops")), str(cost.get("dtype") or "")
+    runtime_us = runtime_ms * 1e3 if runtime_ms is not None and math.isfinite(runtime_ms) and runtime_ms > 0 else None
+    memory_us = roofline.memory_us(moved, calibration)
+    compute_us = roofline.compute_us(flops, dtype, calibration) if flops else None
+    on_gpu = claim.get("device") == "cuda"
+    told = [*_texts(claim.get("notes")), *_texts(cost.get("notes"))]
+    told += _texts(calibration.get("notes")) if calibration else []
+    return {
+        "launched": launched,
+        "device_us": device_us,
+        "bytes": moved,
+        "flops": flops,
+        "floor_us": _number(roofline.floor(moved, flops, dtype, calibration)),
+        "bandwidth_share": _share(memory_us, runtime_us),
+        "compute_share": _share(compute_us, runtime_us),
+        "bound": _bound(memory_us, compute_us, runtime_us, device_us if on_gpu else None),
+        "metrics": _metrics(metrics),
+        "notes": list(dict.fromkeys([*told, *_texts(list(notes))]))[:NOTES_LIMIT],
+    }
+
+
+def never_launched(kernels: Iterable[str], claimed: Mapping[str, Any] | None) -> bool:
+    """Whether a source defines kernels and a forward pass launched none of them.
+
+    False wherever the profiler did not see everything, so that it never accuses without evidence.
+
+    Parameters
+    ----------
+    kernels
+        Names of the `__global__` functions and `@triton.jit` functions that the source defines.
+    claimed
+        Of `launches.profile_call`.
+    """
+    defined = [name for name in kernels if isinstance(name, str) and names.base(name)]
+    if not defined or not isinstance(claimed, Mapping) or claimed.get("complete") is not True:
+        return False
+    ran = claimed.get("names")
+    if not isinstance(ran, list):
+        return False
+    return not any(names.same(name, other) for name in defined for other in ran if isinstance(other, str))
+
+
+def _bound(memory_us: float | None, compute_us: float | None, runtime_us: float | None, device_us: float | None) -> str:
+    """Return what limits a call most; empty if nothing is known of it."""
+    if runtime_us is not None and device_us is not None and device_us < IDLE_SHARE * runtime_us:
+        return "overhead"
+    if memory_us is None:
+        return ""
+    if runtime_us is not None and runtime_us < SHORT_US and max(memory_us, compute_us or 0.0) < LOW_SHARE * runtime_us:
+        return "overhead"
+    return "compute" if (compute_us or 0.0) > memory_us else "memory"
+
+
+def _launches(value: Any) -> list[dict[str, Any]]:
+    """Read claimed launches: well-formed ones, at most `traces.LIST_LIMIT`, longest first."""
+    found = []
+    for item in value[: traces.LIST_LIMIT] if isinstance(value, list) else []:
+        if not isinstance(item, Mapping) or not isinstance(item.get("name"), str) or not item["name"].strip():
+            continue
+        share = _number(item.get("occupancy"))
+        found.append(
+            {
+                "name": names.cut(item["name"]),
+                "count": max(1, _whole(item.get("count")) or 1),
+                "time_us": _number(item.get("time_us")) or 0.0,
+                "grid": _text(item.get("grid"), 40),
+                "block": _text(item.get("block"), 40),
+                "registers": _whole(item.get("registers")),
+                "shared_bytes": _whole(item.get("shared_bytes")),
+                "spill_bytes": _whole(item.get("spill_bytes")),
+                "occupancy": min(1.0, share) if share is not None else None,
+            }
+        )
+    return sorted(found, key=lambda launch: -launch["time_us"])
+
+
+def _metrics(value: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for item in list(value)[:METRICS_LIMIT]:
+        figure = _number(item.get("value"))
+        if figure is not None:
+            found.append({"name": _text(item.get("name"), 80), "value": figure, "unit": _text(item.get("unit"), 20)})
+    return found
+
+
+def _share(part_us: float | None, runtime_us: float | None) -> float | None:
+    return _number(part_us / runtime_us) if part_us is not None and runtime_us is not None else None
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        return []
+    return [names.cut(item) for item in value[:NOTES_LIMIT] if isinstance(item, str) and item.strip()]
+
+
+def _text(value: Any, limit: int) -> str:
+    return names.cut(value, limit) if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number that is not negative, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int) and not 0 <= value <= LARGEST:
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST else None

@@ -1,0 +1,184 @@
+"""Profile one forward pass in the process that runs it: which kernels, how long, how they were launched.
+
+What comes back is a claim of that process; `assemble` reads it as such.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import profiler
+
+from . import names, occupancy, traces
+
+TRACE_LIMIT = 64 << 20
+"""Bytes of a trace that is read; of a longer one names and times are kept."""
+MARK = "spin_kernel"
+"""Kernel of `torch.cuda._sleep`, launched before and after the call: where both are seen, all between them is."""
+CPU_MARK = "stark forward"
+CPU_PASSES = 3
+"""The shortest of these passes is told, unless one takes long."""
+LONG_S = 0.5
+
+_now = time.perf_counter
+
+
+def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str, Any]:
+    """Run `call` and tell what it launched; never raises.
+
+    Run it after timing: once the GPU's profiler has been on, launches may stay a little slower in this process.
+
+    Parameters
+    ----------
+    call
+        One forward pass. It is made once untold, so that what is built or tuned at first use does not count.
+    device
+        `cpu` or `cuda`.
+    folder
+        Where a trace may be written for a moment.
+
+    Returns
+    -------
+    dict
+        `device`, `launched` (`core.Launch`es in wire form, at most `LIST_LIMIT`), `names` (bare names of all of them),
+        `complete` (whether everything the GPU did was seen), `device_us` and `notes`.
+    """
+    # Kineto prints to standard error otherwise, which is the candidate's log.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    try:
+        found = _cuda(call, folder) if device == "cuda" else _cpu(call)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - reported: a missing profile fails no candidate
+        found = _result([], False, [f"Not profiled: {_describe(error)}."])
+    return {"device": device, **found}
+
+
+def _result(launches: list[dict[str, Any]], complete: bool, notes: list[str]) -> dict[str, Any]:
+    bare = list(dict.fromkeys(names.base(launch["name"]) or launch["name"] for launch in launches))
+    if len(launches) > traces.LIST_LIMIT:
+        rest = len(launches) - traces.LIST_LIMIT
+        notes = [*notes, f"{rest} more kernels ran; the {traces.LIST_LIMIT} longest are listed."]
+    return {
+        "launched": launches[: traces.LIST_LIMIT],
+        "names": bare[: traces.NAMES_LIMIT],
+        "complete": complete and len(bare) <= traces.NAMES_LIMIT,
+        "device_us": sum(launch["time_us"] for launch in launches) if launches else None,
+        "notes": notes,
+    }
+
+
+def _cpu(call: Callable[[], Any]) -> dict[str, Any]:
+    """Record operators by the time each spent itself."""
+    call()
+    best: dict[str, tuple[int, float]] = {}
+    for _ in range(CPU_PASSES):
+        begin = _now()
+        with profiler.profile(use_kineto=True) as recorded, profiler.record_function(CPU_MARK):
+            call()
+        totals = traces.self_times(_spans(recorded))
+        if totals and (not best or _sum(totals) < _sum(best)):
+            best = totals
+        if _now() - begin > LONG_S:
+            break
+    if not best:
+        return _result([], False, ["Not profiled: another profiler is at work in this process."])
+    return _result(traces.cpu_launches(best, CPU_MARK), False, [])
+
+
+def _spans(recorded: Any) -> list[traces.Span]:
+    """Return what ran on the thread that made the call."""
+    events = recorded.kineto_results.events()
+    thread = next((event.start_thread_id() for event in events if event.name() == CPU_MARK), None)
+    return [
+        (event.name(), start, start + _duration_ns(event))
+        for event in events
+        if event.start_thread_id() == thread and (start := _start_ns(event)) is not None
+    ]
+
+
+def _sum(totals: dict[str, tuple[int, float]]) -> float:
+    return sum(own for _, own in totals.values())
+
+
+def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
+    """Record kernels, copies and fills through CUPTI."""
+    call()
+    torch.cuda.synchronize()
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    mark = getattr(torch.cuda, "_sleep", None)
+    cold = _flush_buffer(properties)
+    with profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True) as recorded:
+        if cold is not None:
+            cold.zero_()  # as in timing, inputs come from memory and not from the cache
+        if mark is not None:
+            mark(1000)
+        torch.cuda.synchronize()
+        call()
+        torch.cuda.synchronize()
+        if mark is not None:
+            mark(1000)
+        torch.cuda.synchronize()
+    events, notes = _gpu_events(recorded, folder)
+    if not events:
+        return _result([], False, [NO_KERNELS])
+    inside, complete = traces.between(events, MARK)
+    if not complete:
+        notes.append("The GPU's profiler did not tell of every kernel.")
+    return _result(traces.gpu_launches(inside, occupancy.limits_of(properties)), complete, notes)
+
+
+NO_KERNELS = (
+    "Kernels are not listed: the GPU's profiler (CUPTI) gave nothing. Another profiler may be attached, "
+    "or the driver may keep it to administrators (NVreg_RestrictProfilingToAdminUsers)."
+)
+
+
+def _flush_buffer(properties: Any) -> Any:
+    """Return memory twice as large as the L2 cache, None where there is not enough."""
+    size = 2 * (int(getattr(properties, "L2_cache_size", 0)) or (64 << 20))
+    if torch.cuda.mem_get_info()[0] < 4 * size:
+        return None
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
+def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[str]]:
+    """Read the trace by way of a file; where that fails, names and times without launch figures."""
+    handle, path = tempfile.mkstemp(suffix=".json", prefix="trace-", dir=folder)
+    os.close(handle)
+    try:
+        recorded.export_chrome_trace(path)
+        if os.path.getsize(path) > TRACE_LIMIT:
+            raise ValueError("the trace is too long")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return traces.gpu_events(json.load(file, strict=False)), []
+    except (OSError, ValueError, RuntimeError) as error:
+        plain = [
+            {"cat": "kernel", "name": event.name(), "ts": start / 1e3, "dur": _duration_ns(event) / 1e3}
+            for event in recorded.kineto_results.events()
+            if "CUDA" in str(event.device_type()) and (start := _start_ns(event)) is not None
+        ]
+        notes = [f"Grids and registers are not listed: {_describe(error)}."]
+        return traces.gpu_events({"traceEvents": plain}), notes if plain else []
+    finally:
+        os.unlink(path)
+
+
+def _start_ns(event: Any) -> int | None:
+    """Return when an event began; torch before 2.4 tells microseconds."""
+    if hasattr(event, "start_ns"):
+        return int(event.start_ns())
+    return int(event.start_us() * 1000) if hasattr(event, "start_us") else None
+
+
+def _duration_ns(event: Any) -> int:
+    return int(event.duration_ns()) if hasattr(event, "duration_ns") else int(event.duration_us() * 1000)
+
+
+def _describe(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return names.cut(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__, 150).rstrip(".")

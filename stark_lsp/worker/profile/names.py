@@ -1,0 +1,133 @@
+"""Kernel names: short ones for people, bare ones to find a kernel of a source among those launched."""
+
+from __future__ import annotations
+
+import re
+
+NAME_LIMIT = 200
+"""Characters of a name that are kept."""
+ARGUMENTS_LIMIT = 60
+"""Characters of template arguments that are shown."""
+
+_COPIES = ("Memcpy", "Memset")
+_NAMESPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_TRITON_SUFFIX = re.compile(r"_(?:\d+[a-z]*)+$")
+"""Triton once appended each argument's specialisation to the name: `add_kernel_0d1d2de3c`."""
+
+
+def cut(text: str, limit: int = NAME_LIMIT) -> str:
+    """Return a text without control characters, at most `limit` characters long."""
+    line = _CONTROL.sub(" ", text)
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def short(name: str) -> str:
+    """Return a demangled kernel name without return type, namespaces and parameters.
+
+    `void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int, …)` becomes
+    `vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>`.
+    """
+    name = cut(name, 4000).strip()
+    if name.startswith(_COPIES):
+        return cut(name)
+    if name.startswith("_Z"):
+        return cut(_from_mangled(name) or name)
+    head, arguments = _split(name)
+    bare = _last_part(head)
+    if not bare:
+        return cut(name)
+    if arguments:
+        inner = _NAMESPACES.sub("", arguments)
+        while "> >" in inner:
+            inner = inner.replace("> >", ">>")
+        bare += f"<{cut(inner, ARGUMENTS_LIMIT)}>"
+    return cut(bare)
+
+
+def base(name: str) -> str:
+    """Return the bare function name of a kernel, demangled or not, without template arguments."""
+    name = cut(name, 4000).strip()
+    if name.startswith("_Z"):
+        found = _from_mangled(name)
+        if found:
+            return found
+    return _last_part(_split(name)[0])
+
+
+def same(defined: str, launched: str) -> bool:
+    """Whether a kernel that a source defines is the one that was launched.
+
+    Parameters
+    ----------
+    defined
+        Its name in the source, with or without template arguments.
+    launched
+        The name the profiler or the compiler reports.
+    """
+    wanted, found = base(defined), base(launched)
+    return bool(wanted) and (wanted == found or wanted == _TRITON_SUFFIX.sub("", found))
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return what stands before the template arguments of the function itself, and those arguments."""
+    text = name.replace("(anonymous namespace)::", "")
+    depth = 0
+    start = -1
+    last: tuple[int, int] | None = None
+    end = len(text)
+    for index, letter in enumerate(text):
+        if letter == "<":
+            start = index if depth == 0 else start
+            depth += 1
+        elif letter == ">" and depth and text[index - 1] != "-":
+            depth -= 1
+            if depth == 0:
+                last = (start, index)
+        elif letter == "(" and depth == 0:
+            end = index
+            break
+    if depth:  # cut in the midst of the arguments
+        return text[:start], text[start + 1 :]
+    if last is not None and last[1] == end - 1:
+        return text[: last[0]], text[last[0] + 1 : last[1]].strip()
+    return text[:end], ""
+
+
+def _last_part(head: str) -> str:
+    """Return the last name of `void a::b<c>::d`."""
+    depth = 0
+    for index in range(len(head) - 1, -1, -1):
+        letter = head[index]
+        if letter == ">":
+            depth += 1
+        elif letter == "<":
+            depth -= 1
+        elif depth == 0 and letter in " :*&":
+            return head[index + 1 :]
+    return head
+
+
+def _from_mangled(name: str) -> str:
+    """Return the function's name of a mangled one (Itanium C++ ABI, section 5.1); empty if it cannot be read."""
+    position = 2
+    nested = name[position : position + 1] == "N"
+    if nested:
+        position += 1
+        while name[position : position + 1] in ("K", "V", "r"):
+            position += 1
+    found = ""
+    while position < len(name):
+        if name[position] == "L":  # internal linkage
+            position += 1
+            continue
+        digits = re.match(r"\d+", name[position:])
+        if digits is None:
+            break
+        position += digits.end()
+        length = min(int(digits[0][:6]), len(name))
+        found = name[position : position + length]
+        position += length
+        if not nested:
+            break
+    return found

@@ -1,0 +1,153 @@
+"""From a profiler's events to launches. Pure functions.
+
+The form of the events is that of Kineto's trace (pytorch/kineto, `output_json.cpp` and `CuptiActivity.cpp`): `cat`,
+`name`, `ts` and `dur` in microseconds, and for a kernel `args` with `grid`, `block`, `registers per thread`,
+`shared memory` (static and dynamic, bytes) and `est. achieved occupancy %`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from . import names, occupancy
+
+LIST_LIMIT = 50
+"""Launches that are told one by one; the longest ones."""
+NAMES_LIMIT = 400
+"""Bare names that are told; beyond, nothing is said about what was not launched."""
+
+GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+OWN_CODE = "(own code)"
+"""The entry for time that no operator accounts for: Python, and functions called through ctypes."""
+
+Event = dict[str, Any]
+Span = tuple[str, int, int]
+"""Name, start and end in nanoseconds of an operator on one thread."""
+
+
+def gpu_events(trace: Any) -> list[Event]:
+    """Return the kernels, copies and fills of a trace in order of time; malformed entries are left out."""
+    listed = trace.get("traceEvents") if isinstance(trace, dict) else None
+    found = []
+    for event in listed if isinstance(listed, list) else []:
+        if not isinstance(event, dict) or str(event.get("cat", "")).lower() not in GPU_KINDS:
+            continue
+        if not isinstance(event.get("name"), str) or not _is_number(event.get("ts")):
+            continue
+        if not _is_number(event.get("dur")) or event["dur"] < 0:
+            continue
+        found.append(event)
+    return sorted(found, key=lambda event: float(event["ts"]))
+
+
+def between(events: list[Event], mark: str) -> tuple[list[Event], bool]:
+    """Return the events between the first and the last kernel called `mark`, and whether there were two.
+
+    Without both marks the profiler did not see everything, and all but the marks are returned.
+    """
+    marks = [event for event in events if names.base(event["name"]) == mark]
+    if len(marks) < 2:
+        return [event for event in events if event not in marks], False
+    begin, end = marks[0]["ts"] + marks[0]["dur"], marks[-1]["ts"]
+    # A clock's rounding may let neighbours overlap by less than a microsecond.
+    inside = [event for event in events if event is not marks[0] and event is not marks[-1]]
+    return [event for event in inside if begin - 1.0 <= event["ts"] < end], True
+
+
+def gpu_launches(events: Iterable[Event], limits: occupancy.Limits | None = None) -> list[dict[str, Any]]:
+    """Return `core.Launch`es in wire form, longest first: one for each kernel, all its launches together."""
+    merged: dict[str, dict[str, Any]] = {}
+    for event in events:
+        name = names.short(event["name"])
+        launch = merged.get(name)
+        if launch is None:
+            launch = merged[name] = {"name": name, "count": 0, "time_us": 0.0, **_figures(event.get("args"), limits)}
+        launch["count"] += 1
+        launch["time_us"] += float(event["dur"])
+    return sorted(merged.values(), key=lambda launch: -launch["time_us"])
+
+
+def self_times(spans: Iterable[Span]) -> dict[str, tuple[int, float]]:
+    """Return how often each operator ran on one thread, and the microseconds it spent outside of those it called."""
+    totals: dict[str, tuple[int, float]] = {}
+    open_spans: list[list[Any]] = []
+    """Name, end, nanoseconds of its own."""
+
+    def close() -> None:
+        name, _, own = open_spans.pop()
+        count, before = totals.get(name, (0, 0.0))
+        totals[name] = count + 1, before + max(0, own) / 1e3
+
+    for name, start, end in sorted(spans, key=lambda span: (span[1], -span[2])):
+        while open_spans and open_spans[-1][1] <= start:
+            close()
+        if open_spans:
+            open_spans[-1][2] -= min(end, open_spans[-1][1]) - start
+        open_spans.append([name, end, end - start])
+    while open_spans:
+        close()
+    return totals
+
+
+def cpu_launches(totals: dict[str, tuple[int, float]], mark: str) -> list[dict[str, Any]]:
+    """Return operators as `core.Launch`es in wire form, longest first.
+
+    Parameters
+    ----------
+    totals
+        Of `self_times`.
+    mark
+        The span around the whole call; what it spent by itself is `OWN_CODE`, if that is worth a word.
+    """
+    total = sum(own for _, own in totals.values())
+    found = []
+    for name, (count, own) in totals.items():
+        if name != mark:
+            found.append({"name": names.cut(name), "count": count, "time_us": own})
+        elif own >= max(20.0, 0.1 * total):
+            # Below that it is what Python takes to call operators.
+            found.append({"name": OWN_CODE, "count": 1, "time_us": own})
+    return sorted(found, key=lambda launch: -launch["time_us"])
+
+
+def _figures(args: Any, limits: occupancy.Limits | None) -> dict[str, Any]:
+    """Return what a kernel event tells besides its time; nothing for a copy."""
+    if not isinstance(args, dict):
+        return {}
+    grid, block = _triple(args.get("grid")), _triple(args.get("block"))
+    registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
+    percent = args.get("est. achieved occupancy %")
+    share = min(1.0, float(percent) / 100) if isinstance(percent, (int, float)) and 0 < percent < 1e9 else None
+    if share is None and limits is not None and grid and block and registers is not None:
+        # The profiler's own estimate fails on chips newer than itself.
+        share = occupancy.estimate(
+            limits,
+            threads=math.prod(block),
+            registers=registers,
+            shared_bytes=shared or 0,
+            blocks=math.prod(grid),
+        )
+    return {
+        "grid": "x".join(map(str, grid)),
+        "block": "x".join(map(str, block)),
+        "registers": registers,
+        "shared_bytes": shared,
+        "occupancy": share,
+    }
+
+
+def _triple(value: Any) -> list[int]:
+    if isinstance(value, list) and 1 <= len(value) <= 3 and all(_whole(item) is not None for item in value):
+        return [int(item) for item in value]
+    return []
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if _is_number(value) and value >= 0 and value == int(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
