@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stark_lsp.cli.health import Check
+    from stark_lsp.cli.isolation import Report
 
 DESCRIPTION = """\
 Check what optimizing needs: a Python with torch, a C++ compiler, ninja, and for a GPU the driver and
@@ -40,23 +41,24 @@ def run(args: argparse.Namespace) -> int:
     """Run all checks and return the exit code."""
     from stark_lsp.cli.failures import FAULT, OK
 
-    checks, cuda = examine(args.python)
+    checks, cuda, isolation = examine(args.python)
     cpu = not any(check.health.value == "broken" for check in checks)
     if args.json:
-        _print_json(checks, cpu=cpu, cuda=cpu and cuda)
+        _print_json(checks, isolation, cpu=cpu, cuda=cpu and cuda)
     else:
-        _print(checks, cpu=cpu, cuda=cpu and cuda)
+        _print(checks, isolation, cpu=cpu, cuda=cpu and cuda)
     return OK if cpu else FAULT
 
 
-def examine(python: str | None) -> tuple[tuple[Check, ...], bool]:
-    """Return all checks, and whether a GPU can be optimized for."""
+def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
+    """Return all checks, whether a GPU can be optimized for, and what candidates are kept in."""
     from stark_lsp.cli import isolation, toolchain
     from stark_lsp.cli.health import Health
 
     interpreter, torch_checks, sees_gpu = _torch(python)
     gpu = toolchain.gpu()
     nvcc = toolchain.nvcc(wanted=gpu.health is Health.GOOD)
+    kept = isolation.examine(interpreter)
     checks = (
         _ourselves(),
         *torch_checks,
@@ -65,10 +67,10 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool]:
         gpu,
         nvcc,
         _key(),
-        *isolation.checks(),
+        *kept.checks,
         _state(),
     )
-    return checks, sees_gpu and nvcc.health is Health.GOOD
+    return checks, sees_gpu and nvcc.health is Health.GOOD, kept
 
 
 def _ourselves() -> Check:
@@ -143,7 +145,7 @@ def _conclusion(*, cpu: bool, cuda: bool) -> str:
     return "Ready to optimize for the GPU and the CPU." if cuda else "Ready to optimize for the CPU."
 
 
-def _print(checks: Sequence[Check], *, cpu: bool, cuda: bool) -> None:
+def _print(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
     from rich.text import Text
 
     from stark_lsp.cli import console
@@ -158,15 +160,16 @@ def _print(checks: Sequence[Check], *, cpu: bool, cuda: bool) -> None:
         if check.cure:
             console.line(out, Text.assemble(" " * 25, (clean(check.cure), "cyan")))
     out.print()
-    console.line(out, "Candidates run in processes of their own; the isolation listed above is not used yet.", "dim")
+    console.line(out, clean(isolation.words), "dim" if isolation.layer else "bold red")
     console.line(out, _conclusion(cpu=cpu, cuda=cuda), "bold green" if cpu else "bold red")
 
 
-def _print_json(checks: Sequence[Check], *, cpu: bool, cuda: bool) -> None:
+def _print_json(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
     import json
 
     report = {
         "ready": {"cpu": cpu, "cuda": cuda},
+        "isolation": isolation.summary(),
         "checks": [
             {"name": check.name, "health": check.health.value, "detail": check.detail, "cure": check.cure}
             for check in checks

@@ -93,7 +93,9 @@ answer = [resource.getrlimit(resource.RLIMIT_AS)[0], int(done.stdout)]
     from stark_lsp.worker.sandbox import instructions, wrap
 
     limited = policy._replace(address_bytes=1 << 30)
-    program = f"import json, subprocess, sys\nVALUES = {[worker, instructions(layer, limited)]!r}\n{code}\nprint(answer)"
+    program = (
+        f"import json, subprocess, sys\nVALUES = {[worker, instructions(layer, limited)]!r}\n{code}\nprint(answer)"
+    )
     done = subprocess.run(
         wrap(layer, limited, [sys.executable, "-I", "-c", program]), capture_output=True, text=True, check=False
     )
@@ -110,7 +112,9 @@ def test_torch_computes(layer: Layer, policy: Policy) -> None:
 
 def test_torch_builds_an_extension(layer: Layer, policy: Policy) -> None:
     pytest.importorskip("torch")
-    if not any(os.access(os.path.join(folder, "ninja"), os.X_OK) for folder in [os.path.dirname(sys.executable), "/usr/bin"]):
+    if not any(
+        os.access(os.path.join(folder, "ninja"), os.X_OK) for folder in [os.path.dirname(sys.executable), "/usr/bin"]
+    ):
         pytest.skip("ninja is not installed")
     code = """
 os.environ['PATH'] = os.path.dirname(sys.executable) + os.pathsep + os.environ['PATH']
