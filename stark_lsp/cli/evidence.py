@@ -69,8 +69,7 @@ def compared(reference: Reference, verdict: Verdict) -> str:
         return "It is not faster than eager PyTorch beyond the noise of the measurement."
     text = f"It is {figures.times(gain.value)} as fast as eager PyTorch"
     if versus is None:
-        why = reference.baselines.compile_message.strip().splitlines()
-        return f"{text}; torch.compile was not compared{f' ({clean(why[0])})' if why else ''}."
+        return f"{text}; torch.compile was not compared."
     if versus.low > 1:
         return f"{text} and {figures.times(versus.value)} as fast as torch.compile."
     return f"{text}, about as fast as torch.compile."
@@ -88,7 +87,7 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
         where = f"{one.line}:{one.column}  " if one.line else ""
         _indented(console, f"{where}{clean(one.text)}", "red")
     log = clean(verdict.log).rstrip().splitlines()
-    if log and not verdict.ok:
+    if log and not verdict.ok and not verdict.compiler:
         _indented(
             console, "Its output:" if len(log) <= LOG_LINES else f"The last {LOG_LINES} lines of its output:", "dim"
         )
@@ -98,7 +97,7 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
 
 def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.runtime is not None:
-        yield "one call", f"{figures.timing(verdict.runtime)}, {figures.count(verdict.runtime.n, 'sample')}"
+        yield "one call", f"{figures.timing(verdict.runtime)}, n = {verdict.runtime.n}"
     if verdict.speedup_vs_eager is not None:
         yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
     if verdict.speedup_vs_compile is not None:
@@ -106,8 +105,14 @@ def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield "eager", figures.timing(reference.baselines.eager)
     if reference.baselines.compile is not None:
         yield "torch.compile", figures.timing(reference.baselines.compile)
-    elif reference.baselines.compile_message:
-        yield "torch.compile", f"no time: {clean(reference.baselines.compile_message).strip().splitlines()[0]}"
+    elif why := _no_compile(reference):
+        yield "torch.compile", f"no time: {why}"
+
+
+def _no_compile(reference: Reference) -> str:
+    """Return why torch.compile has no time, empty if nobody asked for one."""
+    lines = clean(reference.baselines.compile_message).strip().splitlines()
+    return lines[0] if lines and lines[0] != "Switched off." else ""
 
 
 def _errors(verdict: Verdict) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,7 @@ def of_run(run: Run, nodes: Mapping[int, Node]) -> dict[str, Any]:
     }
 
 
-def of_verdict(reference: Reference, verdict: Verdict, **about: Any) -> dict[str, Any]:
+def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[str, Any]:
     """Return the report of one verdict: what a script looks for first, then all the rest.
 
     Parameters

@@ -1,0 +1,232 @@
+"""`stark-lsp judge`: exit codes, the page for a person, the JSON for a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from cli_cases import command, environment, stark, write
+
+REFERENCE = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+
+    def forward(self, x):
+        return torch.relu(x * self.weight + 1.0)
+
+
+class Other(nn.Module):
+    def forward(self, x):
+        return -x
+
+
+def get_inputs():
+    return [torch.randn(64, 128)]
+
+
+def get_init_inputs():
+    return [128]
+
+
+def get_inputs_for_Other():
+    return [torch.randn(16)]
+"""
+
+CANDIDATE = """import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+
+    def forward(self, x):
+        return torch.clamp_min(x * self.weight + 1.0, 0.0)
+
+
+class Negated(nn.Module):
+    def forward(self, x):
+        return torch.neg(x)
+"""
+
+BROKEN = '''import ctypes
+
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+extern "C" void f(const float* x) {
+    flot y = x[0];
+}
+"""
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+
+    def forward(self, x):
+        path = load_inline("f", SOURCE, functions=None, no_implicit_headers=True, is_python_module=False)
+        return ctypes.CDLL(path)
+'''
+
+# Isolation is another room's; what is shown here holds with any.
+FAST = ("--device", "cpu", "--python", sys.executable, "--isolation", "off")
+EAGER = (*FAST, "--baselines", "eager")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("judge")
+    write(place, "model.py", REFERENCE)
+    write(place, "candidate.py", CANDIDATE)
+    write(place, "wrong.py", CANDIDATE.replace("+ 1.0", "+ 1.5"))
+    write(place, "broken.py", BROKEN)
+    write(
+        place,
+        "endless.py",
+        CANDIDATE.replace(
+            "        return torch.clamp", "        while True:\n            pass\n        return torch.clamp"
+        ),
+    )
+    return place
+
+
+def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(folder: Path) -> None:
+    out = folder / "ok.json"
+    done = stark("judge", "model.py", "candidate.py", *EAGER, "--json", out, state=folder / "state", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for part in ("Verified", "one call", "against eager", "n = ", "allowed", "torch 2", "64x128 float32", "isolation"):
+        assert part in done.stdout, part
+    verdict = json.loads(out.read_text())
+    assert verdict["status"] == "OK"
+    assert verdict["runtime_ms"] > 0
+    low, high = verdict["interval"]
+    assert low <= verdict["speedup_vs_eager"] <= high
+    assert verdict["intervals"]["runtime_ms"][0] <= verdict["runtime_ms"]
+    assert verdict["speedup_vs_compile"] is None
+    assert verdict["errors"]["max_rel"] <= verdict["errors"]["tolerance"]
+    assert verdict["environment"]["device_type"] == "cpu"
+    assert verdict["isolation"] == verdict["environment"]["isolation"] == "process"
+    assert verdict["stages_s"]["time"] > 0
+    assert verdict["samples"] >= 3
+    assert isinstance(verdict["launched"], list)
+    assert verdict["candidate"]["class"] == "ModelNew"
+    assert not (folder / "state" / "runs.sqlite3").exists(), "judging is no run"
+
+
+def test_with_torch_compile_the_page_says_which_is_faster(folder: Path) -> None:
+    done = stark("judge", "model.py", "candidate.py", *FAST, "--json", "-", state=folder / "state", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["baselines"]["compile"]["ms"] > 0, verdict["baselines"]
+    assert verdict["speedup_vs_compile"] > 0
+    assert "against torch.compile" in done.stderr
+    assert "Verified" in done.stderr, "the page is on standard error where the JSON is on standard output"
+
+
+def test_a_wrong_candidate_ends_with_1_and_says_how_wrong(folder: Path) -> None:
+    out = folder / "wrong.json"
+    done = stark("judge", "model.py", "wrong.py", *EAGER, "--json", out, state=folder / "state", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert "Wrong result" in done.stdout
+    verdict = json.loads(out.read_text())
+    assert verdict["status"] == "WRONG_RESULT"
+    assert verdict["message"]
+    assert verdict["runtime_ms"] is verdict["interval"] is verdict["speedup_vs_eager"] is None
+
+
+def test_a_compiler_error_is_shown_with_its_line(folder: Path) -> None:
+    done = stark("judge", "model.py", "broken.py", *EAGER, "--json", "-", state=folder / "state", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["status"] == "COMPILE_ERROR"
+    assert verdict["compiler"]
+    assert "Did not compile" in done.stderr
+    assert f"{verdict['compiler'][0]['line']}:{verdict['compiler'][0]['column']}" in done.stderr
+
+
+def test_classes_can_be_named_in_the_path_or_by_option(folder: Path) -> None:
+    for named in (["model.py::Other", "candidate.py::Negated"], None):
+        arguments = named or ["model.py", "candidate.py", "--class", "Other", "--candidate-class", "Negated"]
+        done = stark("judge", *arguments, *EAGER, state=folder / "state", cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "judging Negated in candidate.py against Other in model.py" in done.stdout
+
+
+def test_a_class_that_is_not_there_fails_to_load(folder: Path) -> None:
+    done = stark("judge", "model.py", "candidate.py::Missing", *EAGER, state=folder / "state", cwd=folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Missing" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nothing.py", "candidate.py"], "There is no such file"),
+        (["model.py", "nothing.py"], "There is no such file"),
+        (["model.py::Nobody", "candidate.py"], "there is no module class Nobody"),
+        (["model.py::Model", "candidate.py", "--class", "Other"], "names one class and --class Other another"),
+        (["model.py", "candidate.py", "--settings", "olympic"], "invalid choice"),
+        (["model.py", "candidate.py", "--isolation", "maybe"], "invalid choice"),
+        (["model.py", "candidate.py", "--python", "/nowhere/python"], "There is no Python interpreter"),
+        (["model.py", "candidate.py", "--json", "/nowhere/v.json"], "There is no such folder"),
+        (["model.py"], "CANDIDATE"),
+    ],
+)
+def test_bad_input_ends_with_2_and_one_line(folder: Path, arguments: list[str], told: str) -> None:
+    done = stark("judge", *arguments, state=folder / "state", cwd=folder)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_input_is_in_the_json_as_well(folder: Path) -> None:
+    write(folder, "raises.py", REFERENCE.replace("return [torch.randn(64, 128)]", "raise OSError('no data')"))
+    done = stark("judge", "raises.py", "candidate.py", *EAGER, "--json", "-", state=folder / "state", cwd=folder)
+    assert done.returncode == 2, done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert "no data" in error["message"]
+    assert error["path"].endswith("raises.py")
+
+
+def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
+    out = folder / "stopped.json"
+    process = subprocess.Popen(
+        command("judge", "model.py", "endless.py", *EAGER, "--json", str(out)),
+        cwd=folder,
+        env=environment(folder / "state"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    parent, deadline = psutil.Process(process.pid), time.monotonic() + 60
+    # Guard, worker, the reference's process and the candidate's.
+    while len(parent.children(recursive=True)) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    below = parent.children(recursive=True)
+    assert len(below) >= 4
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "Stopped." in errors
+    _, alive = psutil.wait_procs(below, timeout=5)
+    assert not alive
+    assert json.loads(out.read_text())["error"]["message"] == "Stopped."
