@@ -1,4 +1,4 @@
-"""The end of a run on a terminal: the tree, the numbers, and what they mean."""
+"""The end of a run on a terminal: the tree, the numbers, what the proposal launches, and what it all means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from stark_lsp.cli import figures, words
+from stark_lsp.cli import figures, profiles, words
 from stark_lsp.cli.console import clean, line
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Plan
@@ -48,6 +48,10 @@ def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: floa
                 "Each ratio was measured side by side; the times were taken at different moments on a busy machine."
             )
             line(console, remark, "dim")
+        console.print()
+    best = nodes.get(run.best) if run.best is not None else None
+    if best is not None and best.verdict is not None:
+        profiles.show(console, best.id, best.verdict, run.reference)
         console.print()
     style = "bold green" if run.best is not None else "bold" if run.state is RunState.FINISHED else "yellow"
     line(console, run.message or f"The run is {words.STATE[run.state]}.", style)

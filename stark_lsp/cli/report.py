@@ -163,6 +163,9 @@ def _best(node: Node) -> dict[str, Any]:
         "runtime_ms": verdict.runtime_ms,
         "speedup_vs_eager": eager.value if eager is not None else None,
         "speedup_vs_compile": compiled.value if compiled is not None else None,
-        "interval": [eager.low, eager.high] if eager is not None else None,
+        "interval": _bounds(eager),
+        "isolation": verdict.environment.isolation if verdict.environment is not None else None,
+        "profile": to_wire(verdict.profile) if verdict.profile is not None else None,
+        "notes": list(verdict.notes),
         "source": node.candidate.source,
     }

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.problem import Span
 from stark_lsp.core.run import Node
-from stark_lsp.core.verdict import Reference
+from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.server import wording
 from stark_lsp.server.diagnostics import message, places
 from stark_lsp.server.markup import code, escaped, tamed, unmarked
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8
 """Attempts listed for one place; the best ones and the newest failures."""
+NOTES = 6
+"""Notes on one attempt's figures."""
 
 
 def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
@@ -36,6 +39,9 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     lines += [_attempt(view, item) for item in shown]
     if len(plans) > len(shown):
         lines.append(f"- and {len(plans) - len(shown)} more")
+    result = view.nodes.get(chosen.node)
+    if result is not None and result.verdict is not None:
+        lines += _evidence(result.verdict)
     lines += ["", tamed(chosen.plan.advice).strip()]
     lines += ["", f"**Lineage** {wording.lineage(chosen.node, _parents(view))}"]
     if view.reference is not None:
@@ -75,6 +81,34 @@ def _attempt(view: RunView, item: AnchoredPlan) -> str:
     if node is not None and node.verdict is not None and not node.verdict.ok and node.verdict.message:
         text += f" · {code(node.verdict.message, 200)}"
     return text
+
+
+def _evidence(verdict: Verdict) -> list[str]:
+    """Return what an attempt launches, how close that comes to the device, and what kept it apart."""
+    lines: list[str] = []
+    profile, environment = verdict.profile, verdict.environment
+    if profile is not None and profile.launched:
+        lines += ["", "**Launched**", ""]
+        for launch in profile.launched[: phrases.TOP]:
+            times = f"{launch.count} x " if launch.count > 1 else ""
+            told = phrases.remarks(launch)
+            lines.append(
+                f"- {times}{code(launch.name, 80)} {phrases.duration(launch.time_us)}{f' · {told}' if told else ''}"
+            )
+        others = phrases.rest(profile)
+        lines += [f"- {others}"] if others else []
+    summary = phrases.summary(profile, environment) if profile is not None else ""
+    if summary:
+        lines += ["", f"**Profile** {summary}"]
+    if profile is not None and profile.metrics:
+        figures = [
+            f"{escaped(one.name, 40)} {one.value:.3g} {escaped(one.unit, 10)}".rstrip() for one in profile.metrics
+        ]
+        lines += ["", f"**Counters** {' · '.join(figures)}"]
+    if environment is not None:
+        lines += ["", f"**Isolation** {escaped(phrases.isolation(environment), 80)}"]
+    notes = (*verdict.notes, *(profile.notes if profile is not None else ()))
+    return lines + [f"\n{escaped(note)}" for note in list(dict.fromkeys(notes))[:NOTES]]
 
 
 def _parents(view: RunView) -> dict[int, int | None]:
