@@ -167,7 +167,8 @@ def test_the_memory_of_another_process_cannot_be_read(layer: Layer, policy: Poli
 libc = ctypes.CDLL(None, use_errno=True)
 buffer = (ctypes.c_uint64 * 4)()
 answer = []
-for call in (lambda: libc.ptrace(16, VALUES[0], 0, 0), lambda: libc.process_vm_readv(VALUES[0], buffer, 1, buffer, 1, 0)):
+attach, pid = 16, VALUES[0]
+for call in (lambda: libc.ptrace(attach, pid, 0, 0), lambda: libc.process_vm_readv(pid, buffer, 1, buffer, 1, 0)):
     ctypes.set_errno(0)
     answer.append([call(), ctypes.get_errno()])
 """
@@ -221,7 +222,8 @@ tried = {
     'io_uring': libc.syscall(425, 1, None), 'bpf': libc.syscall(VALUES[1], 0, None, 0),
     'clone': libc.syscall(VALUES[2], 0x10000000 | 17, 0, 0, 0, 0), 'keyctl': libc.syscall(VALUES[3], 0, -3, 0),
 }
-answer = [sorted(set(tried.values())), {name: status[name].strip() for name in ('CapEff', 'CapPrm', 'NoNewPrivs', 'Seccomp')}]
+names = ('CapEff', 'CapPrm', 'NoNewPrivs', 'Seccomp')
+answer = [sorted(set(tried.values())), {name: status[name].strip() for name in names}]
 """
     x86 = os.uname().machine == "x86_64"
     numbers = (321, 56, 250) if x86 else (280, 220, 219)

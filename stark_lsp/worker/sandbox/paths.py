@@ -38,6 +38,8 @@ TOOLKITS = (
 )
 """Where CUDA, its tools and the driver's libraries may lie."""
 TOOLS = ("c++", "g++", "gcc", "cc", "clang++", "clang", "nvcc", "ninja", "ld", "as", "ptxas")
+TOOLCHAIN = ("lib/gcc", "lib64/gcc", "libexec/gcc", "lib/clang", "nvvm", "conda-meta")
+"""Folders by which a toolchain's prefix is known, and which are let in alone where the prefix is too much to show."""
 PACKAGES = ("torch", "triton", "numpy", "nvidia", "setuptools", "ninja")
 """Found wherever they are installed, also as an editable checkout."""
 MAX_LINKS = 40
@@ -162,9 +164,9 @@ def _tools() -> Iterator[str]:
             folder = os.path.dirname(path)
             if os.path.basename(folder) == "bin":
                 prefix = os.path.dirname(folder)
-                yield prefix
-                # Where the prefix itself is too much to show, as ~/.local is.
-                yield from (os.path.join(prefix, part) for part in ("lib/gcc", "libexec/gcc", "lib/clang"))
+                parts = [os.path.join(prefix, part) for part in TOOLCHAIN if os.path.isdir(os.path.join(prefix, part))]
+                # A script of the user's own may be called g++ as well; what lies beside it is no toolchain.
+                yield from [prefix, *parts] if parts else []
 
 
 def resolve(paths: Iterable[str]) -> Places:
