@@ -40,7 +40,7 @@ def main() -> None:
     if role == "runner":
         importlib.import_module(package + ".runner").main()
     elif role == "builder":
-        importlib.import_module(package + ".build.builder").main()
+        importlib.import_module(package + ".building.builder").main()
     elif role == "probe":
         importlib.import_module(package + ".sandbox.report").main()
     else:

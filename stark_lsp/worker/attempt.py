@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import integrity, timing
-from .builds import Build
-from .classify import Finding, classify, stages
+from . import integrity, timing, trees
+from .building.service import Built
+from .building.triton_cache import TritonFolder
+from .classify import Finding, build_finding, classify, stages
 from .failed import Failed
 from .runner import cut
 from .runners import RUNNER_FAILURES, RunnerProcess
@@ -29,6 +31,12 @@ STAGES = {
 }
 """What is said of each stage."""
 START_LIMIT_S = 300.0
+WAITING_S = 24 * 3600.0
+"""Others may use the device for long; waiting for them is no fault."""
+MOST_BUILDS = 16
+"""Extensions one candidate may build."""
+TRITON_LIMIT = 256 << 20
+"""Bytes of a candidate's Triton cache that are kept."""
 
 
 class Attempt:
@@ -56,11 +64,14 @@ class Attempt:
         self._class_name: str = candidate["class_name"]
         self._final = final
         self._runner: RunnerProcess | None = None
-        self._build: Build | None = None
-        self._built = False
+        self._triton: TritonFolder | None = None
+        self._forwarded = False
+        self._builds: list[Built] = []
         self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
+        self._weights = self._reference.weights_path
+        """The file of the judge whose weights the candidate has now."""
         self._stages: list[Any] = []
         self._measured: timing.Measured | None = None
 
@@ -78,14 +89,26 @@ class Attempt:
             with self._stage("time"):
                 self._time()
         except Failed as failure:
-            return self._verdict(self._considering_weights(failure.finding))
-        return self._verdict(Finding("OK", self._praise()))
+            return self._verdict(self._considering_builds(self._considering_weights(failure.finding)))
+        return self._verdict(self._considering_builds(Finding("OK", self._praise())))
 
     def end(self) -> None:
-        """Kill the runner, release the build folder, remove what was written."""
-        self._judge.children.end(self._runner)
-        if self._build is not None:
-            self._build.finish(self._built or self._build.cached)
+        """Kill the runner, keep what Triton compiled, remove what was written."""
+        runner, triton = self._runner, self._triton
+        if runner is not None:
+            self._judge.children.household.end(runner)
+        if triton is not None:
+            triton.finish(triton.cached or (runner is not None and self._forwarded and self._keep(runner, triton)))
+        if runner is not None:
+            runner.files.remove()
+
+    @staticmethod
+    def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
+        """Copy what Triton compiled out of the dead runner's folder; returns whether it is whole."""
+        try:
+            return trees.copy_tree(runner.files.triton, triton.path, TRITON_LIMIT) > 0
+        except (OSError, trees.TooLarge):
+            return False
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -117,15 +140,20 @@ class Attempt:
             )
         except RUNNER_FAILURES as error:
             raise Failed(classify(error, stage, self._path)) from error
+        if command == "rebuild":
+            self._weights = os.path.join(os.path.dirname(self._weights), os.path.basename(params["weights"]))
         if command == "forward":
-            self._built = True
+            self._forwarded = True
         return result
 
     def _load(self) -> RunnerProcess:
         """Start the runner and load the candidate with the reference's weights."""
         with self._stage("start"):
-            self._build = self._judge.cache.open(self._source)
+            self._triton = self._judge.triton.open(self._source)
             self._runner = self._judge.children.runner()
+            self._runner.builds = self._build
+            if self._triton.cached:
+                trees.copy_tree(self._triton.path, self._runner.files.triton, TRITON_LIMIT)
             # Named after nothing that leads to the expected outputs.
             self._path = self._runner.files.write("candidate.py", self._source)
         with self._stage("load"):
@@ -140,9 +168,26 @@ class Attempt:
                 device=self._reference.device,
                 mode=self._reference.mode,
                 threads=self._judge.threads,
-                environment=self._build.environment(),
             )["weights_message"]
         return self._runner
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer the runner's request to build; what is built for a finalist is what the user's machine will build."""
+        if len(self._builds) >= MOST_BUILDS:
+            return {"error": f"More than {MOST_BUILDS} extensions."}
+        assert self._runner is not None
+        request = {**request, "stock": self._final}
+        built = self._judge.builds.build(request, seconds=float(self._settings["build_timeout_s"]))
+        self._builds.append(built)
+        return {"library": self._runner.give(built.library)} if built.library else {"error": built.error}
+
+    def _considering_builds(self, finding: Finding) -> Finding:
+        """What ran after every build failed was not what the candidate claims to be, however it was caught."""
+        if not self._builds or any(built.library for built in self._builds):
+            return finding
+        failed = build_finding(self._builds[-1])
+        failed.line = finding.line
+        return failed
 
     def _time(self) -> None:
         """Time it, and check what it gives afterwards."""
@@ -155,6 +200,8 @@ class Attempt:
             final=self._final,
             compiled=not self._judge.compile_message,
             path=self._path,
+            weights=self._weights,
+            waiting=lambda text: self._progress(text, WAITING_S),
         )
         self._verifier.check_again()
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import fingerprint
+import torch
+
+from . import fingerprint, slots
 from .children import Children
 from .errors import Broken
+from .recheck import Recheck
 from .reference import Reference
 from .rounds import Side
-from .runners import RUNNER_FAILURES, RunnerForged, RunnerProcess
+from .runners import RUNNER_FAILURES, RunnerProcess
+from .timer import Timer
 
 SETS = 3
-"""Input sets that timed calls rotate through."""
-SETS_LIMIT = 1 << 30
+"""Input sets that the inputs of timed calls are mixed from."""
+SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
+LIKE_THE_FIRST = ("seeded", "moved-weights")
+"""Kinds of cases whose inputs are such as the user's own."""
 
 
 def spin_limit(environ: Mapping[str, str]) -> dict[str, str]:
@@ -28,6 +36,23 @@ def spin_limit(environ: Mapping[str, str]) -> dict[str, str]:
     if "OMP_WAIT_POLICY" in environ or "GOMP_SPINCOUNT" in environ:
         return {}
     return {"GOMP_SPINCOUNT": "5000"}
+
+
+def steady_memory(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what keeps glibc from giving freed memory back to the system between calls.
+
+    Otherwise each call of some processes, but not of others, pays for new pages of zeros: it depends on what
+    happens to lie at the end of the heap. A user's own settings are left as they are.
+    """
+    wanted = {
+        # The largest that glibc takes; larger blocks are mapped anew by every call, on all sides.
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "MALLOC_TOP_PAD_": str(16 << 20),
+    }
+    if "GLIBC_TUNABLES" in environ or any(name in environ for name in wanted):
+        return {}
+    return wanted
 
 
 class ReferenceLost(Exception):
@@ -49,6 +74,7 @@ def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, s
         **os.environ,
         "OMP_NUM_THREADS": str(threads),
         **spin_limit(os.environ),
+        **steady_memory(os.environ),
         "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache_dir, "inductor"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -72,60 +98,164 @@ class Bench:
         Starts runners.
     threads
         CPU threads for torch and for kernels with OpenMP.
+    locks
+        The user's folder for locks.
     """
 
-    def __init__(self, reference: Reference, settings: dict[str, Any], children: Children, threads: int) -> None:
+    def __init__(
+        self, reference: Reference, settings: dict[str, Any], children: Children, threads: int, locks: str
+    ) -> None:
         self._reference = reference
         self._settings = settings
         self._children = children
         self._threads = threads
-        self._sides: dict[str, RunnerProcess | None] = {"eager": None, "compile": None}
+        self._sides: dict[str, Timer | None] = {"eager": None, "compile": None}
+        self._weights = ""
+        self._lock = threading.RLock()
+        self.device = reference.device
+        """`cpu` or `cuda`."""
+        key = device_key(reference.device)
+        self._slot = slots.Slot(locks, key)
+        self.quiet: slots.Quiet | slots.Loud = slots.Quiet(locks, key) if reference.device == "cpu" else slots.Loud()
+        """Keeps building and verifying apart from timing, where they would disturb it."""
+        self.between = 0.0
+        """Standard deviation of the logarithm of the ratio of two processes that run the same code."""
+        self._flush_ms: float | None = None
+        outputs = reference.cases[0].outputs
+        self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
+        """Bytes that one call returns."""
+
+    @contextlib.contextmanager
+    def turn(self, waiting: slots.Waiting | None = None) -> Iterator[None]:
+        """Hold the device alone: no other run or server of this user times on it meanwhile.
+
+        Parameters
+        ----------
+        waiting
+            Told "GPU busy: queued, 2 ahead" whenever that changes.
+        """
+        with self._slot.turn(waiting), self._lock, self.quiet.measuring():
+            yield
 
     def timing_inputs(self) -> list[str]:
-        """Return the input files that timed calls rotate through."""
-        paths = [case.inputs_path for case in self._reference.cases[:SETS]]
-        while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > SETS_LIMIT:
+        """Return the files that the inputs of timed calls are mixed from."""
+        cases = [case for case in self._reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
+        paths = [case.inputs_path for case in cases[:SETS]]
+        limit = SETS_LIMIT[self.device]
+        while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > limit:
             paths.pop()
         return paths
 
-    def hold(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> None:
-        """Have a loaded runner warm up and get ready to be timed."""
-        runner.ask(
-            "hold",
-            inputs=[runner.give(path) for path in self.timing_inputs()],
+    def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
+        """Have a loaded runner warm up and get ready to be timed.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        timer = Timer(runner, float(self._settings["run_timeout_s"]))
+        timer.hold(
+            self.timing_inputs(),
             warmup=int(self._settings["warmup"]),
             round_ms=float(self._settings["round_ms"]),
             run_s=run_s,
             build_s=build_s,
         )
+        return timer
 
-    def side(self, name: str) -> Side:
-        """Return what times one round of `eager` or `compile`, its runner started when need be.
+    def held(self, name: str) -> Timer:
+        """Return `eager` or `compile`, its runner started when need be.
 
         Raises
         ------
         RunnerError, RunnerDied, RunnerTimedOut
             The runner cannot be brought to the point where it can be timed.
         """
-        runner = self._sides[name]
-        if runner is None or not runner.alive:
-            self._children.end(runner)
-            self._sides[name] = None
-            runner = self._start_reference(name)
-            self._sides[name] = runner
-        return self._timed(runner)
+        with self._lock:
+            timer = self._sides[name]
+            if timer is None or not timer.runner.alive:
+                self.drop(name)
+                timer = self._start_reference(name)
+                self._sides[name] = timer
+            return timer
 
-    def _timed(self, runner: RunnerProcess) -> Side:
-        def once() -> list[float]:
-            try:
-                return time_round(runner, float(self._settings["run_timeout_s"]))
-            except RUNNER_FAILURES as error:
-                runner.kill()
-                raise ReferenceLost(f"{type(error).__name__}: {error}") from error
+    def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
+        """Return what times one round of `eager` or `compile`.
+
+        Parameters
+        ----------
+        seeds
+            For each round what its inputs are made from.
+        calls
+            For each round how many calls it makes; as many as make a round by default.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut
+            See `held`.
+        """
+        timer = self.held(name)
+
+        def once(index: int) -> list[float]:
+            with self.reliably(timer):
+                return timer.round(seeds[index], calls[index] if calls else 0).sample.ms
 
         return once
 
-    def _start_reference(self, name: str) -> RunnerProcess:
+    @contextlib.contextmanager
+    def reliably(self, timer: Timer) -> Iterator[None]:
+        """Ask a runner of the reference in the block.
+
+        Raises
+        ------
+        ReferenceLost
+            It failed, which no candidate can be blamed for.
+        """
+        try:
+            yield
+        except RUNNER_FAILURES as error:
+            timer.runner.kill()
+            raise ReferenceLost(f"{type(error).__name__}: {error}") from error
+
+    def eager_with(self, weights: str) -> Timer:
+        """Return `eager` with the weights of a file.
+
+        Raises
+        ------
+        ReferenceLost
+        """
+        timer = self.held("eager")
+        if weights != self._weights:
+            with self.reliably(timer):
+                timer.runner.ask(
+                    "use_weights",
+                    weights=timer.runner.give(weights),
+                    run_s=float(self._settings["load_timeout_s"]),
+                )
+            self._weights = weights
+        return timer
+
+    def flush_ms(self) -> float:
+        """Return how long work that is queued ahead of a call can hide its latency: emptying a GPU's caches.
+
+        Raises
+        ------
+        ReferenceLost
+        """
+        if self.device != "cuda":
+            return 0.0
+        if self._flush_ms is None:
+            timer = self.held("eager")
+            with self.reliably(timer):
+                rounds = [timer.round("flush", calls, empty=True).sample.wall_ms for calls in (10, 110)]
+            self._flush_ms = (rounds[1] - rounds[0]) / 100
+        return self._flush_ms
+
+    def recheck(self) -> Recheck:
+        """Return what looks at the outputs of timed calls."""
+        return Recheck(self.output_bytes, self._reference.cases[0].own_errors)
+
+    def _start_reference(self, name: str) -> Timer:
         reference = self._reference
         runner = self._children.reference_runner()
         try:
@@ -139,7 +269,6 @@ class Bench:
                 device=reference.device,
                 mode=reference.mode,
                 threads=self._threads,
-                environment={},
                 run_s=float(self._settings["load_timeout_s"]),
                 build_s=float(self._settings["load_timeout_s"]),
             )
@@ -147,30 +276,34 @@ class Bench:
             if name == "compile":
                 limit = float(self._settings["compile_timeout_s"])
                 runner.ask("compile", run_s=limit)
-            self.hold(runner, run_s=limit, build_s=limit)
+            timer = self.timer(runner, run_s=limit, build_s=limit)
         except RUNNER_FAILURES:
             self._children.end(runner)
             raise
-        return runner
+        if name == "eager":
+            self._weights = reference.weights_path
+        return timer
 
     def drop(self, name: str) -> None:
-        """End a reference runner until it is needed again."""
-        self._children.end(self._sides[name])
-        self._sides[name] = None
+        """End a runner of the reference until it is needed again."""
+        with self._lock:
+            timer = self._sides[name]
+            if timer is not None:
+                self._children.end(timer.runner)
+            self._sides[name] = None
 
 
-def time_round(runner: RunnerProcess, seconds: float) -> list[float]:
-    """Time one round of a runner; returns milliseconds of each call.
+def device_key(device: str) -> str:
+    """Return what names the device in locks: a GPU's UUID, else `cpu`."""
+    if device != "cuda":
+        return "cpu"
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return str(getattr(properties, "uuid", "")) or f"cuda-{torch.cuda.current_device()}"
 
-    Raises
-    ------
-    RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged
-    """
-    times = runner.ask("time", run_s=seconds).get("ms")
-    if not isinstance(times, list) or not times or not all(isinstance(t, float) and 0.0 < t < 1e9 for t in times):
-        runner.kill()
-        raise RunnerForged(f"times that are no times: {str(times)[:100]}")
-    return times
+
+def spares(device: str) -> int:
+    """Return how many runners are started ahead of the candidates that will want them."""
+    return 2 if device == "cuda" and (os.cpu_count() or 1) >= 8 else 1
 
 
 Progress = Callable[[str, float], None]

@@ -8,6 +8,7 @@ import shutil
 from typing import Any
 
 from . import diagnostics
+from .building.service import Built, Failure
 from .errors import Broken
 from .runners import (
     RunnerDied,
@@ -140,6 +141,30 @@ def _build_failure(types: set[str], everything: str, line: int | None) -> Findin
     finding = Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line)
     finding.compiler = messages
     return finding
+
+
+def build_finding(built: Built) -> Finding:
+    """Return what a failed build means for the candidate.
+
+    Raises
+    ------
+    Broken
+        The machine lacks what every build needs.
+    """
+    if built.failure is Failure.REFUSED:
+        return Finding("REFUSED", _after_colon(built.error))
+    if built.failure in (Failure.TIMED_OUT, Failure.MEMORY):
+        status = "TIMED_OUT" if built.failure is Failure.TIMED_OUT else "OUT_OF_MEMORY"
+        return Finding(status, f"The compiler was {_after_colon(built.error)}")
+    finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", _after_colon(built.error))
+    finding.compiler = finding.compiler or built.compiler
+    finding.details = built.log
+    return finding
+
+
+def _after_colon(text: str) -> str:
+    """Return a build's error without torch's `Error building extension 'name':`."""
+    return text.partition(": ")[2] or text
 
 
 def host_compiler() -> str | None:

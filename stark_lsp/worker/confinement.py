@@ -1,19 +1,47 @@
-"""How a child is kept apart from the rest of the machine; see `sandbox` for the layers."""
+"""What candidates and compilers are kept in: the layer that works here, and what they may touch."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
 
+from . import loading, sandbox
+from .errors import Bad
 from .folders import Folder
+from .sandbox import Choice, Layer
 
 
 class Confinement:
-    """The layer that works here, and what a confined child may touch."""
+    """How a child is kept apart from the rest of the machine.
 
-    wraps = False
-    """Whether a sandbox program stands around the child."""
-    separates_files = False
-    """Whether the child can change nothing but its own `out` folder."""
+    Parameters
+    ----------
+    layer
+        The layer that works here.
+    gpu
+        Whether candidates compute on a GPU.
+    read
+        Files of the user's project that a candidate may import.
+    build_read
+        Folders that compilers may read besides what every program needs.
+    """
+
+    def __init__(self, layer: Layer, *, gpu: bool, read: Iterable[str] = (), build_read: Iterable[str] = ()) -> None:
+        self.layer = layer
+        self._gpu = gpu
+        self._read = tuple(read)
+        self._build_read = tuple(build_read)
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a sandbox program stands around the child."""
+        return self.layer is Layer.BUBBLEWRAP
+
+    @property
+    def separates_files(self) -> bool:
+        """Whether the child can change nothing but its own `out` folder."""
+        return self.layer is not Layer.PROCESS
 
     def apply(
         self, role: str, command: list[str], environment: dict[str, str], folder: Folder
@@ -25,7 +53,49 @@ class Confinement:
         role
             `runner` or `builder`; a builder gets no GPU.
         """
-        return command, private_environment(environment, folder)
+        if role == "builder":
+            policy = sandbox.build_policy(folder.path, read=self._build_read)
+        else:
+            policy = sandbox.run_policy(folder.path, gpu=self._gpu, read=self._read)
+        told = [*command, sandbox.instructions(self.layer, policy)]
+        return sandbox.wrap(self.layer, policy, told), private_environment(environment, folder)
+
+
+def choose(wanted: str, *, gpu: bool) -> Choice:
+    """Return the layer that candidates run in.
+
+    Raises
+    ------
+    Bad
+        No layer that `wanted` allows works here.
+    """
+    try:
+        return sandbox.choose(wanted, gpu=gpu)
+    except sandbox.Refused as error:
+        raise Bad(error.reason, error.cure) from error
+
+
+def project_files(path: str) -> list[str]:
+    """Return the files of the project around `path` that are imported now, without `path` itself.
+
+    Call it once the reference is loaded: what the reference imports, a candidate may import as well. Nothing else of
+    the project can be seen from inside, neither its secrets nor its data.
+    """
+    root = os.path.realpath(loading.project_root(path))
+    own = os.path.realpath(path)
+    installed = [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
+    worker = os.path.dirname(os.path.realpath(__file__))
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not os.path.isfile(file):
+            continue
+        file = os.path.realpath(file)
+        elsewhere = [*installed, worker]
+        if file == own or not file.startswith(root + os.sep) or any(file.startswith(p + os.sep) for p in elsewhere):
+            continue
+        found.add(file)
+    return sorted(found)
 
 
 def private_environment(environment: dict[str, str], folder: Folder) -> dict[str, str]:
@@ -36,6 +106,6 @@ def private_environment(environment: dict[str, str], folder: Folder) -> dict[str
         "TMPDIR": folder.temporary,
         "XDG_CACHE_HOME": os.path.join(folder.out, "cache"),
         "TORCH_EXTENSIONS_DIR": os.path.join(folder.out, "extensions"),
-        "TRITON_CACHE_DIR": os.path.join(folder.out, "triton"),
+        "TRITON_CACHE_DIR": folder.triton,
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder.out, "inductor"),
     }

@@ -18,13 +18,15 @@ class Folder:
     """
 
     def __init__(self, parent: str) -> None:
-        self.path = tempfile.mkdtemp(prefix="child-", dir=parent)
+        self.path = tempfile.mkdtemp(prefix="child-", dir=os.path.realpath(parent))
         self.inside = os.path.join(self.path, "in")
         """What the child may read."""
         self.out = os.path.join(self.path, "out")
         """What the child may write."""
         self.temporary = os.path.join(self.out, "tmp")
         """The child's folder for temporary files."""
+        self.triton = os.path.join(self.out, "triton")
+        """Where Triton keeps what it compiles."""
         for folder in (self.inside, self.out, self.temporary):
             os.mkdir(folder, 0o700)
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import torch
 
-from . import fingerprint, rounds, tensorfile
-from .attempt import Attempt
-from .bench import Bench, Progress, reference_timed, runner_environment
-from .builds import BuildCache
-from .children import RUNNER, Children
-from .confinement import Confinement
+from . import confinement, fingerprint, tensorfile, timing
+from .attempt import WAITING_S, Attempt
+from .bench import Bench, Progress, runner_environment, spares
+from .building.service import BuildService
+from .building.triton_cache import TritonCache
+from .children import BUILDER, RUNNER, Children
 from .errors import Broken
+from .limits import Limits, memory_limit
 from .reference import Reference
-from .runners import RUNNER_FAILURES, RunnerError
+from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from .sandbox import Layer
 
 
 class Judge:
@@ -49,22 +51,45 @@ class Judge:
         toolchain = [
             str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
         ]
-        self.cache = BuildCache(cache_dir, toolchain)
+        self.triton = TritonCache(cache_dir, toolchain)
+        progress("Finding out how candidates can be kept apart", 180.0)
+        chosen = confinement.choose(str(settings["isolation"]), gpu=self.reference.device == "cuda")
+        self.environment["isolation"] = chosen.layer.value
+        if chosen.layer is Layer.PROCESS:
+            self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         self.reference.notes += fingerprint.load_notes(load)
         self.children = Children(
             runner_environment(self.reference.device, self.threads, cache_dir),
             folder,
             int(settings["log_limit"]),
-            Confinement(),
-            None,
+            confinement.Confinement(
+                chosen.layer,
+                gpu=self.reference.device == "cuda",
+                read=confinement.project_files(self.reference.path),
+            ),
+            Limits(memory_limit(float(settings["memory_share"]))),
         )
-        self.bench = Bench(self.reference, settings, self.children, self.threads)
+        jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
+        self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
+        locks = os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots")
+        self.bench = Bench(self.reference, settings, self.children, self.threads, locks)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compile_message = "" if settings["compile_baseline"] else "Switched off."
         self._baselines = self._take_baselines(progress)
         self.reference.release()
-        self.children.keep_spares(RUNNER, 1)
+        self._keep_spares()
+
+    def _take_builder(self) -> RunnerProcess:
+        builder = self.children.builder()
+        self._keep_spares()
+        return builder
+
+    def _keep_spares(self) -> None:
+        """See that the next candidate finds processes that have imported torch already."""
+        count = spares(self.reference.device)
+        self.children.keep_spares(RUNNER, count)
+        self.children.keep_spares(BUILDER, count)
 
     def describe(self) -> dict[str, Any]:
         """Return `core.Reference` in wire form."""
@@ -78,24 +103,31 @@ class Judge:
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
         """Time eager and, if wanted, torch.compile, taking turns."""
         run_s = float(self.settings["run_timeout_s"])
-        progress("Timing the reference", 2 * run_s * int(self.settings["rounds"]) + 300.0)
-        try:
-            sides = {"eager": self.bench.side("eager")}
-        except RUNNER_FAILURES as error:
-            details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
-            raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-        if not self.compile_message:
-            limit = float(self.settings["compile_timeout_s"])
-            progress("Compiling the reference with torch.compile", 4 * limit + 300.0)
+        timing_s = 2 * run_s * int(self.settings["rounds"]) + 300.0
+        progress("Timing the reference", timing_s)
+
+        def waiting(text: str) -> None:
+            progress(text, WAITING_S)
+
+        with self.bench.turn(waiting):
+            names = ["eager"]
             try:
-                sides["compile"] = self.bench.side("compile")
+                self.bench.held("eager")
             except RUNNER_FAILURES as error:
-                self.compile_message = f"torch.compile failed: {self._first_line(error)}"
-        progress("Timing the reference", 2 * run_s * int(self.settings["rounds"]) + 300.0)
-        count = int(self.settings["rounds"])
-        seconds = float(self.settings["timing_s"])
-        times = reference_timed(self.bench, lambda: rounds.interleave(self._sides(list(sides)), count, seconds=seconds))
-        compiled = times.timing("compile") if "compile" in sides else None
+                details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
+                raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
+            if not self.compile_message:
+                limit = float(self.settings["compile_timeout_s"])
+                progress("Compiling the reference with torch.compile", 4 * limit + 300.0)
+                try:
+                    self.bench.held("compile")
+                    names.append("compile")
+                except RUNNER_FAILURES as error:
+                    self.compile_message = f"torch.compile failed: {self._first_line(error)}"
+            progress("Timing the reference", timing_s)
+            times, notes = timing.baselines(self.bench, self.settings, names)
+        self.reference.notes += notes
+        compiled = times.timing("compile") if "compile" in names else None
         if os.path.getsize(self.reference.cases[0].inputs_path) > 1 << 28:
             # Two resident copies of a large problem could leave too little memory for a candidate.
             self.bench.drop("compile")
@@ -106,9 +138,6 @@ class Judge:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
         return f"{kind}: {lines[0][:300]}" if lines else str(kind)
-
-    def _sides(self, names: list[str]) -> dict[str, rounds.Side]:
-        return {name: self.bench.side(name) for name in names}
 
     def analyze(self) -> dict[str, Any]:
         """Return the playbook's analysis of the reference."""
@@ -153,7 +182,7 @@ class Judge:
             return attempt.run()
         finally:
             attempt.end()
-            self.children.keep_spares(RUNNER, 1)
+            self._keep_spares()
 
 
 def _parallel(device: str) -> int:

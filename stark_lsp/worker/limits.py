@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from .sandbox import watch
+
 PROCESSES = 512
 """More processes and threads of compilers than any honest candidate needs at once."""
 DISK = 8 << 30
@@ -40,8 +42,6 @@ class Limits:
 
     def check(self, pid: int, folder: str) -> Exceeded | None:
         """Return the limit that the tree of `pid` has passed, None if it keeps to all of them."""
-        from .sandbox import watch
-
         count, resident = watch.tree_size(pid)
         if count > self._processes:
             return Exceeded("processes", f"it started {count} processes")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from . import processes
+from .building import proxy
 from .frames import Channel, ChannelClosed, take_private_pipes
 
 
@@ -23,7 +25,7 @@ def main() -> None:
         file.write("1000")
     channel = Channel(*take_private_pipes())
     # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
-    runner = Runner()
+    runner = Runner(channel)
     channel.send({"ready": True})
     while True:
         try:
@@ -75,12 +77,13 @@ def cut(text: str, limit: int) -> str:
 class Runner:
     """What one runner has loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: Channel) -> None:
         import torch
 
-        from . import loading, modules, tensorfile, timed
+        from . import forward, loading, modules, tensorfile, timed
 
         self._torch = torch
+        self._channel = channel
         self._loading = loading
         self._modules = modules
         self._files = tensorfile
@@ -89,6 +92,7 @@ class Runner:
         self._lookup: Callable[[str], Any] = lambda name: None
         self._mode = "eval"
         self._construct: Callable[[], Any] = lambda: None
+        self._forward = forward.Forward()
         self._timed = timed.Timed()
 
     def handle(self, request: dict[str, Any]) -> Any:
@@ -101,12 +105,19 @@ class Runner:
             "compile": self.compile,
             "forward": self.forward,
             "hold": self.hold,
-            "time": self._timed.time,
+            "use_weights": self.use_weights,
+            **self._timed.commands(),
         }
         return commands[command](**request)
 
-    def _start(self, environment: dict[str, str], threads: int, device: str) -> None:
-        os.environ.update(environment)
+    def _ask_to_build(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Have the judge build something in the midst of a command."""
+        if threading.current_thread() is not threading.main_thread():
+            return {"error": "Extensions are built on the main thread only."}
+        self._channel.send({"build": request})
+        return dict(self._channel.receive()["built"])
+
+    def _start(self, threads: int, device: str) -> None:
         self._torch.set_num_threads(threads)
         self._device = device
         if device == "cuda":
@@ -123,7 +134,6 @@ class Runner:
         device: str,
         mode: str,
         threads: int,
-        environment: dict[str, str],
     ) -> dict[str, Any]:
         """Load a candidate file, construct its class and give it the reference's weights.
 
@@ -136,7 +146,8 @@ class Runner:
         init, weights
             Tensor files with the constructor's arguments and the state dict.
         """
-        self._start(environment, threads, device)
+        self._start(threads, device)
+        proxy.install(self._ask_to_build)
         self._loading.extend_sys_path(context)
         package = self._loading.module_place(context)[0].rpartition(".")[0]
         if package:
@@ -186,10 +197,9 @@ class Runner:
         device: str,
         mode: str,
         threads: int,
-        environment: dict[str, str],
     ) -> dict[str, Any]:
         """Load the user's own class, as the judge did."""
-        self._start(environment, threads, device)
+        self._start(threads, device)
         module = self._loading.load_document(path, text)
         self._lookup = lambda name: self._loading.lookup(module, name)
         args, kwargs = self._files.load(init).tree("cpu", self._lookup)
@@ -199,6 +209,11 @@ class Runner:
         self._module = self._modules.place(built, device, mode)
         return {}
 
+    def use_weights(self, *, weights: str) -> dict[str, Any]:
+        """Give the module other weights of the same shapes."""
+        self._module.load_state_dict(self._files.load(weights).tree(), strict=False)
+        return {}
+
     def compile(self) -> dict[str, Any]:
         """Put `torch.compile` around the module; it compiles at its first call."""
         self._module = self._torch.compile(self._module)
@@ -206,21 +221,16 @@ class Runner:
 
     def _call(self, arguments: Any) -> Any:
         args, kwargs = arguments
-        with self._modules.forward_context():
+        with self._modules.forward_context(self._mode):
             return self._module(*args, **kwargs)
 
-    def forward(self, *, inputs: str, outputs: str = "", inputs_after: str = "") -> dict[str, Any]:
-        """Run one forward pass; write its outputs, and the inputs as they are afterwards."""
-        arguments = self._files.load(inputs).tree(self._device, self._lookup)
-        result = self._call(arguments)
-        self._modules.synchronize(self._device)
-        if outputs:
-            self._files.save(outputs, result)
-        if inputs_after:
-            self._files.save(inputs_after, arguments)
-        return {}
+    def forward(self, **request: Any) -> dict[str, Any]:
+        """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
+        return self._forward.run(self._module, self._lookup, mode=self._mode, device=self._device, **request)
 
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
         sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
-        return self._timed.hold(self._call, sets, self._device, warmup=warmup, round_ms=round_ms)
+        return self._timed.hold(
+            self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup
+        )

@@ -232,13 +232,12 @@ class RunnerProcess:
         limits = {False: run_s, True: build_s or run_s}
         while True:
             begin = time.monotonic()
-            building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
                 if not isinstance(message.get("build"), dict):
                     return message
-                building = True
                 self._build(message["build"])
+                continue
             except ChannelClosed:
                 raise self._death() from None
             except ChannelDamaged as error:
@@ -261,8 +260,10 @@ class RunnerProcess:
         return processes.descendants(self.pid)[own:]
 
     def _build(self, request: dict[str, Any]) -> None:
-        """Answer one request to build."""
+        """Answer one request to build; whoever builds keeps to a limit of its own."""
+        begin = time.monotonic()
         answer = {"error": "Nothing can be built here."} if self.builds is None else self.builds(request)
+        self.build_s += time.monotonic() - begin
         self._channel.send({"built": answer})
 
     def _watch(self) -> None:

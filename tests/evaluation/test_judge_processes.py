@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Verdict
+from stark_lsp.evaluation.judge import WorkerJudge
 from stark_lsp.evaluation.processes import descendants
 from stark_lsp.evaluation.supervisor import WorkerState
 
@@ -27,9 +29,10 @@ SLOW_COMPILER = """#!/bin/sh
 case "$*" in
   *--version*|*-dumpversion*|*-dumpfullversion*) exec {compiler} "$@" ;;
 esac
-echo $$ >> {mark}
-exec sleep 600
+exec sleep {seconds}
 """
+SECONDS = "31415.9"
+"""How long the compiler sleeps, by which it is found."""
 
 
 def alive(pid: int) -> bool:
@@ -49,12 +52,22 @@ async def until(condition, seconds: float = 60.0) -> None:  # type: ignore[no-un
         await asyncio.sleep(0.02)
 
 
-def slow_compiler(folder: Path) -> tuple[Path, Path]:
-    """Return a compiler that never ends, and the file it writes its process id to."""
-    program, mark = folder / "slow-g++", folder / "compilers"
-    program.write_text(SLOW_COMPILER.format(compiler="g++", mark=mark))
+def slow_compiler(folder: Path) -> Path:
+    """Return a compiler that never ends."""
+    program = folder / "slow-g++"
+    program.write_text(SLOW_COMPILER.format(compiler="g++", seconds=SECONDS))
     program.chmod(0o755)
-    return program, mark
+    return program
+
+
+def compilers(judge: WorkerJudge) -> list[int]:
+    """Return the slow compilers that run below a judge."""
+    found = []
+    for pid in descendants(judge.pid) if judge.pid is not None else []:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2] == [b"sleep", SECONDS.encode()]:
+                found.append(pid)
+    return found
 
 
 async def test_an_endless_forward_pass_is_stopped_and_the_next_candidate_is_judged(tmp_path: Path) -> None:
@@ -73,17 +86,19 @@ async def test_an_endless_forward_pass_is_stopped_and_the_next_candidate_is_judg
 async def test_a_build_that_was_killed_does_not_hang_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, mark = slow_compiler(tmp_path)
+    program = slow_compiler(tmp_path)
     problem = make_problem(tmp_path / "model.py")
     with monkeypatch.context() as patch:
         patch.setenv("CXX", str(program))
         settings = replace(QUICK, build_timeout_s=1.0)
         async with judging(problem, tmp_path, settings=settings) as (judge, _):
             await judge.prepare(lambda text: None)
-            verdict = await judge.evaluate(Candidate(RAW))
+            task = asyncio.create_task(judge.evaluate(Candidate(RAW)))
+            await until(lambda: compilers(judge))
+            verdict = await task
             assert verdict.status is Status.TIMED_OUT, verdict
             assert "compiling" in verdict.message
-            assert not any(alive(int(pid)) for pid in mark.read_text().split())
+            assert not compilers(judge)
     async with judging(problem, tmp_path) as (judge, _):
         await judge.prepare(lambda text: None)
         assert (await judge.evaluate(Candidate(RAW))).status is Status.OK
@@ -92,15 +107,15 @@ async def test_a_build_that_was_killed_does_not_hang_the_next_one(
 async def test_closing_in_the_midst_of_a_build_leaves_nothing_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, mark = slow_compiler(tmp_path)
+    program = slow_compiler(tmp_path)
     monkeypatch.setenv("CXX", str(program))
     async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         await judge.prepare(lambda text: None)
         task = asyncio.create_task(judge.evaluate(Candidate(RAW)))
-        await until(mark.exists)
+        await until(lambda: compilers(judge))
         assert judge.pid is not None
         below = [judge.pid, *descendants(judge.pid)]
-        assert int(mark.read_text().split()[0]) in below
+        assert set(compilers(judge)) <= set(below)
         await judge.close()
         assert not [pid for pid in below if alive(pid)]
         assert judge.state is WorkerState.CLOSED

@@ -138,7 +138,7 @@ class BuildService:
         cache_dir: str,
         toolchain: list[str],
         jobs: int,
-        end_builder: Callable[[Builder], None] | None = None,
+        end_builder: Callable[[Any], None] | None = None,
     ) -> None:
         self._start = start_builder
         self._end = end_builder or (lambda builder: builder.kill())

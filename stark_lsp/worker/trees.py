@@ -1,0 +1,55 @@
+"""Copy a folder that a hostile process may have filled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+
+
+class TooLarge(Exception):
+    """The folder holds more than may be copied."""
+
+
+def copy_tree(source: str, target: str, limit: int) -> int:
+    """Copy regular files and folders, nothing else, and return the bytes copied.
+
+    Links are left out rather than followed: they may point to what the writer could not read itself.
+
+    Parameters
+    ----------
+    target
+        Made when missing.
+    limit
+        Most bytes.
+
+    Raises
+    ------
+    TooLarge
+        There is more than that.
+    """
+    total = 0
+    for where, _, names in os.walk(source, followlinks=False):
+        place = os.path.join(target, os.path.relpath(where, source))
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        for name in names:
+            total += _copy(os.path.join(where, name), os.path.join(place, name), limit - total)
+    return total
+
+
+def _copy(source: str, target: str, room: int) -> int:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        fd = os.open(source, flags)
+    except OSError:
+        return 0
+    with os.fdopen(fd, "rb") as file:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            return 0
+        if info.st_size > room:
+            raise TooLarge(f"{source} holds {info.st_size} bytes")
+        with open(target, "wb") as copy:
+            shutil.copyfileobj(file, copy)
+        os.chmod(target, stat.S_IMODE(info.st_mode) & 0o700)
+    return int(info.st_size)
