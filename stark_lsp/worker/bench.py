@@ -23,19 +23,29 @@ SETS = 3
 """Input sets that the inputs of timed calls are mixed from."""
 SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
+FEW_CORES = 4
+"""On no more than so many, threads that wait for each other go to sleep almost at once."""
 LIKE_THE_FIRST = ("seeded", "moved-weights")
 """Kinds of cases whose inputs are such as the user's own."""
 
 
-def spin_limit(environ: Mapping[str, str]) -> dict[str, str]:
+def spin_limit(environ: Mapping[str, str], cores: int = 0) -> dict[str, str]:
     """Return what keeps OpenMP threads from spinning for milliseconds where they wait for each other.
 
     GNU OpenMP spins 300,000 times by default, some 4 ms; when two threads of a region land on one core, each
-    region then takes a scheduler tick. A user's own policy is left as it is.
+    region then takes a scheduler tick. On few cores they land there often and stay for long, so that the same code
+    is fast in one process and three times slower in the next unless waiting threads go to sleep at once. A user's
+    own policy is left as it is.
+
+    Parameters
+    ----------
+    cores
+        CPUs of the machine; asked for if 0.
     """
     if "OMP_WAIT_POLICY" in environ or "GOMP_SPINCOUNT" in environ:
         return {}
-    return {"GOMP_SPINCOUNT": "5000"}
+    few = (cores or os.cpu_count() or 1) <= FEW_CORES
+    return {"GOMP_SPINCOUNT": "100" if few else "5000"}
 
 
 def steady_memory(environ: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ What is measured with is bound here at import, before a candidate is loaded.
 from __future__ import annotations
 
 import ctypes
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +16,21 @@ import torch
 _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
+_record = torch.cuda.Event.record
 _elapsed = torch.cuda.Event.elapsed_time
+_wait = torch.cuda.Event.synchronize
 
 CPU_FLUSH_LIMIT = 96 << 20
 """Bytes; flushing a larger cache before each call would take longer than most calls."""
 DEFAULT_CACHE = 32 << 20
+SETTLE = 4
+"""Calls that are looked at for work that goes on after their stream is done."""
+
+Before = Callable[[int], Any]
+"""Makes the inputs of a call, given its number."""
+Call = Callable[[Any], Any]
+After = Callable[[Any], None]
+"""Takes what a call returned."""
 
 
 def last_level_cache() -> int:
@@ -58,15 +69,33 @@ class _CpuFlush:
         self._memcmp(self._one, self._other, self._half)
 
 
+def _persisting_reset() -> Callable[[], int] | None:
+    """Return what frees the lines of the L2 cache that a kernel may have set aside for itself.
+
+    Such lines survive a flush (CUDA Driver API, `cuCtxResetPersistingL2Cache`).
+    """
+    try:
+        found = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+    except (OSError, AttributeError):
+        # An older driver, or another vendor's device: there is nothing to reset.
+        return None
+    found.restype = ctypes.c_int
+    found.argtypes = []
+    return found
+
+
 class _CudaFlush:
-    """Writes twice the size of the L2 cache."""
+    """Frees persisting lines and writes twice the size of the L2 cache."""
 
     def __init__(self) -> None:
         size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)) or (64 << 20)
         self._buffer = torch.empty(2 * size, dtype=torch.int8, device="cuda")
         self._zero = self._buffer.zero_
+        self._reset = _persisting_reset()
 
     def __call__(self) -> None:
+        if self._reset is not None:
+            self._reset()
         self._zero()
 
 
@@ -83,39 +112,92 @@ class Clock:
         self._device = device
         self._flush: Callable[[], None] = _CudaFlush() if device == "cuda" else _CpuFlush()
 
-    def measure(self, calls: list[Callable[[], Any]], count: int) -> list[float]:
-        """Return the milliseconds of each of `count` calls, taken from `calls` in rotation."""
-        return self._cuda(calls, count) if self._device == "cuda" else self._cpu(calls, count)
+    def measure(
+        self, call: Call, numbers: list[int], before: Before, after: After | None = None, *, flush: bool = True
+    ) -> list[float]:
+        """Return the milliseconds of each call.
 
-    def cost_ms(self, call: Callable[[], Any]) -> float:
-        """Return the wall-clock milliseconds of one flushed call, flush included."""
+        Parameters
+        ----------
+        numbers
+            The calls' numbers, which `before` is given.
+        before, after
+            Run before and after each call and are not timed.
+        flush
+            Empty the caches before each call.
+        """
+        measure = self._cuda if self._device == "cuda" else self._cpu
+        collects = gc.isenabled()
+        # A collection in the midst of a call would be charged to it.
+        gc.disable()
+        try:
+            return measure(call, numbers, before, after or _ignore, self._flush if flush else _nothing)
+        finally:
+            if collects:
+                gc.enable()
+
+    def cost_ms(self, call: Call, number: int, before: Before, after: After | None = None) -> float:
+        """Return the wall-clock milliseconds of one call with all that goes with it."""
         if self._device == "cuda":
             _synchronize()
         begin = _now_ns()
-        self.measure([call], 1)
+        self.measure(call, [number], before, after)
         return (_now_ns() - begin) / 1e6
 
-    def _cpu(self, calls: list[Callable[[], Any]], count: int) -> list[float]:
+    def tails_ms(self, call: Call, numbers: list[int], before: Before) -> list[list[float]]:
+        """Return for each call the milliseconds until its stream was done, and from then until the device was.
+
+        Work on a stream that nobody waits for is not seen by events of the current one; it is seen here.
+        """
+        found = []
+        for number in numbers:
+            arguments = before(number)
+            _synchronize()
+            end = _Event()
+            begin_ns = _now_ns()
+            result = call(arguments)
+            _record(end)
+            _wait(end)
+            done_ns = _now_ns()
+            _synchronize()
+            found.append([(done_ns - begin_ns) / 1e6, (_now_ns() - done_ns) / 1e6])
+            del result
+        return found
+
+    @staticmethod
+    def _cpu(call: Call, numbers: list[int], before: Before, after: After, flush: Callable[[], None]) -> list[float]:
         times = []
-        for index in range(count):
-            call = calls[index % len(calls)]
-            self._flush()
+        for number in numbers:
+            arguments = before(number)
+            flush()
             begin = _now_ns()
-            result = call()
+            result = call(arguments)
             end = _now_ns()
+            after(result)
             del result
             times.append((end - begin) / 1e6)
         return times
 
-    def _cuda(self, calls: list[Callable[[], Any]], count: int) -> list[float]:
-        pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(count)]
+    @staticmethod
+    def _cuda(call: Call, numbers: list[int], before: Before, after: After, flush: Callable[[], None]) -> list[float]:
+        pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
         _synchronize()
-        for index, (begin, end) in enumerate(pairs):
-            call = calls[index % len(calls)]
-            self._flush()
-            begin.record()
-            result = call()
-            end.record()
+        for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
+            arguments = before(number)
+            flush()
+            _record(begin)
+            result = call(arguments)
+            _record(end)
+            after(result)
             del result
+        # All of the device, so that work on other streams is within the judge's own measure of this round.
         _synchronize()
         return [float(_elapsed(begin, end)) for begin, end in pairs]
+
+
+def _ignore(result: Any) -> None:
+    """Take a result and let it go."""
+
+
+def _nothing() -> None:
+    """Leave the caches as they are."""

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
-
-RESAMPLES = 2000
-SEED = 20240
 
 
 def median(samples: Sequence[float]) -> float:
@@ -44,16 +40,34 @@ def timing(samples: Sequence[float]) -> dict[str, Any]:
     return {"median_ms": median(ordered), "low_ms": ordered[low], "high_ms": ordered[high], "n": len(ordered)}
 
 
-def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float], between: float = 0.0) -> dict[str, float]:
     """Return `core.Interval` of the median of ours/theirs, round by round.
 
-    The interval is a percentile bootstrap over rounds with a fixed seed, so the same rounds always give the
-    same interval.
+    Order statistics of the ratios enclose their median for this pair of processes. What two fresh processes
+    of the same code differ by, for instance because their memory lies elsewhere, is no part of that; it is
+    added in quadrature on the logarithmic scale.
+
+    Parameters
+    ----------
+    between
+        Standard deviation of the logarithm of the ratio of two fresh processes that run the same code.
     """
-    ratios = [a / b for a, b in zip(ours, theirs)]  # noqa: B905 - Python 3.9 has no `strict`
-    rng = random.Random(SEED)
-    n = len(ratios)
-    found: list[float] = sorted(median(rng.choices(ratios, k=n)) for _ in range(RESAMPLES))
+    ratios = sorted(a / b for a, b in zip(ours, theirs))  # noqa: B905 - Python 3.9 has no `strict`
+    low, high = median_ranks(len(ratios))
     value = median(ratios)
-    low, high = found[int(0.025 * RESAMPLES)], found[int(0.975 * RESAMPLES) - 1]
-    return {"value": value, "low": min(low, value), "high": max(high, value)}
+    spread = 1.96 * between
+    below = math.hypot(math.log(value / ratios[low]), spread)
+    above = math.hypot(math.log(ratios[high] / value), spread)
+    return {"value": value, "low": value * math.exp(-below), "high": value * math.exp(above)}
+
+
+def half_width(ratio: dict[str, float]) -> float:
+    """Return half of an interval's width as a fraction of its value."""
+    return (ratio["high"] - ratio["low"]) / 2.0 / ratio["value"]
+
+
+def deviation(ratios: Sequence[float]) -> float:
+    """Return the standard deviation of the logarithms of ratios whose true value is 1."""
+    if not ratios:
+        return 0.0
+    return math.sqrt(sum(math.log(ratio) ** 2 for ratio in ratios) / len(ratios))

@@ -18,25 +18,48 @@ LOSER_ROUNDS = 3
 FEWEST = 6
 """Rounds that are always made: with fewer no 95 % interval of a median exists."""
 
-Side = Callable[[], list[float]]
-"""Times one round and returns the milliseconds of each call."""
+Side = Callable[[int], list[float]]
+"""Times the round of that number and returns the milliseconds of each call."""
 
 
 class RoundTimes:
-    """Round medians of each side, in milliseconds."""
+    """Times of each side, in milliseconds.
 
-    def __init__(self, medians: dict[str, list[float]], early: bool) -> None:
-        self._medians = medians
+    Parameters
+    ----------
+    calls
+        For each side the calls of each round.
+    early
+        Whether it was stopped as a clear loser.
+    each
+        Whether the time of a side is the median of all its calls, not of its rounds' medians.
+    between
+        Standard deviation between two processes that run the same code, see `intervals.paired_ratio`.
+    """
+
+    def __init__(
+        self, calls: dict[str, list[list[float]]], early: bool, *, each: bool = False, between: float = 0.0
+    ) -> None:
+        self._calls = calls
+        self._medians = {name: [intervals.median(one) for one in made] for name, made in calls.items()}
+        self._each = each
+        self._between = between
         self.early = early
         """Whether it was stopped as a clear loser."""
 
     def timing(self, name: str) -> dict[str, Any]:
         """Return `core.Timing` of one side in wire form."""
+        if self._each:
+            return intervals.timing([time for made in self._calls[name] for time in made])
         return intervals.timing(self._medians[name])
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
-        return intervals.paired_ratio(self._medians[ours], self._medians[theirs])
+        return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self._between)
+
+    def median(self, name: str) -> float:
+        """Return the median of a side in milliseconds."""
+        return float(self.timing(name)["median_ms"])
 
 
 def interleave(
@@ -46,6 +69,11 @@ def interleave(
     seconds: float = float("inf"),
     candidate: str | None = None,
     against: str = "eager",
+    target: float = 0.0,
+    fewest: int = FEWEST,
+    give_up: bool = True,
+    each: bool = False,
+    between: float = 0.0,
 ) -> RoundTimes:
     """Time all sides for a number of rounds.
 
@@ -56,19 +84,35 @@ def interleave(
     rounds, seconds
         After `seconds` no further round is begun, once `FEWEST` (or `rounds`, if fewer) are made.
     candidate, against
+        The two whose ratio counts.
+    target
+        No further round is begun, once `fewest` are made and half of the 95 % interval of that ratio within
+        this session is below this fraction; 0 makes all rounds.
+    give_up
         If the candidate turns out to be `LOSER` times slower than `against`, the rest is skipped.
+    each, between
+        See `RoundTimes`.
     """
-    medians: dict[str, list[float]] = {name: [] for name in sides}
+    calls: dict[str, list[list[float]]] = {name: [] for name in sides}
     names = list(sides)
     begin = time.monotonic()
+    early = False
     for index in range(rounds):
         if index >= FEWEST and time.monotonic() - begin > seconds:
             break
         for name in names if index % 2 == 0 else reversed(names):
-            medians[name].append(intervals.median(sides[name]()))
-        if candidate is None or index + 1 != LOSER_ROUNDS or rounds == LOSER_ROUNDS:
+            calls[name].append(sides[name](index))
+        if candidate is None:
             continue
-        # The best round of the one against the worst of the other: a busy machine alone does not end it.
-        if min(medians[candidate]) > LOSER * max(medians[against]):
-            return RoundTimes(medians, True)
-    return RoundTimes(medians, False)
+        made = index + 1
+        if give_up and made == LOSER_ROUNDS and rounds > LOSER_ROUNDS:
+            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, against))
+            # The best round of the one against the worst of the other: a busy machine alone does not end it.
+            if min(ours) > LOSER * max(theirs):
+                early = True
+                break
+        if target > 0.0 and made >= max(fewest, FEWEST):
+            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, against))
+            if intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
+                break
+    return RoundTimes(calls, early, each=each, between=between)

@@ -1,16 +1,20 @@
-"""The runner's side of timing: hold inputs on the device, warm up, time rounds of calls."""
+"""The runner's side of timing: hold inputs on the device, warm up, time rounds of calls, show what they gave."""
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
-from . import clock, modules
+from . import clock, fresh, kept, modules, tensorfile
 
 WARMUP_S = 1.0
 """After this time no further warm-up call is begun, once two are made."""
+MOST = 200
+"""Calls of one round."""
+FEW = 3
+"""Calls of a round at least, unless each takes longer than two rounds are meant to."""
+WARMUP_SEED = "warm-up"
 _now = time.monotonic
 
 
@@ -19,39 +23,119 @@ class Timed:
 
     def __init__(self) -> None:
         self._clock: clock.Clock | None = None
-        self._calls: list[Callable[[], Any]] = []
-        self._count = 0
+        self._mixer: fresh.Mixer | None = None
+        self._kept: kept.Kept | None = None
+        self._call: Callable[[Any], Any] = lambda arguments: None
+        self._lookup: Callable[[str], Any] | None = None
+        self._device = "cpu"
+        self._numbers: list[int] = []
+        self._sample: Any = None
+
+    def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
+        """Return what the judge may ask for, by name."""
+        return {"time": self.time, "kept": self.kept, "alone": self.alone, "tails": self.tails}
 
     def hold(
-        self, call: Callable[[Any], Any], sets: list[Any], device: str, *, warmup: int, round_ms: float
+        self,
+        call: Callable[[Any], Any],
+        sets: list[Any],
+        device: str,
+        *,
+        warmup: int,
+        round_ms: float,
+        lookup: Callable[[str], Any] | None = None,
     ) -> dict[str, Any]:
-        """Warm up and fix the calls of a round.
+        """Warm up and find out how many calls make a round.
 
         Parameters
         ----------
         call
-            Runs the module on one of `sets`, each the arguments of one call on the device.
+            Runs the module on the arguments of one call.
+        sets
+            Such arguments on the device, that timed calls get mixtures of.
         warmup
             Untimed calls.
         round_ms
             Aimed length of a round in milliseconds.
+        lookup
+            Finds the user's own classes by name.
         """
-        self._calls = [functools.partial(call, item) for item in sets]
+        self._call, self._device, self._lookup = call, device, lookup
+        self._kept = self._sample = None
+        self._mixer = fresh.Mixer(sets, lookup)
         self._clock = self._clock or clock.Clock(device)
         begin = _now()
+        result = None
         for index in range(max(1, warmup)):
-            self._calls[index % len(self._calls)]()
+            result = call(self._inputs(WARMUP_SEED, index))
             modules.synchronize(device)
             if index and _now() - begin > WARMUP_S:
                 break
-        cost = min(self._clock.cost_ms(self._calls[0]) for _ in range(2))
-        self._count = int(max(1, min(200, round_ms / max(cost, 1e-3))))
-        return {"calls": self._count}
+        self._kept = kept.Kept(result, device, MOST)
+        # Kept apart from what the candidate might write to later.
+        self._kept.take(result)
+        cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
+        self._kept.clear()
+        count = round_ms / max(cost, 1e-3)
+        if cost < 2 * round_ms:
+            count = max(count, FEW)
+        # A round of full length brings all memory that rounds need into the allocator's hands.
+        calls = int(max(1, min(MOST, self._kept.calls, count)))
+        self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
+        self._sample = result
+        return {"calls": calls, "cost_ms": cost, "sets": self._mixer.sets}
 
-    def time(self) -> dict[str, Any]:
-        """Time one round; one short call goes before it untimed, since the device was idle."""
+    def _inputs(self, seed: str, number: int) -> Any:
+        if self._mixer is None:
+            raise LookupError("no inputs are held")
+        return self._mixer.inputs(seed, number)
+
+    def _before(self, seed: str) -> clock.Before:
+        return lambda number: self._inputs(seed, number)
+
+    def _take(self, result: Any) -> None:
+        if self._kept is not None and len(self._kept) < self._kept.calls:
+            self._kept.take(result)
+
+    def time(self, seed: str, calls: int, flush: bool = True, empty: bool = False) -> dict[str, Any]:
+        """Time one round; one short call goes before it untimed, since the device was idle.
+
+        Parameters
+        ----------
+        seed
+            What the inputs of these calls are made from.
+        calls
+            How many.
+        flush
+            Empty the caches before each call.
+        empty
+            Return the last result instead of calling the module, to learn what goes with a call besides it.
+        """
+        if self._clock is None or self._kept is None:
+            raise LookupError("no inputs are held")
+        if calls > 1 and not empty:
+            self._call(self._inputs(f"{seed}/first", 0))
+        self._kept.clear()
+        call = (lambda arguments: self._sample) if empty else self._call
+        times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush)
+        return {"ms": times, "pledge": self._kept.pledge()}
+
+    def kept(self, index: int, outputs: str) -> dict[str, Any]:
+        """Write what call `index` of the last round returned."""
+        if self._kept is None:
+            raise LookupError("nothing is kept")
+        tensorfile.save(outputs, self._kept.tree(index, self._lookup))
+        return {}
+
+    def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:
+        """Run one call of a round once more, untimed, and write what it returned."""
+        result = self._call(self._inputs(seed, index))
+        modules.synchronize(self._device)
+        tensorfile.save(outputs, result)
+        return {}
+
+    def tails(self, seed: str, calls: int) -> dict[str, Any]:
+        """Return how long each call's stream took, and how much longer the whole device."""
         if self._clock is None:
             raise LookupError("no inputs are held")
-        if self._count > 1:
-            self._calls[0]()
-        return {"ms": self._clock.measure(self._calls, self._count)}
+        return {"ms": self._clock.tails_ms(self._call, list(range(calls)), self._before(seed))}

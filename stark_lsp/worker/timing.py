@@ -1,15 +1,30 @@
-"""Time a verified candidate, taking turns with the reference."""
+"""Time a verified candidate, taking turns with the reference, and see that its times can be true."""
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from typing import Any
 
-from . import rounds
-from .bench import Bench, reference_timed, time_round
-from .classify import classify
+from . import observe, rounds, wall
+from .bench import Bench, reference_timed
+from .classify import Finding, classify
 from .errors import Broken
 from .failed import Failed
+from .recheck import Recheck
 from .runners import RUNNER_FAILURES, RunnerProcess
+from .slots import Waiting
+from .timer import Timer
+from .wall import Sample
+
+OFFICIAL_ROUNDS = 10
+"""Rounds that a fixed number of calls is divided into."""
+TAILS = 4
+"""Calls that are looked at for work on other streams."""
+TAIL_MS = 0.05
+"""Waiting for a device that is done already takes less than this."""
+FINAL_SHARE = 2
+"""Of the final rounds, one half is made in any case."""
 
 
 class Measured:
@@ -31,8 +46,33 @@ class Measured:
         self.notes = notes
 
 
+class Memory:
+    """How fast the device writes, for the fastest time that can be true.
+
+    Parameters
+    ----------
+    bytes_per_s
+        Measured bandwidth of its memory.
+    cache_bytes
+        Size of its last-level cache.
+    """
+
+    def __init__(self, bytes_per_s: float, cache_bytes: int) -> None:
+        self.bytes_per_s = bytes_per_s
+        self.cache_bytes = cache_bytes
+
+
 def measure(
-    bench: Bench, runner: RunnerProcess, settings: dict[str, Any], *, final: bool, compiled: bool, path: str
+    bench: Bench,
+    runner: RunnerProcess,
+    settings: dict[str, Any],
+    *,
+    final: bool,
+    compiled: bool,
+    path: str,
+    weights: str,
+    waiting: Waiting | None = None,
+    memory: Memory | None = None,
 ) -> Measured:
     """Time the candidate in `runner`, interleaved with eager (and torch.compile).
 
@@ -44,39 +84,211 @@ def measure(
         Time it longer, and against torch.compile if `compiled` says that there is one.
     path
         The candidate file, for the lines of messages.
+    weights
+        File of the weights that the candidate has now.
+    waiting
+        Told while others use the device.
+    memory
+        What the device's memory was measured to do, None if it was not.
 
     Raises
     ------
     Failed
-        The candidate failed while it was timed.
+        The candidate failed while it was timed, or its times or outputs were not true.
     Broken
         The reference could not be timed.
     """
-    limit = float(settings["run_timeout_s"])
-    try:
-        bench.hold(runner, run_s=limit, build_s=float(settings["build_timeout_s"]))
-    except RUNNER_FAILURES as error:
-        raise Failed(classify(error, "time", path)) from error
-    names = ["eager", "compile"] if final and compiled else ["eager"]
+    attempt = _Attempt(bench, runner, settings, final=final, compiled=compiled, path=path)
+    with bench.turn(waiting):
+        return attempt.run(weights, memory)
 
-    def candidate() -> list[float]:
+
+class Plan:
+    """How many rounds are made, and how many calls each has.
+
+    Parameters
+    ----------
+    settings
+        `core.EvaluationSettings` in wire form.
+    final
+        Whether it is for a proposal.
+    """
+
+    def __init__(self, settings: dict[str, Any], *, final: bool) -> None:
+        total = int(settings.get("timed_calls", 0))
+        self.calls: list[int] | None = None
+        """Calls of each round; None for as many as make a round."""
+        self.rounds = int(settings["final_rounds" if final else "rounds"])
+        self.seconds = float(settings["final_timing_s" if final else "timing_s"])
+        self.target = float(settings.get("target_error", 0.0))
+        self.fewest = self.rounds // FINAL_SHARE if final else rounds.FEWEST
+        if total > 0:
+            self.rounds = min(OFFICIAL_ROUNDS, total)
+            each, more = divmod(total, self.rounds)
+            self.calls = [each + (index < more) for index in range(self.rounds)]
+            self.seconds, self.target = float("inf"), 0.0
+        self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
+        """For each round what its inputs are made from."""
+
+    def interleave(
+        self, sides: dict[str, rounds.Side], between: float, *, candidate: str | None = None, give_up: bool = False
+    ) -> rounds.RoundTimes:
+        """Time all sides as planned."""
+        return rounds.interleave(
+            sides,
+            self.rounds,
+            seconds=self.seconds,
+            candidate=candidate,
+            target=self.target,
+            fewest=self.fewest,
+            give_up=give_up and self.calls is None,
+            each=self.calls is not None,
+            between=between,
+        )
+
+
+def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
+    """Time the reference itself; to be called with the device held (`Bench.turn`).
+
+    Parameters
+    ----------
+    names
+        `eager` and perhaps `compile`, whose runners stand.
+
+    Returns
+    -------
+    tuple
+        The times, and what a user should know about them.
+
+    Raises
+    ------
+    Broken
+        The reference could not be timed.
+    """
+
+    def run() -> tuple[rounds.RoundTimes, list[str]]:
+        plan = Plan(settings, final=False)
+        sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
+        with observe.observing(bench.device) as notes:
+            times = plan.interleave(sides, bench.between)
+        return times, notes
+
+    found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, run)
+    return found
+
+
+class _Attempt:
+    """The timing of one candidate."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        runner: RunnerProcess,
+        settings: dict[str, Any],
+        *,
+        final: bool,
+        compiled: bool,
+        path: str,
+    ) -> None:
+        self._bench = bench
+        self._runner = runner
+        self._settings = settings
+        self._final = final
+        self._names = ["eager", "compile"] if final and compiled else ["eager"]
+        self._path = path
+
+    def run(self, weights: str, memory: Memory | None) -> Measured:
+        """Time it and hold the times against everything known."""
+        limit = float(self._settings["run_timeout_s"])
+        timer = self._asking(
+            lambda: self._bench.timer(self._runner, run_s=limit, build_s=float(self._settings["build_timeout_s"]))
+        )
+        threads = wall.thread_count(self._runner.pid)
+        times, recheck, notes = reference_timed(self._bench, lambda: self._rounds(timer))
+        if times.early:
+            notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
+        self._at_rest(threads)
+        self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
+        reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory))
+        return Measured(times, "compile" in self._names, notes)
+
+    def _asking(self, run: Callable[[], Any]) -> Any:
+        """Ask the candidate's runner; what goes wrong is the candidate's failure."""
         try:
-            return time_round(runner, limit)
+            return run()
         except RUNNER_FAILURES as error:
-            raise Failed(classify(error, "time", path)) from error
+            raise Failed(classify(error, "time", self._path)) from error
 
-    def run() -> rounds.RoundTimes:
+    def _rounds(self, timer: Timer) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
+        """Take turns."""
+        plan = Plan(self._settings, final=self._final)
+        recheck = self._bench.recheck()
+
+        def candidate(index: int) -> list[float]:
+            def ask() -> list[float]:
+                made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0)
+                recheck.look(index, plan.seeds[index], made, timer)
+                return made.sample.ms
+
+            times: list[float] = self._asking(ask)
+            return times
+
         try:
-            sides = {name: bench.side(name) for name in names}
+            sides = {name: self._bench.side(name, plan.seeds, plan.calls) for name in self._names}
         except RUNNER_FAILURES as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
         sides["candidate"] = candidate
-        if final:
-            count, seconds = int(settings["final_rounds"]), float(settings["final_timing_s"])
-            return rounds.interleave(sides, count, seconds=seconds)
-        count, seconds = int(settings["rounds"]), float(settings["timing_s"])
-        return rounds.interleave(sides, count, seconds=seconds, candidate="candidate")
+        with observe.observing(self._bench.device) as notes:
+            times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=not self._final)
+        return times, recheck, notes
 
-    times = reference_timed(bench, run)
-    notes = [f"Timing stopped early: it is more than {rounds.LOSER:g} times slower."] if times.early else []
-    return Measured(times, "compile" in names, notes)
+    def _at_rest(self, threads: int) -> None:
+        """See that nothing goes on in the candidate's process while it waits."""
+        busy = wall.still_working(self._runner.pid)
+        if busy:
+            more = wall.thread_count(self._runner.pid) - threads
+            text = f", {more} of them new" if more > 0 else ""
+            raise Failed(
+                Finding("CHEATED", f"Its threads{text} went on working ({busy:.1f} CPUs) after its calls had returned.")
+            )
+
+    def _hold_against_the_clock(self, timer: Timer, times: rounds.RoundTimes, memory: Memory | None) -> None:
+        """Accuse a candidate whose times cannot be true."""
+        device, median_ms = self._bench.device, times.median("candidate")
+        if memory is not None:
+            floor = wall.floor_ms(self._bench.output_bytes, memory.cache_bytes, memory.bytes_per_s)
+            text = wall.too_fast(median_ms, floor)
+            if text:
+                raise Failed(Finding("CHEATED", text))
+        eager = self._bench.held("eager")
+
+        def empty(calls: int) -> Sample:
+            with self._bench.reliably(eager):
+                return eager.sample(calls, empty=True)
+
+        def run(calls: int) -> Sample:
+            sample: Sample = self._asking(lambda: timer.sample(calls))
+            return sample
+
+        def own_empty(calls: int) -> Sample:
+            sample: Sample = self._asking(lambda: timer.sample(calls, empty=True))
+            return sample
+
+        text = wall.accusation(run, empty, own_empty, device, median_ms, self._bench.flush_ms())
+        if text is None and device == "cuda":
+            text = self._tails(timer, median_ms)
+        if text:
+            raise Failed(Finding("CHEATED", text))
+
+    def _tails(self, timer: Timer, median_ms: float) -> str | None:
+        """Say that work goes on after the candidate's stream is done, None if it does not."""
+        least = float("inf")
+        for _ in range(wall.REPEATS):
+            tails: list[tuple[float, float]] = self._asking(lambda: timer.tails_ms(TAILS))
+            least = min([least, *(tail for _, tail in tails)])
+            if least <= max(TAIL_MS, 0.3 * median_ms):
+                return None
+        return (
+            f"Work went on for {least:.3g} ms after its stream was done: a call must wait for work that it starts on "
+            "other streams."
+        )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.worker.intervals import median, median_ranks, paired_ratio, timing
+from stark_lsp.worker.intervals import deviation, half_width, median, median_ranks, paired_ratio, timing
 
 times = st.floats(min_value=1e-4, max_value=1e4)
 
@@ -61,8 +61,23 @@ def test_equal_sides_with_noise_have_one_inside_the_interval() -> None:
         theirs = [1 + 0.05 * rng.random() for _ in range(12)]
         found = paired_ratio(ours, theirs)
         inside += found["low"] <= 1.0 <= found["high"]
-    assert inside >= 17
+    assert inside >= 18
 
 
 def test_the_median_of_an_even_number_lies_between_the_middle_two() -> None:
     assert median([4.0, 1.0, 3.0, 2.0]) == 2.5
+
+
+def test_what_processes_differ_by_widens_an_interval_on_both_sides() -> None:
+    exact = paired_ratio([1.0] * 12, [1.0] * 12)
+    assert (exact["low"], exact["high"]) == (1.0, 1.0)
+    wide = paired_ratio([1.0] * 12, [1.0] * 12, between=0.01)
+    assert wide["low"] == pytest.approx(math.exp(-0.0196))
+    assert wide["high"] == pytest.approx(math.exp(0.0196))
+    assert half_width(wide) == pytest.approx(0.0196, rel=0.01)
+
+
+def test_the_deviation_of_ratios_is_that_of_their_logarithms_around_one() -> None:
+    assert deviation([1.0, 1.0]) == 0.0
+    assert deviation([math.exp(0.02), math.exp(-0.02)]) == pytest.approx(0.02)
+    assert deviation([]) == 0.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stark_lsp.worker.rounds import LOSER_ROUNDS, interleave
+from stark_lsp.worker.rounds import FEWEST, LOSER_ROUNDS, interleave
 
 
-def side(name: str, order: list[str], times: Callable[[int], float]) -> Callable[[], list[float]]:
-    def once() -> list[float]:
+def side(name: str, order: list[str], times: Callable[[int], float]) -> Callable[[int], list[float]]:
+    def once(index: int) -> list[float]:
         order.append(name)
-        return [times(order.count(name) - 1)] * 3
+        return [times(index)] * 3
 
     return once
 
@@ -38,3 +38,36 @@ def test_one_slow_round_is_no_reason_to_give_up() -> None:
     slow_once = side("candidate", order, lambda i: 1.0 if i == 1 else 50.0)
     sides = {"eager": side("eager", order, lambda i: 1.0), "candidate": slow_once}
     assert not interleave(sides, 6, candidate="candidate").early
+
+
+def test_it_ends_once_the_ratio_is_known_well_enough() -> None:
+    order: list[str] = []
+    sides = {
+        "eager": side("eager", order, lambda i: 1.0 + 0.004 * (i % 2)),
+        "candidate": side("candidate", order, lambda i: 0.5),
+    }
+    assert interleave(sides, 40, candidate="candidate", target=0.01).timing("candidate")["n"] == FEWEST
+    assert interleave(sides, 40, candidate="candidate", target=0.01, fewest=15).timing("candidate")["n"] == 15
+
+
+def test_a_ratio_that_stays_uncertain_takes_all_rounds() -> None:
+    order: list[str] = []
+    sides = {
+        "eager": side("eager", order, lambda i: 1.0 + 0.2 * (i % 3)),
+        "candidate": side("candidate", order, lambda i: 1.0),
+    }
+    assert interleave(sides, 20, candidate="candidate", target=0.01).timing("candidate")["n"] == 20
+
+
+def test_after_the_time_is_up_only_the_fewest_rounds_are_made() -> None:
+    order: list[str] = []
+    sides = {name: side(name, order, lambda i: 1.0) for name in ("eager", "candidate")}
+    assert interleave(sides, 40, seconds=0.0).timing("eager")["n"] == FEWEST
+
+
+def test_every_call_counts_where_a_number_of_calls_is_fixed() -> None:
+    order: list[str] = []
+    sides = {name: side(name, order, lambda i: 1.0 + i) for name in ("eager", "candidate")}
+    times = interleave(sides, 10, each=True)
+    assert times.timing("candidate")["n"] == 30
+    assert times.median("candidate") == 5.5

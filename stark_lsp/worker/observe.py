@@ -1,0 +1,162 @@
+"""Watch the device while something is timed on it, and say what made the times less certain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from . import nvml, processes
+
+OTHERS = 0.15
+"""Share of the machine's CPUs from which other programs are worth a note."""
+STOLEN = 0.05
+"""The same for what the host of a virtual machine takes away."""
+SHORTEST_S = 0.1
+"""The system counts in hundredths of a second: over less than this, its figures say nothing."""
+PERIOD_S = 0.05
+"""How often a GPU is asked."""
+SLOWER = 0.9
+"""Clocks below this share of the highest seen are a change worth a note."""
+
+
+class CpuTime(NamedTuple):
+    """CPU seconds since the machine started."""
+
+    all: float
+    """Of everything that ran."""
+    stolen: float
+    """Taken by the host of this virtual machine."""
+    ours: float
+    """Of this process, those below it now, and those below it that have ended."""
+
+
+def cpu_time() -> CpuTime | None:
+    """Return how much CPU time was used until now, None where the system does not tell."""
+    try:
+        with open("/proc/stat") as file:
+            fields = [int(word) for word in file.readline().split()[1:]]
+        tick = os.sysconf("SC_CLK_TCK")
+        ours = sum(_own(pid) for pid in [os.getpid(), *processes.descendants(os.getpid())])
+    except (OSError, ValueError):
+        return None
+    if len(fields) < 8:
+        return None
+    user, nice, system, _, _, irq, softirq, steal = fields[:8]
+    return CpuTime((user + nice + system + irq + softirq) / tick, steal / tick, ours / tick)
+
+
+def _own(pid: int) -> int:
+    """Return the ticks of a process and of its children that were waited for."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return sum(int(field) for field in fields[11:15])
+
+
+def cpu_notes(before: CpuTime, after: CpuTime, seconds: float, cores: int) -> list[str]:
+    """Say whether others used the CPUs between two moments."""
+    if seconds < SHORTEST_S:
+        return []
+    notes = []
+    others = max(0.0, (after.all - before.all) - (after.ours - before.ours)) / seconds
+    if others > OTHERS * cores:
+        notes.append(
+            f"Other programs kept {others:.1f} of {cores} CPUs busy while this was timed: times are less certain."
+        )
+    if (after.stolen - before.stolen) / seconds > STOLEN * cores:
+        notes.append("The host of this virtual machine took CPU time away: times are less certain.")
+    return notes
+
+
+def gpu_notes(states: list[nvml.State], ours: set[int]) -> list[str]:
+    """Say what a GPU did while something was timed on it.
+
+    Parameters
+    ----------
+    ours
+        Our own processes, seen in the same way as NVML sees them.
+    """
+    notes = []
+    reasons = 0
+    for state in states:
+        reasons |= state.throttled
+    if reasons & nvml.HEAT:
+        hottest = max((state.celsius for state in states if state.celsius is not None), default=None)
+        at = f" ({hottest} °C)" if hottest is not None else ""
+        notes.append(f"The GPU slowed down from heat while this was timed{at}.")
+    elif reasons & (nvml.HARDWARE | nvml.POWER_BRAKE):
+        notes.append("The GPU slowed down to protect itself while this was timed.")
+    elif reasons & nvml.POWER_CAP:
+        notes.append("The GPU ran at its power limit while this was timed.")
+    clocks = [state.sm_mhz for state in states if state.sm_mhz]
+    if clocks and min(clocks) < SLOWER * max(clocks):
+        notes.append(f"The GPU's clock changed between {min(clocks)} and {max(clocks)} MHz while this was timed.")
+    others = {pid for state in states for pid in state.processes} - ours
+    if others:
+        who = "Another process uses" if len(others) == 1 else f"{len(others)} other processes use"
+        notes.append(f"{who} this GPU: times are less certain.")
+    return notes
+
+
+@contextlib.contextmanager
+def observing(device: str) -> Iterator[list[str]]:
+    """Watch during the block; the list it gives is filled when the block ends.
+
+    Parameters
+    ----------
+    device
+        `cpu` or `cuda`.
+    """
+    notes: list[str] = []
+    watch = _GpuWatch() if device == "cuda" else None
+    before, begin = cpu_time(), time.monotonic()
+    try:
+        yield notes
+    finally:
+        after, seconds = cpu_time(), time.monotonic() - begin
+        if watch is not None:
+            notes += watch.end()
+        elif before is not None and after is not None:
+            notes += cpu_notes(before, after, seconds, os.cpu_count() or 1)
+
+
+class _GpuWatch:
+    """Asks the GPU now and then, in a thread."""
+
+    def __init__(self) -> None:
+        uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
+        self._gpu = nvml.open_gpu(uuid)
+        self._states: list[nvml.State] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        if self._gpu is not None:
+            self._thread.start()
+
+    def _run(self) -> None:
+        # The clocks of the first moments are those of a GPU that was idle.
+        while not self._over.wait(PERIOD_S):
+            if self._gpu is not None:
+                self._states.append(self._gpu.state())
+
+    def end(self) -> list[str]:
+        """Stop asking and return what there is to say."""
+        if self._gpu is None:
+            return []
+        self._over.set()
+        self._thread.join()
+        if not self._states:
+            self._states.append(self._gpu.state())
+        self._gpu.close()
+        mine = processes.descendants(os.getpid())
+        known = {pid for state in self._states for pid in state.processes}
+        # In a container NVML may name processes by numbers of the host, which mean nothing here.
+        foreign = bool(known) and not known & {os.getpid(), *mine}
+        return gpu_notes(self._states, known if foreign else {os.getpid(), *mine})

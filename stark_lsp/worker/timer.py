@@ -1,0 +1,150 @@
+"""The judge's side of one runner that is timed: rounds by both clocks, and the outputs of its calls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from typing import Any, NamedTuple
+
+from . import tensorfile
+from .runners import RunnerForged, RunnerProcess
+from .wall import Sample
+
+MOST = 200
+"""Calls of one round."""
+HEADER_ROOM = 1 << 20
+"""Bytes of an output file besides the tensors."""
+
+
+class Round(NamedTuple):
+    """What one round gave."""
+
+    sample: Sample
+    pledge: list[int]
+    """A digest of the output of each call that the runner kept, in order."""
+
+
+class Timer:
+    """A runner whose module is loaded, and what it holds for timing.
+
+    Parameters
+    ----------
+    runner
+        The runner.
+    seconds
+        Limit for one request.
+    """
+
+    def __init__(self, runner: RunnerProcess, seconds: float) -> None:
+        self.runner = runner
+        self._seconds = seconds
+        self.calls = 1
+        """Calls of a round."""
+
+    def hold(self, inputs: list[str], *, warmup: int, round_ms: float, run_s: float, build_s: float) -> None:
+        """Have it load input sets and warm up.
+
+        Parameters
+        ----------
+        inputs
+            Files that fresh inputs are mixed from.
+        run_s, build_s
+            Limits, see `RunnerProcess.ask`.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        answer = self.runner.ask(
+            "hold",
+            inputs=[self.runner.give(path) for path in inputs],
+            warmup=warmup,
+            round_ms=round_ms,
+            run_s=run_s,
+            build_s=build_s,
+        )
+        calls = answer.get("calls")
+        if not isinstance(calls, int) or not 1 <= calls <= MOST:
+            raise self._forged("a number of calls", calls)
+        self.calls = calls
+
+    def round(self, seed: str, calls: int = 0, *, flush: bool = True, empty: bool = False) -> Round:
+        """Time one round.
+
+        Parameters
+        ----------
+        seed
+            What the inputs are made from.
+        calls
+            How many; as many as make a round by default.
+        flush, empty
+            See `timed.Timed.time`.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        calls = calls or self.calls
+        begin = time.perf_counter_ns()
+        answer = self.runner.ask("time", seed=seed, calls=calls, flush=flush, empty=empty, run_s=self._seconds)
+        wall_ms = (time.perf_counter_ns() - begin) / 1e6
+        times, pledge = answer.get("ms"), answer.get("pledge")
+        least = 0.0 if empty else 1e-7
+        if not isinstance(times, list) or not all(isinstance(one, float) and least <= one < 1e9 for one in times):
+            raise self._forged("times", times)
+        # Both clocks tick at the same rate; a thousandth is room for those that do not quite.
+        if len(times) != calls or sum(times) > 1.001 * wall_ms + 0.1:
+            raise self._forged("times of that many calls", times)
+        if not isinstance(pledge, list) or not pledge or not all(isinstance(one, int) for one in pledge):
+            raise self._forged("digests", pledge)
+        return Round(Sample(wall_ms, times), pledge[:calls])
+
+    def sample(self, calls: int, *, empty: bool = False) -> Sample:
+        """Time a round with warm caches and inputs of its own."""
+        return self.round(secrets.token_hex(8), calls, flush=False, empty=empty).sample
+
+    def kept(self, index: int, limit: int) -> tensorfile.Loaded:
+        """Return what call `index` of the last round returned.
+
+        Parameters
+        ----------
+        limit
+            Largest file in bytes that is accepted.
+
+        Raises
+        ------
+        tensorfile.Damaged
+            It cannot be read, or is longer.
+        """
+        return self._outputs("kept", limit, index=index)
+
+    def alone(self, seed: str, index: int, limit: int) -> tensorfile.Loaded:
+        """Return what one call of a round returns when it is made once more, untimed.
+
+        Raises
+        ------
+        tensorfile.Damaged
+        """
+        return self._outputs("alone", limit, seed=seed, index=index)
+
+    def tails_ms(self, calls: int) -> list[tuple[float, float]]:
+        """Return for some calls how long their stream took, and how much longer the whole device."""
+        answer = self.runner.ask("tails", seed=secrets.token_hex(8), calls=calls, run_s=self._seconds).get("ms")
+        if not isinstance(answer, list):
+            raise self._forged("times", answer)
+        return [(float(done), float(tail)) for done, tail in answer]
+
+    def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
+        path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")
+        try:
+            self.runner.ask(command, outputs=path, run_s=self._seconds, **params)
+            return tensorfile.load(path, limit)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _forged(self, what: str, found: Any) -> RunnerForged:
+        self.runner.kill()
+        return RunnerForged(f"{what} that are none: {str(found)[:100]}")

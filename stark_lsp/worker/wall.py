@@ -1,0 +1,196 @@
+"""What a candidate's own times are held against: the judge's clock, the memory's speed, and idle threads.
+
+A timed call happens in the candidate's process, which could report any figure. The judge therefore takes its own
+time of whole rounds at two numbers of calls. What is left of the slope after the reported times is what goes with a
+call besides it (fresh inputs, copying the outputs); a trusted runner that calls nothing tells how much that is. If a
+candidate's rounds take longer than that explains, work was done outside of what was reported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from . import processes
+
+REPEATS = 5
+"""Nobody is accused unless so many measurements in a row agree."""
+FEW = 2
+"""Calls of the shorter of the two rounds."""
+MANY = 42
+"""Most calls of the longer one."""
+AIM_MS = 6.0
+"""How much longer it should take."""
+SLACK_MS = {"cpu": 0.3, "cuda": 0.06}
+"""Time of a call that noise may account for."""
+COLD = 0.5
+"""A call with empty caches is never faster than this share of one with warm caches."""
+FLOOR = 0.5
+"""Nor faster than this share of what writing its outputs takes."""
+WORKING = 0.5
+"""Share of one CPU from which a process that should wait is at work."""
+GRACE_S = 0.5
+"""Threads of OpenMP libraries may spin up to 0.2 s before they sleep."""
+LOOK_S = 0.01
+
+
+class Sample(NamedTuple):
+    """One round as the judge saw it."""
+
+    wall_ms: float
+    """From the request to the answer, by the judge's clock."""
+    ms: list[float]
+    """What was reported for each call."""
+
+
+Run = Callable[[int], Sample]
+"""Makes a round of that many calls with warm caches."""
+
+
+class Slope(NamedTuple):
+    """What two rounds say about one call."""
+
+    besides_ms: float
+    """Time of a call that was not reported."""
+    reported_ms: float
+    """Mean of the reported times of the longer round."""
+
+
+def slope(run: Run, calls: int = MANY) -> Slope:
+    """Measure at two numbers of calls.
+
+    Parameters
+    ----------
+    calls
+        Calls of the longer round, fewer if they take long.
+    """
+    short = run(FEW)
+    each = max(short.wall_ms / FEW, 1e-3)
+    many = FEW + max(2, min(calls - FEW, int(AIM_MS / each)))
+    long = run(many)
+    besides = (long.wall_ms - sum(long.ms)) - (short.wall_ms - sum(short.ms))
+    return Slope(besides / (many - FEW), sum(long.ms) / many)
+
+
+def unexplained_ms(candidate: Slope, empty: Slope) -> float:
+    """Return the time of a call that neither the reported times nor what goes with a call account for."""
+    return candidate.besides_ms - empty.besides_ms
+
+
+def bound_ms(candidate: Slope, empty: Slope, device: str) -> float:
+    """Return how much of a call may stay unexplained."""
+    return max(SLACK_MS.get(device, 0.3) + 0.5 * max(0.0, empty.besides_ms), candidate.reported_ms)
+
+
+def accusation(
+    candidate: Run, empty: Run, own_empty: Run, device: str, median_ms: float, hidden_ms: float
+) -> str | None:
+    """Say in what way the reported times cannot be true, None if they can.
+
+    Parameters
+    ----------
+    candidate, empty, own_empty
+        Rounds of the candidate, rounds of a trusted runner that calls nothing, and such rounds of the candidate's
+        runner, which may be slower for reasons of its own (fewer threads, for one).
+    median_ms
+        What was reported for calls with empty caches.
+    hidden_ms
+        Time by which work that is queued on a GPU ahead of a call can hide the latency of starting it.
+    """
+    texts: list[str] = []
+    for _ in range(REPEATS):
+        found, base = slope(candidate), slope(empty)
+        text = _compare(found, base, device, median_ms, hidden_ms)
+        if text is not None:
+            # The trusted runner has as many threads as there are cores, so that is how much slower another can be.
+            cores = os.cpu_count() or 1
+            own = min(slope(own_empty).besides_ms, cores * max(base.besides_ms, 0.0) + 0.3)
+            base = Slope(max(own, base.besides_ms), base.reported_ms)
+            text = _compare(found, base, device, median_ms, hidden_ms)
+        if text is None:
+            return None
+        texts.append(text)
+    return texts[-1]
+
+
+def _compare(found: Slope, base: Slope, device: str, median_ms: float, hidden_ms: float) -> str | None:
+    extra = unexplained_ms(found, base)
+    if extra > bound_ms(found, base, device):
+        return (
+            f"It reported {found.reported_ms:.4g} ms for a call, but by the judge's clock a call took "
+            f"{found.reported_ms + extra:.4g} ms."
+        )
+    cold = median_ms + hidden_ms + SLACK_MS.get(device, 0.3)
+    if cold < COLD * found.reported_ms:
+        return (
+            f"It reported {median_ms:.4g} ms for a call with empty caches, but {found.reported_ms:.4g} ms with warm "
+            "ones, which can only be faster."
+        )
+    return None
+
+
+def floor_ms(output_bytes: int, cache_bytes: int, bytes_per_s: float | None) -> float:
+    """Return the milliseconds that writing the outputs takes at least.
+
+    Parameters
+    ----------
+    cache_bytes
+        Size of the last-level cache, where that much may still lie when a call is done.
+    bytes_per_s
+        Measured bandwidth of the device's memory; None if it is not known.
+    """
+    if not bytes_per_s:
+        return 0.0
+    return max(0, output_bytes - cache_bytes) / bytes_per_s * 1e3
+
+
+def too_fast(median_ms: float, floor: float) -> str | None:
+    """Say that a time is impossible, None if it is not."""
+    if median_ms >= FLOOR * floor:
+        return None
+    return (
+        f"It reported {median_ms:.4g} ms for a call, but writing its outputs alone takes {floor:.4g} ms on this device."
+    )
+
+
+def cpu_ns(pid: int) -> int:
+    """Return the CPU time of a process and all below it in nanoseconds, of the threads that live now (Linux)."""
+    total = 0
+    for one in [pid, *processes.descendants(pid)]:
+        try:
+            threads = os.listdir(f"/proc/{one}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                with open(f"/proc/{one}/task/{thread}/schedstat") as file:
+                    total += int(file.read().split()[0])
+            except (OSError, ValueError, IndexError):
+                continue
+    return total
+
+
+def thread_count(pid: int) -> int:
+    """Return how many threads a process and all below it have; 0 where the system does not tell."""
+    count = 0
+    for one in [pid, *processes.descendants(pid)]:
+        try:
+            count += len(os.listdir(f"/proc/{one}/task"))
+        except OSError:
+            continue
+    return count
+
+
+def still_working(pid: int) -> float:
+    """Return how many CPUs a process keeps busy that should wait for its next request; 0 if it comes to rest."""
+    deadline = time.monotonic() + GRACE_S
+    while True:
+        before, begin = cpu_ns(pid), time.monotonic_ns()
+        time.sleep(LOOK_S)
+        busy = (cpu_ns(pid) - before) / (time.monotonic_ns() - begin)
+        if busy < WORKING:
+            return 0.0
+        if time.monotonic() > deadline:
+            return busy
