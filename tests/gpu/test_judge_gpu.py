@@ -190,7 +190,7 @@ async def test_a_confirmed_kernel_is_compared_with_torch_compile(prepared: tuple
     verdict = await prepared[0].confirm(Candidate(RAW))
     assert verdict.status is Status.OK, verdict
     assert verdict.runtime is not None
-    assert verdict.runtime.n == SETTINGS.final_rounds
+    assert SETTINGS.final_rounds // 2 <= verdict.runtime.n <= SETTINGS.final_rounds
     assert verdict.speedup_vs_compile is not None
     print(verdict.runtime, verdict.speedup_vs_eager, verdict.speedup_vs_compile)
 
