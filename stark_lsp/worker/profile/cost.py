@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,10 +31,19 @@ class _FlopCount(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        count = flop_registry.get(getattr(func, "_overloadpacket", None))
+        packet = getattr(func, "_overloadpacket", None)
+        count = flop_registry.get(packet)
         if count is not None:
             self.total += int(count(*args, **kwargs, out_val=out))
+        elif "_scaled_dot_product" in str(packet) and len(args) >= 3:
+            self.total += _attention(*args[:3])  # the CPU's has no formula in torch
         return out
+
+
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
+    """Return the operations of both products of attention, each 2·M·N·K."""
+    *batch, rows, depth = query.shape
+    return 2 * math.prod(batch) * rows * key.shape[-2] * (depth + value.shape[-1])
 
 
 def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, Any]:
