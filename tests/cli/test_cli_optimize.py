@@ -102,7 +102,8 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
         assert attempt["agent"] in {"code", "debug"}
         assert (attempt["runtime_ms"] is not None) == (attempt["status"] == "OK")
     best = report["best"]
-    assert set(best) == {"node", "runtime_ms", "speedup_vs_eager", "speedup_vs_compile", "interval", "source"}
+    figures = {"runtime_ms", "speedup_vs_eager", "speedup_vs_compile", "interval", "profile", "isolation", "notes"}
+    assert set(best) == {"node", "source", *figures}
     low, high = best["interval"]
     assert 1 < low <= best["speedup_vs_eager"] <= high
     assert best["speedup_vs_compile"] is None
