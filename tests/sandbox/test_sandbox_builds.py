@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,20 @@ def test_a_compile_bomb_fails_at_the_limit(layer: Layer, policy: Policy) -> None
     done = compile_it(layer, small, '#include "/dev/zero"\n' + ADD)
     assert done.returncode != 0
     assert not os.path.exists(os.path.join(policy.out, "library.so"))
+
+
+def test_nvcc_builds_a_kernel(layer: Layer, policy: Policy) -> None:
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("nvcc is not installed")
+    kernel = "__global__ void add(float* x) { x[threadIdx.x] += 1; }\n"
+    launcher = 'extern "C" int launch(float* x) { add<<<1, 32>>>(x); return cudaGetLastError(); }\n'
+    Path(policy.inside, "source.cu").write_text("#include <cuda_runtime.h>\n" + kernel + launcher)
+    library = os.path.join(policy.out, "library.so")
+    source = os.path.join(policy.inside, "source.cu")
+    done = inside(layer, policy, [nvcc, "-arch=sm_90", "-shared", "-Xcompiler", "-fPIC", source, "-o", library])
+    assert done.returncode == 0, done.stderr
+    assert os.path.getsize(library) > 0
 
 
 def test_programs_started_by_a_builder_have_the_limit_and_it_has_not(layer: Layer, policy: Policy) -> None:

@@ -119,6 +119,11 @@ def test_signals_stay_inside_where_landlock_cannot_see_to_it(machine: str) -> No
     for receiver in (-1, 0, 1, PID + 1, -PID):
         assert answer(machine, kill, receiver, 9, hold_signals=True) == EPERM
     assert answer(machine, kill, 77, 9) == ALLOWED
+    for command, verdict in ((8, EPERM), (15, EPERM), (4, ALLOWED)):
+        assert answer(machine, seccomp.FCNTL[which], 3, command, hold_signals=True) == verdict
+    for request, verdict in ((0x8901, EPERM), (0x8902, EPERM), (0x5401, ALLOWED)):
+        assert answer(machine, seccomp.IOCTL[which], 3, request, hold_signals=True) == verdict
+    assert answer(machine, seccomp.FCNTL[which], 3, 8) == ALLOWED
     for numbers in seccomp.BY_DESCRIPTOR.values():
         assert answer(machine, numbers[which] or 0, 77, hold_signals=True) == EPERM
 

@@ -113,3 +113,34 @@ def test_a_library_path_that_names_the_home_is_not_followed(
     assert lets_in(places, home / "lib")
     assert not lets_in(places, home)
     assert not lets_in(places, "/")
+
+
+def test_a_project_that_is_its_own_virtual_environment_stays_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
+) -> None:
+    project = Path(os.path.realpath(tmp_path))
+    for name in ("bin", "lib", ".git"):
+        (project / name).mkdir()
+    for name in ("pyvenv.cfg", ".env", "model.py", "pip.conf"):
+        (project / name).write_text("")
+    monkeypatch.setattr(sys, "prefix", str(project))
+    places = paths.resolve(paths.read_paths())
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        assert lets_in(places, project / name), name
+    for name in ("", ".env", ".git", "model.py", "pip.conf"):
+        assert not lets_in(places, project / name), name
+
+
+def test_a_conda_environment_is_let_in_without_its_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
+) -> None:
+    prefix = Path(os.path.realpath(tmp_path))
+    for name in ("bin", "conda-meta", "x86_64-conda-linux-gnu"):
+        (prefix / name).mkdir()
+    for name in (".condarc", "pip.conf"):
+        (prefix / name).write_text("")
+    monkeypatch.setenv("CONDA_PREFIX", str(prefix))
+    places = paths.resolve(paths.read_paths())
+    assert lets_in(places, prefix / "x86_64-conda-linux-gnu")
+    for name in ("", ".condarc", "pip.conf"):
+        assert not lets_in(places, prefix / name), name

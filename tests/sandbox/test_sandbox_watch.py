@@ -41,6 +41,33 @@ sys.stdin.read()
     assert watch.tree_size(process.pid) == (0, 0)
 
 
+def test_files_without_a_name_are_counted(tmp_path: Path) -> None:
+    code = """
+import os, sys
+gone = open('gone', 'wb')
+os.unlink('gone')
+gone.write(bytes(range(256)) * 8192)
+gone.flush()
+memory = os.memfd_create('memory')
+os.write(memory, bytes(range(256)) * 8192)
+again = os.dup(memory)
+print('ready', flush=True)
+sys.stdin.read()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        assert 4 << 20 <= watch.hidden_bytes(process.pid) < 5 << 20
+    finally:
+        process.stdin.close()
+        process.wait(30)
+        process.stdout.close()
+
+
 def test_disk_is_counted_as_it_is_taken(tmp_path: Path) -> None:
     (tmp_path / "deep/er").mkdir(parents=True)
     (tmp_path / "deep/er/full").write_bytes(bytes(range(256)) * 4096)

@@ -17,7 +17,18 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/home/linuxbrew/.linuxbrew",
+)
 """World-readable by their nature: programs and libraries."""
 SETTINGS = (
     "/etc/alternatives",
@@ -39,7 +50,13 @@ TOOLKITS = (
 """Where CUDA, its tools and the driver's libraries may lie."""
 TOOLS = ("c++", "g++", "gcc", "cc", "clang++", "clang", "nvcc", "ninja", "ld", "as", "ptxas")
 TOOLCHAIN = ("lib/gcc", "lib64/gcc", "libexec/gcc", "lib/clang", "nvvm", "conda-meta")
-"""Folders by which a toolchain's prefix is known, and which are let in alone where the prefix is too much to show."""
+"""Folders by which a toolchain's prefix is known; let in alone where the prefix is too much to show."""
+PREFIX = ("bin", "include", "lib", "lib64", "libexec", "share", "openssl", "pyvenv.cfg")
+"""Parts of an interpreter's prefix. Not all of it: some people make a project's folder its virtual environment."""
+PRIVATE = (".condarc", "condarc", "pip.conf", ".pypirc", ".netrc", ".env", ".git")
+"""Files that may hold tokens of package indexes, never let in with a conda environment."""
+SEARCHED = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+"""Variables that name folders of libraries and headers."""
 PACKAGES = ("torch", "triton", "numpy", "nvidia", "setuptools", "ninja")
 """Found wherever they are installed, also as an editable checkout."""
 MAX_LINKS = 40
@@ -108,15 +125,22 @@ def _homes() -> set[str]:
 def _interpreter() -> Iterator[str]:
     """Yield the interpreter, its prefixes and its library."""
     yield sys.executable
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     for name in ("prefix", "base_prefix", "exec_prefix", "base_exec_prefix"):
-        prefix = getattr(sys, name)
-        if os.path.realpath(prefix) not in _too_much():
-            yield prefix
-            continue
-        # A prefix such as ~/.local is no reason to show all of it.
-        version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        yield from (os.path.join(prefix, folder, version) for folder in ("lib", "lib64", "include"))
+        yield from _prefix(getattr(sys, name), version)
     yield from (path for name, path in sysconfig.get_paths().items() if name not in ("data", "scripts"))
+
+
+def _prefix(prefix: str, version: str) -> Iterator[str]:
+    """Yield the parts of an installation that make it work."""
+    if os.path.realpath(prefix) in _too_much():
+        # A prefix such as ~/.local is no reason to show all of it.
+        yield from (os.path.join(prefix, folder, version) for folder in ("lib", "lib64", "include"))
+    elif os.path.isdir(os.path.join(prefix, "conda-meta")):
+        # Compilers and CUDA lie in folders named after the machine.
+        yield from (os.path.join(prefix, name) for name in sorted(os.listdir(prefix)) if name not in PRIVATE)
+    else:
+        yield from (os.path.join(prefix, name) for name in PREFIX)
 
 
 def _packages() -> Iterator[str]:
@@ -138,9 +162,8 @@ def _packages() -> Iterator[str]:
 
 def _libraries() -> Iterator[str]:
     """Yield where the dynamic linker looks besides the system's folders."""
-    for entry in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
-        if os.path.isabs(entry):
-            yield entry
+    for name in SEARCHED:
+        yield from (entry for entry in os.environ.get(name, "").split(os.pathsep) if os.path.isabs(entry))
     for conf in ("/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))):
         try:
             with open(conf, encoding="utf-8", errors="replace") as file:
@@ -152,8 +175,11 @@ def _libraries() -> Iterator[str]:
 
 def _tools() -> Iterator[str]:
     """Yield compilers and what belongs to them: `X/bin/g++` needs `X/lib`."""
-    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")]
+    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
     yield from (home for home in homes if os.path.isabs(home))
+    conda = os.environ.get("CONDA_PREFIX", "")
+    if os.path.isdir(os.path.join(conda, "conda-meta")):
+        yield from _prefix(conda, "")
     named = [word for name in ("CC", "CXX", "CUDAHOSTCXX") for word in os.environ.get(name, "").split()]
     for name in (*TOOLS, *named):
         found = shutil.which(name)
@@ -164,9 +190,11 @@ def _tools() -> Iterator[str]:
             folder = os.path.dirname(path)
             if os.path.basename(folder) == "bin":
                 prefix = os.path.dirname(folder)
-                parts = [os.path.join(prefix, part) for part in TOOLCHAIN if os.path.isdir(os.path.join(prefix, part))]
                 # A script of the user's own may be called g++ as well; what lies beside it is no toolchain.
-                yield from [prefix, *parts] if parts else []
+                if any(os.path.isdir(os.path.join(prefix, part)) for part in TOOLCHAIN):
+                    yield from (os.path.join(prefix, part) for part in TOOLCHAIN)
+                    if os.path.realpath(prefix) not in _too_much():
+                        yield from (os.path.join(prefix, name) for name in sorted(os.listdir(prefix)))
 
 
 def resolve(paths: Iterable[str]) -> Places:

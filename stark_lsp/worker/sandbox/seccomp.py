@@ -142,6 +142,8 @@ SHARED: Numbers = {
     "msgctl": (71, 187),
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
+    # Which files the user's other programs open.
+    "inotify_add_watch": (254, 27),
     # Landlock does not cover modes, owners, times and attributes of files.
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -185,6 +187,10 @@ SIGNALS: Numbers = {
 BY_DESCRIPTOR: Numbers = {"tkill": (200, 130), "pidfd_send_signal": (424, 424)}
 """Ways to send a signal whose receiver a filter cannot tell."""
 
+FCNTL = (72, 25)
+F_SETOWN, F_SETOWN_EX = 8, 15
+FIOSETOWN, SIOCSPGRP = 0x8901, 0x8902
+"""Ways to have the kernel signal another process when something can be read."""
 CLONE = (56, 220)
 CLONE3 = (435, 435)
 IOCTL = (16, 29)
@@ -240,10 +246,8 @@ def program(machine: str, pid: int, *, shared: bool, hold_signals: bool, pin_thr
 
     rule(CLONE, [(LOAD, 0, 0, _low(0)), (ANY_BIT, 0, 1, NEW_NAMESPACE), _end(deny), _end(ALLOW)])
     rule(CLONE3, [_end(nosys)])
-    rule(
-        IOCTL,
-        [(LOAD, 0, 0, _low(1)), (EQUAL, 1, 0, TIOCSTI), (EQUAL, 0, 1, TIOCLINUX), _end(deny), _end(ALLOW)],
-    )
+    requests = [TIOCSTI, TIOCLINUX, *([FIOSETOWN, SIOCSPGRP] if hold_signals else [])]
+    rule(IOCTL, _none_of(1, requests, deny))
     # A datagram pair could be sent on to any other socket by its address, so only connected kinds.
     rule(
         SOCKETPAIR,
@@ -270,6 +274,7 @@ def program(machine: str, pid: int, *, shared: bool, hold_signals: bool, pin_thr
     if hold_signals:
         for numbers in SIGNALS.values():
             rule(numbers, _only(0, (pid,), deny))
+        rule(FCNTL, _none_of(1, (F_SETOWN, F_SETOWN_EX), deny))
         refuse(BY_DESCRIPTOR, deny)
     code.append(_end(ALLOW))
     return code
@@ -289,6 +294,11 @@ def _only(argument: int, values: Iterable[int], answer: int) -> list[Instruction
     values = list(values)
     tests = [(EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
     return [(LOAD, 0, 0, _low(argument)), *tests, _end(answer), _end(ALLOW)]
+
+
+def _none_of(argument: int, values: Iterable[int], answer: int) -> list[Instruction]:
+    """Return a body that refuses a call if an argument is one of `values`."""
+    return [*_only(argument, values, ALLOW)[:-1], _end(answer)]
 
 
 class _Program(ctypes.Structure):

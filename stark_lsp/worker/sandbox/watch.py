@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 PAGE = int(os.sysconf("SC_PAGE_SIZE"))
 BLOCK = 512
@@ -14,18 +15,17 @@ ENDLESS = 1 << 62
 """Said of a folder with more files than that."""
 
 
-def tree_size(pid: int) -> tuple[int, int]:
-    """Return how many processes and how many bytes of resident memory the tree below and with `pid` takes.
+def tree(pid: int) -> dict[int, int]:
+    """Return the processes of the tree below and with `pid`, with their resident memory in bytes.
 
-    Shared pages count for each process, as `top` counts them; all zero where there is no /proc.
-    Zombies count as processes.
+    Empty where there is no /proc. Zombies count.
     """
     parents: dict[int, int] = {}
     resident: dict[int, int] = {}
     try:
         names = os.listdir("/proc")
     except OSError:
-        return 0, 0
+        return {}
     for name in names:
         if not name.isdigit():
             continue
@@ -41,10 +41,40 @@ def tree_size(pid: int) -> tuple[int, int]:
     children: dict[int, list[int]] = {}
     for child, parent in parents.items():
         children.setdefault(parent, []).append(child)
-    tree = [pid] if pid in parents else []
-    for member in tree:
-        tree.extend(children.get(member, ()))
-    return len(tree), sum(resident[member] for member in tree)
+    members = [pid] if pid in parents else []
+    for member in members:
+        members.extend(children.get(member, ()))
+    return {member: resident[member] for member in members}
+
+
+def tree_size(pid: int) -> tuple[int, int]:
+    """Return how many processes and how many bytes of resident memory the tree below and with `pid` takes.
+
+    Shared pages count for each process, as `top` counts them.
+    """
+    found = tree(pid)
+    return len(found), sum(found.values())
+
+
+def hidden_bytes(pid: int) -> int:
+    """Return the bytes that a tree holds in files without a name: deleted ones still open, and memory files.
+
+    Neither its folder nor its resident memory shows them.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    for member in tree(pid):
+        try:
+            numbers = os.listdir(f"/proc/{member}/fd")
+        except OSError:
+            continue
+        for number in numbers:
+            try:
+                found = os.stat(f"/proc/{member}/fd/{number}")
+            except OSError:
+                continue
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                sizes[(found.st_dev, found.st_ino)] = found.st_blocks * BLOCK
+    return sum(sizes.values())
 
 
 def folder_bytes(path: str) -> int:
