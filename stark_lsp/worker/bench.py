@@ -25,6 +25,8 @@ SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
+BETWEEN = {"cpu": 0.02, "cuda": 0.003}
+"""Standard deviation of the logarithm of the ratio of two processes that run the same code, as measured."""
 LIKE_THE_FIRST = ("seeded", "moved-weights")
 """Kinds of cases whose inputs are such as the user's own."""
 
@@ -126,9 +128,9 @@ class Bench:
         """`cpu` or `cuda`."""
         key = device_key(reference.device)
         self._slot = slots.Slot(locks, key)
-        self.quiet: slots.Quiet | slots.Loud = slots.Quiet(locks, key) if reference.device == "cpu" else slots.Loud()
-        """Keeps building and verifying apart from timing, where they would disturb it."""
-        self.between = 0.0
+        self.quiet = slots.Quiet(locks, key)
+        """Keeps work on the device apart from timing, which it would disturb."""
+        self.between = BETWEEN[reference.device]
         """Standard deviation of the logarithm of the ratio of two processes that run the same code."""
         self._flush_ms: float | None = None
         outputs = reference.cases[0].outputs

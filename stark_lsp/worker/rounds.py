@@ -14,7 +14,8 @@ from . import intervals
 
 LOSER = 3.0
 """A candidate this many times slower than the reference is given up early."""
-LOSER_ROUNDS = 3
+LOSER_ROUNDS = {"cuda": 3, "cpu": 6}
+"""Rounds after which that is decided; on a CPU others may keep the machine busy for the length of a few."""
 FEWEST = 6
 """Rounds that are always made: with fewer no 95 % interval of a median exists."""
 
@@ -43,7 +44,8 @@ class RoundTimes:
         self._calls = calls
         self._medians = {name: [intervals.median(one) for one in made] for name, made in calls.items()}
         self._each = each
-        self._between = between
+        self.between = between
+        """Standard deviation between two processes that run the same code."""
         self.early = early
         """Whether it was stopped as a clear loser."""
 
@@ -55,7 +57,7 @@ class RoundTimes:
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
-        return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self._between)
+        return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
 
     def median(self, name: str) -> float:
         """Return the median of a side in milliseconds."""
@@ -71,7 +73,7 @@ def interleave(
     against: str = "eager",
     target: float = 0.0,
     fewest: int = FEWEST,
-    give_up: bool = True,
+    give_up: int = 0,
     each: bool = False,
     between: float = 0.0,
 ) -> RoundTimes:
@@ -89,7 +91,8 @@ def interleave(
         No further round is begun, once `fewest` are made and half of the 95 % interval of that ratio within
         this session is below this fraction; 0 makes all rounds.
     give_up
-        If the candidate turns out to be `LOSER` times slower than `against`, the rest is skipped.
+        After so many rounds, if the candidate turns out to be `LOSER` times slower than `against`, the rest is
+        skipped; 0 makes it in any case.
     each, between
         See `RoundTimes`.
     """
@@ -105,7 +108,7 @@ def interleave(
         if candidate is None:
             continue
         made = index + 1
-        if give_up and made == LOSER_ROUNDS and rounds > LOSER_ROUNDS:
+        if made == give_up and rounds > give_up:
             ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, against))
             # The best round of the one against the worst of the other: a busy machine alone does not end it.
             if min(ours) > LOSER * max(theirs):

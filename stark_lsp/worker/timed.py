@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
 
-from . import clock, fresh, kept, modules, tensorfile
+from . import clock, fresh, kept, modules, placement, tensorfile
 
 WARMUP_S = 1.0
 """After this time no further warm-up call is begun, once two are made."""
@@ -114,7 +115,8 @@ class Timed:
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
         if calls > 1 and not empty:
-            self._call(self._inputs(f"{seed}/first", 0))
+            with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
+                self._call(self._inputs(f"{seed}/first", 0))
         self._kept.clear()
         call = (lambda arguments: self._sample) if empty else self._call
         times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush)

@@ -131,7 +131,7 @@ class Plan:
         """For each round what its inputs are made from."""
 
     def interleave(
-        self, sides: dict[str, rounds.Side], between: float, *, candidate: str | None = None, give_up: bool = False
+        self, sides: dict[str, rounds.Side], between: float, *, candidate: str | None = None, give_up: int = 0
     ) -> rounds.RoundTimes:
         """Time all sides as planned."""
         return rounds.interleave(
@@ -141,7 +141,7 @@ class Plan:
             candidate=candidate,
             target=self.target,
             fewest=self.fewest,
-            give_up=give_up and self.calls is None,
+            give_up=0 if self.calls else give_up,
             each=self.calls is not None,
             between=between,
         )
@@ -169,9 +169,9 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     def run() -> tuple[rounds.RoundTimes, list[str]]:
         plan = Plan(settings, final=False)
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
-        with observe.observing(bench.device) as notes:
+        with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
-        return times, notes
+        return times, watch.notes
 
     found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, run)
     return found
@@ -238,9 +238,11 @@ class _Attempt:
         except RUNNER_FAILURES as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
         sides["candidate"] = candidate
-        with observe.observing(self._bench.device) as notes:
-            times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=not self._final)
-        return times, recheck, notes
+        with observe.observing(self._bench.device) as watch:
+            give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
+            times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=give_up)
+        times.between = max(times.between, watch.between())
+        return times, recheck, watch.notes
 
     def _at_rest(self, threads: int) -> None:
         """See that nothing goes on in the candidate's process while it waits."""

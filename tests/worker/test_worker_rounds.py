@@ -27,9 +27,9 @@ def test_sides_take_turns_and_none_is_always_first() -> None:
 def test_a_clear_loser_is_given_up_after_three_rounds() -> None:
     order: list[str] = []
     sides = {"eager": side("eager", order, lambda i: 1.0), "candidate": side("candidate", order, lambda i: 10.0)}
-    times = interleave(sides, 12, candidate="candidate")
+    times = interleave(sides, 12, candidate="candidate", give_up=LOSER_ROUNDS["cuda"])
     assert times.early
-    assert times.timing("candidate")["n"] == LOSER_ROUNDS
+    assert times.timing("candidate")["n"] == LOSER_ROUNDS["cuda"]
     assert times.ratio("eager", "candidate")["value"] == 0.1
 
 
@@ -37,7 +37,7 @@ def test_one_slow_round_is_no_reason_to_give_up() -> None:
     order: list[str] = []
     slow_once = side("candidate", order, lambda i: 1.0 if i == 1 else 50.0)
     sides = {"eager": side("eager", order, lambda i: 1.0), "candidate": slow_once}
-    assert not interleave(sides, 6, candidate="candidate").early
+    assert not interleave(sides, 6, candidate="candidate", give_up=3).early
 
 
 def test_it_ends_once_the_ratio_is_known_well_enough() -> None:
