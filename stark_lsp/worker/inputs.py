@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import types
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ import torch
 from .errors import Bad, blame
 from .loading import lookup
 
+SLOW = 0.3
+"""Seconds of making inputs on the CPU after which the GPU makes them, where there is one."""
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of one call."""
 
@@ -67,6 +70,8 @@ class InputMaker:
             raise Bad(
                 "The class has no inputs.", "Add a get_inputs() function to the file, or a stark.input table.", path
             )
+        self._slow = False
+        """Whether making inputs on the CPU took long."""
 
     def init_arguments(self, seed: int) -> Arguments:
         """Return the constructor's arguments.
@@ -84,14 +89,35 @@ class InputMaker:
             return (), {}
         return self._call(name, "It must return the constructor's arguments as a list or a dict.")
 
-    def inputs(self, seed: int) -> Arguments:
+    def inputs(self, seed: int, device: str = "cpu") -> Arguments:
         """Return the arguments of one forward call, on whatever device the user's function puts them.
+
+        Parameters
+        ----------
+        device
+            Where they are needed. If that is a GPU and the CPU was slow the first time, tensors for which the
+            function names no device are made there: a seed then gives other values than on the CPU, but the same
+            ones each time. A function that does not bear this is called as usual.
 
         Raises
         ------
         Bad
             The user's function raises, or the table cannot be read.
         """
+        if self._slow and device != "cpu":
+            try:
+                with torch.device(device):
+                    return self._made(seed)
+            except Bad:
+                # For instance a generator of its own, which lives on the CPU.
+                self._slow = False
+                return self._made(seed)
+        begin = time.monotonic()
+        made = self._made(seed)
+        self._slow = self._slow or time.monotonic() - begin > SLOW
+        return made
+
+    def _made(self, seed: int) -> Arguments:
         torch.manual_seed(seed)
         if self._spec["source"] == "table":
             args = tuple(self._entry(entry, f"args[{i}]") for i, entry in enumerate(self._table.get("args") or ()))

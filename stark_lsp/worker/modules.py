@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 CONSTRUCTION_SEED = 42
 """Set before every construction, so that a candidate built in the same way has the same weights."""
+TRAINING = "training"
+"""The value of `core.Mode.TRAINING`."""
 
 
 def construct(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: str, mode: str) -> Any:
@@ -20,48 +24,50 @@ def construct(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: s
 
 
 def place(module: Any, device: str, mode: str) -> Any:
-    """Move a module to `device`; `eval()` unless it is wanted as constructed."""
+    """Move a module to `device` and set its mode: a value of `core.Mode`; as constructed, it stays as it is."""
     module = module.to(device)
     if mode == "eval":
         module.eval()
+    elif mode == TRAINING:
+        module.train()
     return module
 
 
 @contextlib.contextmanager
-def forward_context() -> Iterator[None]:
-    """The context every forward call runs in."""
-    with torch.no_grad():
+def forward_context(mode: str = "eval") -> Iterator[None]:
+    """The context every forward call runs in: with gradients for training, without for all else."""
+    with torch.enable_grad() if mode == TRAINING else torch.no_grad():
         yield
 
 
 def to_device(tree: Any, device: str) -> Any:
     """Return `tree` with its tensors on `device`; lists, tuples and dicts are rebuilt, dataclasses copied."""
-    import copy
-    import dataclasses
+    return map_tensors(tree, lambda tensor: tensor.to(device))
 
+
+def map_tensors(tree: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return `tree` with `change` of each tensor, in order; lists, tuples and dicts are rebuilt, dataclasses copied."""
     if isinstance(tree, torch.Tensor):
-        return tree.to(device)
+        return change(tree)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(to_device(item, device) for item in tree))
+        return type(tree)(*(map_tensors(item, change) for item in tree))
     if isinstance(tree, (list, tuple)):
-        return type(tree)(to_device(item, device) for item in tree)
+        return type(tree)(map_tensors(item, change) for item in tree)
     if isinstance(tree, dict):
         moved: Any = copy.copy(tree)
         for key, item in tree.items():
-            moved[key] = to_device(item, device)
+            moved[key] = map_tensors(item, change)
         return moved
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         moved = copy.copy(tree)
         for field in dataclasses.fields(tree):
-            object.__setattr__(moved, field.name, to_device(getattr(tree, field.name), device))
+            object.__setattr__(moved, field.name, map_tensors(getattr(tree, field.name), change))
         return moved
     return tree
 
 
 def tensors_of(tree: Any) -> list[torch.Tensor]:
     """Return the tensors of a tree in order."""
-    import dataclasses
-
     if isinstance(tree, torch.Tensor):
         return [tree]
     if isinstance(tree, (list, tuple)):

@@ -8,31 +8,21 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from . import compare, inputs, loading, modules, tensorfile, training, values
+from . import compare, examine, forward, inputs, layout, loading, modules, tensorfile, training, values
+from .cases import Case, CaseKind
 from .errors import Bad, blame
 
-FLOAT64_LIMIT = 256 << 20
-"""Bytes of inputs up to which the reference is also run in float64."""
-FLOAT64_SECONDS = 2.0
-"""Longest forward pass for which that is affordable."""
 MEMORY_SHARE = 0.25
 """Share of the machine's memory that inputs and expected outputs of all seeds may take."""
-
-
-class Case:
-    """One seed: its input file, and what the reference gives."""
-
-    def __init__(self, inputs_path: str, outputs: tensorfile.Loaded, trained: bool) -> None:
-        self.inputs_path = inputs_path
-        self.outputs = outputs
-        self.trained = trained
-        """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""
+DEVICE_SHARE = 0.05
+"""Share of a GPU's memory that expected outputs may take; they are compared there."""
+COTANGENT_SEED = 11
+"""Of the random gradients that flow into the outputs in training mode."""
 
 
 class Reference:
@@ -46,6 +36,10 @@ class Reference:
         How many different inputs to make.
     folder
         Private folder for input files.
+    progress
+        Told what begins.
+    special_inputs
+        Whether to make cases of other batch sizes, strided, large and non-finite inputs.
 
     Raises
     ------
@@ -53,24 +47,36 @@ class Reference:
         The user's file, class or inputs cannot be used.
     """
 
-    def __init__(self, problem: dict[str, Any], seeds: int, folder: str, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        problem: dict[str, Any],
+        seeds: int,
+        folder: str,
+        progress: Callable[[str], None],
+        *,
+        special_inputs: bool = True,
+    ) -> None:
         self.path: str = problem["path"]
         self.text: str = problem["text"]
         self.qualname: str = problem["qualname"]
         self.mode: str = problem["mode"]
-        self._line = int(problem["class_span"]["start"]) + 1
+        self.line = int(problem["class_span"]["start"]) + 1
+        """1-based line of the class."""
         self.device = choose_device(problem["device"])
-        self._folder = folder
+        self.folder = folder
         self.notes: list[str] = []
         self.cases: list[Case] = []
-        self.own_errors: list[float] | None = None
-        self.exact: list[torch.Tensor] | None = None
-        """The float64 outputs for the first case."""
-        self.inputs_after: tensorfile.Loaded | None = None
-        """The first case's inputs after a forward pass, if the reference changes them."""
+        """Cases with inputs as the user makes them: first with the weights of the constructor, then with others."""
+        self.special: list[Case] = []
+        """Cases with special inputs, and the weights of the constructor."""
+        self.changes_inputs = False
+        """Whether a call changes its inputs in place."""
+        self._kept = 0
+        """Bytes of results that are kept on the GPU."""
+        self._held: list[torch.Tensor] = []
         progress("Loading the file")
         self.document = loading.load_document(self.path, self.text)
-        self._class = loading.find_class(self.document, self.path, self.qualname, self._line)
+        self._class = loading.find_class(self.document, self.path, self.qualname, self.line)
         self._maker = inputs.InputMaker(self.document, problem["inputs"], self.path)
         progress("Constructing the reference")
         self.init_path = os.path.join(folder, "init.raw")
@@ -78,12 +84,12 @@ class Reference:
         self.trained_path = os.path.join(folder, "trained.raw")
         self.module = self._construct()
         progress("Running the reference")
-        self._run(seeds)
+        self._run(seeds, special_inputs)
 
     def _construct(self) -> Any:
         """Build the module; its arguments and weights go to files."""
         args, kwargs = self._maker.init_arguments(modules.CONSTRUCTION_SEED)
-        self._save(self.init_path, (args, kwargs), "An argument of the constructor cannot be handed to a candidate")
+        self.save(self.init_path, (args, kwargs), "An argument of the constructor cannot be handed to a candidate")
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
@@ -98,64 +104,165 @@ class Reference:
                 f"{self.qualname} cannot be constructed",
                 "Check get_init_inputs() or init_args: they are the arguments of __init__.",
                 self.path,
-                self._line,
+                self.line,
             ) from error
 
-    def _save(self, path: str, tree: Any, message: str) -> int:
+    def save(self, path: str, tree: Any, message: str) -> int:
+        """Write a tree to a file; returns the bytes of it.
+
+        Raises
+        ------
+        Bad
+            It holds what cannot be handed over.
+        """
         try:
             return tensorfile.save(path, tree)
         except values.NotPlain as error:
-            raise Bad(
-                f"{message}: {error}.",
-                "Use tensors, numbers, texts, lists, tuples, dicts and dataclasses of these.",
-                self.path,
-                self._line,
-            ) from error
+            raise self._not_plain(message, error) from error
+
+    def _not_plain(self, message: str, error: values.NotPlain) -> Bad:
+        return Bad(
+            f"{message}: {error}.",
+            "Use tensors, numbers, texts, lists, tuples, dicts and dataclasses of these.",
+            self.path,
+            self.line,
+        )
 
     def _too_large(self, error: BaseException) -> Bad:
-        return blame(error, "The reference does not fit into memory", "Use smaller inputs.", self.path, self._line)
+        return blame(error, "The reference does not fit into memory", "Use smaller inputs.", self.path, self.line)
 
-    def _run(self, seeds: int) -> None:
+    def _run(self, seeds: int, special_inputs: bool) -> None:
         """Make the cases, and check that the reference can be compared with at all."""
         drawn = secrets.SystemRandom()
         initial = copy.deepcopy(self.module.state_dict())
         trained = training.trained_state(self.module.to("cpu"))
         self.module.to(self.device)
-        fit = seeds
-        for index in range(seeds):
-            # The first cases have the weights of the constructor, the rest such as training leaves.
-            is_trained = trained is not None and index >= (seeds + 1) // 2
-            if is_trained and not self.cases[-1].trained:
+        # The first cases have the weights of the constructor, the rest such as training leaves.
+        plain = seeds if trained is None else (seeds + 1) // 2
+        first = self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, 0)
+        examination = examine.Examination(self, first)
+        examination.run()
+        fit = max(1, int(MEMORY_SHARE * _memory() / max(1, first.inputs_nbytes + first.outputs.nbytes)))
+        if fit < seeds:
+            self.notes.append(f"The inputs are large: {fit} instead of {seeds} different ones are checked.")
+        for index in range(1, min(plain, fit)):
+            self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
+        examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
+        if special_inputs:
+            examination.make_special()
+        for index in range(plain, min(seeds, fit)):
+            if index == plain and trained is not None:
                 tensorfile.save(self.trained_path, trained)
                 self.module.load_state_dict(trained, strict=False)
-            arguments = self._maker.inputs(drawn.randrange(1 << 31))
-            path = os.path.join(self._folder, f"case{index}.raw")
-            nbytes = self._save(path, arguments, "An input cannot be handed to a candidate")
-            begin = time.monotonic()
-            outputs, after = self._forward(path)
-            took = time.monotonic() - begin
-            self.cases.append(Case(path, outputs, is_trained))
-            if index == 0:
-                self._examine(path, outputs, after, took)
-                fit = max(1, int(MEMORY_SHARE * _memory() / max(1, nbytes + _size(outputs))))
-                if fit < seeds:
-                    self.notes.append(f"The inputs are large: {fit} instead of {seeds} different ones are checked.")
-            if index + 1 >= fit:
-                break
+            case = self._seeded(drawn.randrange(1 << 31), CaseKind.MOVED_WEIGHTS, index)
+            if index == plain:
+                examination.measure_moved(case)
         self.module.load_state_dict(initial, strict=False)
         if self.device == "cuda":
             torch.cuda.empty_cache()
 
-    def _forward(self, inputs_path: str) -> tuple[tensorfile.Loaded, tensorfile.Loaded]:
-        """Return outputs and the inputs afterwards, by way of a file so that both sides are read alike."""
+    def _made(self, seed: int) -> inputs.Arguments:
+        """Return inputs as the user makes them."""
+        return self._maker.inputs(seed, self.device)
+
+    def _seeded(self, seed: int, kind: CaseKind, index: int) -> Case:
+        """Add a case with inputs as the user makes them."""
+        words = "" if index == 0 else f"with other inputs, number {index + 1}"
+        if kind is CaseKind.MOVED_WEIGHTS:
+            words = f"with other weights than the constructor gives, inputs number {index + 1}"
+        case = self.case(kind, words, self._made(seed), f"case{index}.raw")
+        if self.cases:
+            case.own_errors = self.cases[0].own_errors
+        self.cases.append(case)
+        return case
+
+    def case(self, kind: CaseKind, words: str, arguments: inputs.Arguments, name: str) -> Case:
+        """Return a case of these inputs, run once.
+
+        Parameters
+        ----------
+        name
+            Of the inputs' file.
+
+        Raises
+        ------
+        Bad
+            The inputs cannot be handed over, or the forward pass raises.
+        """
+        path = os.path.join(self.folder, name)
+        nbytes = self.save(path, arguments, "An input cannot be handed to a candidate")
+        cotangents = self._cotangents(path) if self.mode == modules.TRAINING else ""
+        outputs, ranges, after = self.call(path, cotangents)
+        case = Case(kind, words, path, outputs, layout.shared(ranges))
+        case.results = sum(name.startswith("output") for name in self.output_names(outputs))
+        case.cotangents_path = cotangents
+        case.inputs_nbytes = nbytes
+        case.inputs_after = after if self.changes_inputs else None
+        return case
+
+    def _cotangents(self, inputs_path: str) -> str:
+        """Write random gradients for the outputs to a file, and return its path."""
+        buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
+        with torch.no_grad():
+            for name, buffer in self.module.named_buffers():
+                buffer.copy_(buffers[name])
+        generator = torch.Generator().manual_seed(COTANGENT_SEED)
+        flows = [
+            torch.randn(tensor.shape, generator=generator).to(tensor.dtype) if tensor.requires_grad else None
+            for tensor in modules.tensors_of(result)
+        ]
+        if not any(flow is not None for flow in flows):
+            raise Bad(
+                f"No output of {self.qualname} has a gradient, so there is nothing to train.",
+                "Use mode eval, or return a result that depends on weights or floating inputs.",
+                self.path,
+                self.line,
+            )
+        path = os.path.splitext(inputs_path)[0] + "-cotangents.raw"
+        tensorfile.save(path, flows)
+        return path
+
+    def call(
+        self, inputs_path: str, cotangents: str, *, with_inputs: bool = False
+    ) -> tuple[tensorfile.Loaded, layout.Ranges, tensorfile.Loaded | None]:
+        """Call the module once on the inputs of a file.
+
+        Returns
+        -------
+        tuple
+            Outputs; where they and everything else lay; the inputs afterwards if wanted.
+
+        Raises
+        ------
+        Bad
+            It raises, or returns what cannot be compared.
+        """
         arguments = self.arguments(inputs_path)
+        flows = self.cotangents(cotangents) if cotangents else None
+        result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
+        ranges = layout.report(result, arguments, self.module, self._held)
+        # The first result lives until the second is there, so that memory that is used again is seen.
+        self._held = [] if self.cases else modules.tensors_of(result)
+        outputs = self._capture(result, f"{self.qualname} returned something that cannot be compared")
+        after = None
+        if with_inputs or self.changes_inputs:
+            after = self._capture(arguments, "An input cannot be handed to a candidate")
+        if not outputs.tensors:
+            raise Bad(
+                f"{self.qualname} returned no tensor.",
+                "Return a tensor, or a tuple, list, dict or dataclass that holds one.",
+                self.path,
+                self.line,
+            )
+        return outputs, ranges, after
+
+    def _call(self, call: Callable[[], Any]) -> Any:
         try:
-            with modules.forward_context():
-                result = self.module(*arguments[0], **arguments[1])
+            result = call()
             modules.synchronize(self.device)
-        except torch.cuda.OutOfMemoryError as error:
-            raise self._too_large(error) from error
-        except MemoryError as error:
+            return result
+        except (torch.cuda.OutOfMemoryError, MemoryError) as error:
             raise self._too_large(error) from error
         except (Exception, SystemExit) as error:
             raise blame(
@@ -163,70 +270,59 @@ class Reference:
                 f"The forward pass of {self.qualname} raised",
                 "Check that get_inputs() or the table fits forward().",
                 self.path,
-                self._line,
+                self.line,
             ) from error
-        path = os.path.join(self._folder, f"expected-{secrets.token_hex(8)}.raw")
+
+    def _capture(self, tree: Any, message: str) -> tensorfile.Loaded:
+        """Return a copy of a tree; on the GPU while there is room for it."""
+        nbytes = sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
+        place = "cpu"
+        if self.device == "cuda":
+            _, total = torch.cuda.mem_get_info()
+            if self._kept + nbytes <= DEVICE_SHARE * total:
+                self._kept += nbytes
+                place = "cuda"
         try:
-            self._save(path, result, f"{self.qualname} returned something that cannot be compared")
-            outputs = tensorfile.load(path)
-            self._save(path, arguments, "An input cannot be handed to a candidate")
-            after = tensorfile.load(path)
-        finally:
-            if os.path.exists(path):
-                os.unlink(path)
-        if not outputs.tensors:
-            raise Bad(
-                f"{self.qualname} returned no tensor.",
-                "Return a tensor, or a tuple, list, dict or dataclass that holds one.",
-                self.path,
-                self._line,
-            )
-        return outputs, after
+            return tensorfile.capture(tree, place)
+        except values.NotPlain as error:
+            raise self._not_plain(message, error) from error
+
+    def cotangents(self, path: str) -> list[torch.Tensor | None]:
+        """Return the gradients that flow into the outputs of a case."""
+        return list(tensorfile.load(path, device=self.device).tree(self.device))
+
+    @property
+    def what(self) -> str:
+        """What `compare.compare` is to call the outputs; a training step's tree has names of its own."""
+        return "" if self.mode == modules.TRAINING else "output"
+
+    def output_names(self, outputs: tensorfile.Loaded) -> list[str]:
+        """Return what each output tensor is called in messages, in the order of `outputs.tensors`."""
+        leaves = values.flatten(outputs.skeleton)
+        named = {
+            leaf["v"]: compare.name_of(self.what, path)
+            for path, leaf in leaves
+            if isinstance(leaf, dict) and leaf.get("k") == "tensor"
+        }
+        return [named[index] for index in range(len(outputs.tensors))]
 
     def arguments(self, inputs_path: str) -> inputs.Arguments:
         """Return fresh inputs of a case on the device."""
-        tree = tensorfile.load(inputs_path).tree(self.device, lambda name: loading.lookup(self.document, name))
+        loaded = tensorfile.load(inputs_path, device=self.device)
+        tree = loaded.tree(self.device, lambda name: loading.lookup(self.document, name))
         return tree[0], tree[1]
 
-    def _examine(self, path: str, outputs: tensorfile.Loaded, after: tensorfile.Loaded, seconds: float) -> None:
-        """Refuse a reference that is random; note whether it changes its inputs; run it in float64."""
-        again, _ = self._forward(path)
-        try:
-            compare.compare(outputs, again, compare.Figures())
-        except compare.Mismatch as error:
-            raise Bad(
-                f"{self.qualname} gives different results for equal inputs: {error}",
-                "Use eval mode, fix the seed inside forward(), or take the randomness out.",
-                self.path,
-                self._line,
-            ) from error
-        before = tensorfile.load(path)
-        if not unchanged(before, after):
-            self.inputs_after = after
-            self.notes.append("The reference changes its inputs in place; a candidate must change them alike.")
-        if all(not bool(torch.isfinite(tensor).any()) for tensor in outputs.tensors if tensor.numel()):
-            self.notes.append("The reference's outputs hold no finite number.")
-        if sum(tensor.numel() * tensor.element_size() for tensor in before.tensors) <= FLOAT64_LIMIT:
-            self._run_float64(path, outputs, seconds)
+    def fingerprints(self, case: Case) -> list[int]:
+        """Return the fingerprints of a case's inputs (see `forward.fingerprint`)."""
+        if case.fingerprints is None:
+            loaded = tensorfile.load(case.inputs_path, device=self.device)
+            case.fingerprints = [forward.fingerprint(tensor) for tensor in loaded.tensors]
+        return case.fingerprints
 
-    def _run_float64(self, path: str, outputs: tensorfile.Loaded, seconds: float) -> None:
-        """Keep float64 outputs and the reference's own rounding error, where the class can do float64."""
-        if seconds > FLOAT64_SECONDS:
-            return
-        try:
-            wide = copy.deepcopy(self.module).double()
-            args, kwargs = _widen(self.arguments(path))
-            with modules.forward_context():
-                result = wide(*args, **kwargs)
-            exact = [tensor.detach().cpu() for tensor in modules.tensors_of(result)]
-        except Exception as error:  # noqa: BLE001 - a class need not support float64; said in the notes
-            self.notes.append(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
-            return
-        errors = compare.relative_errors(exact, outputs.tensors)
-        if errors is None or any(error > 0.5 for error in errors):
-            # Not the same function in float64, for instance because it branches on the dtype.
-            return
-        self.exact, self.own_errors = exact, errors
+    @property
+    def own_errors(self) -> list[float] | None:
+        """For each output the reference's own relative error against float64, on the first case; None if unknown."""
+        return self.cases[0].own_errors
 
     def input_tensors(self) -> list[torch.Tensor]:
         """Return the first case's input tensors (CPU)."""
@@ -257,40 +353,6 @@ def choose_device(wanted: str) -> str:
     return "cuda" if wanted != "cpu" and available else "cpu"
 
 
-def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:
-    """Whether two files hold the same tensors, bit by bit."""
-    if len(before.tensors) != len(after.tensors) or before.skeleton != after.skeleton:
-        return False
-    for a, b in zip(before.tensors, after.tensors):  # noqa: B905 - Python 3.9
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        if a.numel() and not torch.equal(_bits(a), _bits(b)):
-            return False
-    return True
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a tensor, so that NaN equals itself."""
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
-
-
-def _widen(tree: Any) -> Any:
-    """Return arguments with floating tensors in float64."""
-    if isinstance(tree, torch.Tensor):
-        return tree.double() if tree.dtype.is_floating_point else tree
-    if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
-        return tuple(_widen(item) for item in tree)
-    if isinstance(tree, list):
-        return [_widen(item) for item in tree]
-    if isinstance(tree, dict):
-        return {key: _widen(item) for key, item in tree.items()}
-    return tree
-
-
 def _memory() -> int:
     """Return the machine's memory in bytes."""
     return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
-
-
-def _size(loaded: tensorfile.Loaded) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in loaded.tensors)

@@ -21,13 +21,15 @@ from . import values
 LENGTH = struct.Struct("<Q")
 ALIGN = 64
 MAX_HEADER = 16 << 20
+STAGE = 32 << 20
+"""Bytes that go to or from a GPU at a time."""
 
 
 class Damaged(Exception):
     """The file is not what `save` writes, or not within the limits given."""
 
 
-def _span(shape: list[int], stride: list[int]) -> int:
+def span(shape: list[int], stride: list[int]) -> int:
     """Return how many elements of memory a strided tensor reaches over."""
     if any(size == 0 for size in shape):
         return 0
@@ -35,10 +37,24 @@ def _span(shape: list[int], stride: list[int]) -> int:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the memory span of `tensor` as a contiguous one-dimensional CPU tensor."""
+    """Return the memory span of `tensor` as a contiguous one-dimensional tensor of bytes on its device."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
-    count = _span(list(tensor.shape), list(tensor.stride()))
-    return tensor.as_strided((count,), (1,)).cpu().contiguous()
+    count = span(list(tensor.shape), list(tensor.stride()))
+    return tensor.as_strided((count,), (1,)).view(torch.uint8)
+
+
+def _head(tensor: torch.Tensor, place: int, nbytes: int) -> dict[str, Any]:
+    """Return what a file says of one tensor besides its bytes."""
+    return {
+        "dtype": str(tensor.dtype).replace("torch.", ""),
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()),
+        "place": place,
+        "nbytes": nbytes,
+        "requires_grad": bool(tensor.requires_grad),
+        "device": tensor.device.type,
+        "type": "" if type(tensor) in (torch.Tensor, torch.nn.Parameter) else type(tensor).__name__,
+    }
 
 
 def save(path: str, tree: Any) -> int:
@@ -56,21 +72,9 @@ def save(path: str, tree: Any) -> int:
     place = 0
     for tensor in tensors:
         flat = _flat(tensor)
-        nbytes = flat.numel() * flat.element_size()
-        heads.append(
-            {
-                "dtype": str(tensor.dtype).replace("torch.", ""),
-                "shape": list(tensor.shape),
-                "stride": list(tensor.stride()),
-                "place": place,
-                "nbytes": nbytes,
-                "requires_grad": bool(tensor.requires_grad),
-                "device": tensor.device.type,
-                "type": "" if type(tensor) in (torch.Tensor, torch.nn.Parameter) else type(tensor).__name__,
-            }
-        )
+        heads.append(_head(tensor, place, flat.numel()))
         blobs.append(flat)
-        place += -(-nbytes // ALIGN) * ALIGN
+        place += -(-flat.numel() // ALIGN) * ALIGN
     header = json.dumps({"tree": skeleton, "tensors": heads}).encode()
     start = -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
     with open(path, "wb") as file:
@@ -78,44 +82,107 @@ def save(path: str, tree: Any) -> int:
         for head, flat in zip(heads, blobs):  # noqa: B905 - Python 3.9
             if head["nbytes"]:
                 file.seek(start + head["place"])
-                file.write(memoryview((ctypes.c_char * head["nbytes"]).from_address(flat.data_ptr())))
+                _write(file, flat)
         file.truncate(start + place)
     return start + place
 
 
+def _write(file: Any, flat: torch.Tensor) -> None:
+    """Write bytes of the host from where they lie, those of a GPU through page-locked memory."""
+    if flat.device.type == "cpu":
+        file.write(_memory(flat))
+        return
+    stage = torch.empty(min(STAGE, flat.numel()), dtype=torch.uint8, pin_memory=True)
+    for begin in range(0, flat.numel(), STAGE):
+        part = flat[begin : begin + STAGE]
+        stage[: part.numel()].copy_(part)
+        file.write(_memory(stage[: part.numel()]))
+
+
+def _memory(flat: torch.Tensor) -> memoryview:
+    """Return the memory of contiguous bytes on the host, without a copy."""
+    return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
+
+
 class Loaded:
-    """What a file held: the skeleton, its tensors on the CPU, and the header of each."""
+    """What a file held: the skeleton, its tensors (on one device), and the header of each."""
 
     def __init__(self, skeleton: Any, tensors: list[torch.Tensor], heads: list[dict[str, Any]]) -> None:
         self.skeleton = skeleton
         self.tensors = tensors
         self.heads = heads
 
-    def tree(self, device: str = "cpu", lookup: values.Lookup | None = None) -> Any:
-        """Return the tree with its tensors on `device`."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements of all tensors take."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+
+    def tree(self, device: str = "cpu", lookup: values.Lookup | None = None, margin: int = 0) -> Any:
+        """Return the tree with its tensors on `device`.
+
+        Parameters
+        ----------
+        lookup
+            Finds the user's own classes (see `values.decode`).
+        margin
+            Bytes before and behind each tensor that are filled with NaN, so that a kernel that reads outside its
+            input shows it in its output; a multiple of 512, so that alignment stays. With 0, tensors that are on
+            `device` already are not copied.
+        """
         placed = []
         for tensor, head in zip(self.tensors, self.heads):  # noqa: B905 - Python 3.9
-            moved = _to_device(tensor, device)
+            moved = _embed(tensor, device, margin) if margin else _to_device(tensor, device)
             placed.append(moved.requires_grad_() if head["requires_grad"] else moved)
         return values.decode(self.skeleton, placed, lookup)
 
 
+def capture(tree: Any, device: str) -> Loaded:
+    """Return what `load` would give after `save`, without a file: copies of the tensors, on `device`.
+
+    Raises
+    ------
+    values.NotPlain
+        The tree holds something that cannot be handed over.
+    """
+    tensors: list[torch.Tensor] = []
+    skeleton = values.encode(tree, tensors)
+    heads, copies = [], []
+    for tensor in tensors:
+        flat = _flat(tensor)
+        heads.append(_head(tensor, 0, flat.numel()))
+        copied = flat.to(device, copy=True).view(tensor.dtype)
+        copies.append(copied.as_strided(tensor.shape, tensor.stride(), 0))
+    return Loaded(skeleton, copies, heads)
+
+
 def _to_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
     """Copy a tensor to a device, strides kept."""
-    if device == "cpu":
+    if tensor.device.type == device:
         return tensor
     shape, stride = tensor.shape, tensor.stride()
-    count = _span(list(shape), list(stride))
+    count = span(list(shape), list(stride))
     return tensor.as_strided((count,), (1,)).to(device).as_strided(shape, stride)
 
 
-def load(path: str, limit: int | None = None) -> Loaded:
-    """Read a file; the writer may be hostile.
+def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
+    """Copy a tensor into the middle of a wider piece of memory full of NaN (integers: -1), strides kept."""
+    flat = _flat(tensor)
+    # Bytes of ones are NaN in every floating type of torch that has one.
+    wide = torch.full((flat.numel() + 2 * margin,), 0xFF, dtype=torch.uint8, device=device)
+    middle = wide[margin : margin + flat.numel()]
+    middle.copy_(flat)
+    return middle.view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
+
+
+def load(path: str, limit: int | None = None, device: str = "cpu") -> Loaded:
+    """Read a file; the writer may be hostile, so it is read, never mapped.
 
     Parameters
     ----------
     limit
         Largest size in bytes that is accepted; None for any.
+    device
+        Where the tensors go; to a GPU piece by piece through page-locked memory.
 
     Raises
     ------
@@ -139,30 +206,50 @@ def load(path: str, limit: int | None = None) -> Loaded:
                 raise Damaged(f"a header of {length} bytes")
             header = json.loads(file.read(length))
             start = -(-(LENGTH.size + length) // ALIGN) * ALIGN
-            tensors = [_read(file, head, start, info.st_size) for head in header["tensors"]]
+            places = [_check(head, start, info.st_size) for head in header["tensors"]]
+            if sum(nbytes for _, nbytes in places) > info.st_size:
+                raise Damaged("tensors that overlap")
+            tensors = [
+                _read(file, head, place, nbytes, device)
+                for head, (place, nbytes) in zip(header["tensors"], places)  # noqa: B905 - Python 3.9
+            ]
             return Loaded(header["tree"], tensors, header["tensors"])
-        except (struct.error, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (struct.error, ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
             raise Damaged(f"{type(error).__name__}: {error}") from error
 
 
-def _read(file: Any, head: dict[str, Any], start: int, size: int) -> torch.Tensor:
-    """Read one tensor, after checking that its header fits the file."""
+def _check(head: dict[str, Any], start: int, size: int) -> tuple[int, int]:
+    """Return place in the file and bytes of one tensor, after checking that its header fits the file."""
     dtype = getattr(torch, head["dtype"])
     if not isinstance(dtype, torch.dtype):
         raise Damaged(f"no dtype {head['dtype']!r}")
     shape, stride = [int(n) for n in head["shape"]], [int(n) for n in head["stride"]]
     nbytes, place = int(head["nbytes"]), int(head["place"])
     item = torch.empty((), dtype=dtype).element_size()
-    span = _span(shape, stride) if len(shape) == len(stride) else -1
-    if min([*shape, *stride, span, place], default=0) < 0 or span * item != nbytes or start + place + nbytes > size:
+    reach = span(shape, stride) if len(shape) == len(stride) else -1
+    if min([*shape, *stride, reach, place], default=0) < 0 or reach * item != nbytes or start + place + nbytes > size:
         raise Damaged("a tensor that does not fit the file")
+    return start + place, nbytes
+
+
+def _read(file: Any, head: dict[str, Any], place: int, nbytes: int, device: str) -> torch.Tensor:
+    """Read one tensor whose header was checked."""
+    dtype = getattr(torch, head["dtype"])
     if nbytes == 0:
-        return torch.empty_strided(shape, stride, dtype=dtype)
-    data = bytearray(nbytes)
-    file.seek(start + place)
-    if file.readinto(data) != nbytes:
-        raise Damaged("the file ends early")
-    return torch.frombuffer(data, dtype=dtype).as_strided(shape, stride)
+        return torch.empty_strided(head["shape"], head["stride"], dtype=dtype, device=device)
+    data = torch.empty(nbytes, dtype=torch.uint8, device=device)
+    stage = data if device == "cpu" else torch.empty(min(STAGE, nbytes), dtype=torch.uint8, pin_memory=True)
+    file.seek(place)
+    for begin in range(0, nbytes, STAGE):
+        count = min(STAGE, nbytes - begin)
+        part = data[begin : begin + count] if device == "cpu" else stage[:count]
+        if file.readinto(_memory(part)) != count:
+            raise Damaged("the file ends early")
+        if device != "cpu":
+            data[begin : begin + count].copy_(part)
+    return data.view(dtype).as_strided(head["shape"], head["stride"])
 
 
 def describe(loaded: Loaded) -> tuple[str, ...]:

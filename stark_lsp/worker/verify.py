@@ -9,14 +9,22 @@ from typing import Any
 
 import torch
 
-from . import compare, tensorfile
+from . import compare, layout, tensorfile
+from .cases import Case, CaseKind
 from .classify import Finding
+from .difference import relative_errors
+from .examine import unchanged
 from .failed import Failed
-from .reference import Reference, unchanged
+from .reference import Reference
 from .runners import RunnerProcess
 
 ROOM = 1 << 20
 """Bytes an output file may be longer than the reference's."""
+HELD_LIMIT = 64 << 20
+"""Bytes of outputs up to which a result is written once more after a later call."""
+AFTER_LIMIT = 64 << 20
+"""Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
+the reference changes them."""
 
 Ask = Callable[..., dict[str, Any]]
 """`ask(stage, command, **params)`: asks the candidate's runner; raises `Failed` when it fails."""
@@ -43,37 +51,44 @@ class Verifier:
         self._runner = runner
         self._weights_message = weights_message
         self._trained = False
-        self._last = 0
+        self._last = reference.cases[0]
+        self._held: tensorfile.Loaded | None = None
         self.figures = compare.Figures()
         self.compared = False
         """Whether any values were compared, so that `figures` say something."""
 
     def run(self) -> None:
-        """Compare on every case; on the first also twice, and with a look at the inputs afterwards.
+        """Compare on every case; on the first also twice.
 
-        The later cases have other weights than the constructor gives.
+        The order is: inputs as the user makes them, special inputs, other weights than the constructor gives. In each
+        case outputs, their layout and memory, and the inputs afterwards are checked; after the first also that its
+        result outlives a call with other inputs.
 
         Raises
         ------
         Failed
         """
-        for index, case in enumerate(self._reference.cases):
-            if case.trained and self._weights_message:
-                # It matches, if at all, only when built from the same seed.
-                break
-            if case.trained and not self._trained:
-                self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
-                self._trained = True
-            self._last = index
-            outputs, after = self._forward(index, keep_inputs=index == 0)
-            self._compare(index, outputs)
-            if after is not None:
-                self._check_inputs(after)
-                if self._reference.exact is not None:
-                    errors = compare.relative_errors(self._reference.exact, outputs.tensors)
-                    self.figures.float64 = max(errors) if errors else None
-                again, _ = self._forward(index)
-                self._repeat(index, again, "Called again with equal inputs, it gave another result: ")
+        reference = self._reference
+        plain = [case for case in reference.cases if not case.trained]
+        first = plain[0]
+        outputs = self._check(first, hold=True)
+        if first.exact is not None:
+            errors = relative_errors(first.exact, outputs.tensors)
+            self.figures.float64 = max(errors) if errors else None
+        self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
+        self._repeat(first, "Called again with equal inputs, it gave another result: ")
+        for case in plain[1:] + reference.special:
+            self._check(case)
+        self._check_trained()
+
+    def _check_trained(self) -> None:
+        """Compare on the cases with other weights; a candidate they do not load into matches, if at all, without."""
+        cases = [case for case in self._reference.cases if case.trained]
+        if not cases or self._weights_message:
+            return
+        self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
+        for case in cases:
+            self._check(case)
 
     def check_again(self) -> None:
         """Run the last case once more, after the candidate was timed.
@@ -82,58 +97,141 @@ class Verifier:
         ------
         Failed
         """
-        outputs, _ = self._forward(self._last)
-        self._repeat(self._last, outputs, "After it was timed, it gave another result: ")
+        self._repeat(self._last, "After it was timed, it gave another result: ")
 
-    def _forward(self, index: int, *, keep_inputs: bool = False) -> tuple[tensorfile.Loaded, tensorfile.Loaded | None]:
-        """Run one case; returns outputs and, if wanted, the inputs afterwards."""
-        case = self._reference.cases[index]
-        outputs = os.path.join(self._runner.files.out, "outputs.raw")
-        after = os.path.join(self._runner.files.out, "inputs-after.raw") if keep_inputs else ""
-        for path in filter(None, (outputs, after)):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-        self._ask("forward", "forward", inputs=self._runner.give(case.inputs_path), outputs=outputs, inputs_after=after)
-        expected = sum(tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors)
+    def _check(self, case: Case, *, hold: bool = False) -> tensorfile.Loaded:
+        """Run one case and compare all there is to compare."""
+        if case.kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
+            self._last = case
+        outputs, sharing, after = self._forward(case, hold=hold)
         try:
-            found = tensorfile.load(outputs, 4 * expected + ROOM)
-            inputs = tensorfile.load(after, 2 * os.path.getsize(case.inputs_path) + ROOM) if after else None
-        except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
-        return found, inputs
-
-    def _compare(self, index: int, outputs: tensorfile.Loaded) -> None:
-        try:
-            compare.compare(self._reference.cases[index].outputs, outputs, self.figures, self._reference.own_errors)
+            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
             self.compared = True
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
-            where = "" if index == 0 else f" (with other inputs, number {index + 1})"
-            if self._trained:
-                where = f" (with other weights than the constructor gives, inputs number {index + 1})"
-            raise Failed(Finding(error.status, f"{error}{where}")) from error
+            raise Failed(Finding(error.status, _with(str(error), case))) from error
+        self._check_inputs(case, after)
+        self._check_sharing(case, sharing)
+        return outputs
 
-    def _repeat(self, index: int, outputs: tensorfile.Loaded, words: str) -> None:
-        """Compare once more; what matched before and does not now is not deterministic."""
+    def _check_sharing(self, case: Case, sharing: list[set[str]]) -> None:
+        """See that outputs lie in memory of their own, unless the reference's do not."""
+        first = self._reference.cases[0]
+        allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
+        problem = layout.sharing_problem(allowed, sharing[: case.results])
+        if problem is not None:
+            raise Failed(Finding("WRONG_RESULT", _with(problem, case)))
+
+    def _repeat(self, case: Case, words: str) -> None:
+        """Run a case once more; what matched before and does not now is not deterministic."""
+        outputs, sharing, _ = self._forward(case, look_back=False)
         try:
-            compare.compare(self._reference.cases[index].outputs, outputs, self.figures, self._reference.own_errors)
+            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
         except compare.Mismatch as error:
             raise Failed(Finding("NONDETERMINISTIC", words + str(error))) from error
+        self._check_sharing(case, sharing)
 
-    def _check_inputs(self, after: tensorfile.Loaded) -> None:
+    def _forward(
+        self, case: Case, *, hold: bool = False, look_back: bool = True
+    ) -> tuple[tensorfile.Loaded, list[set[str]], tensorfile.Loaded | None]:
+        """Run one case; returns outputs, whose memory they share, and the inputs afterwards.
+
+        Parameters
+        ----------
+        hold
+            Have the runner keep the outputs.
+        look_back
+            See that the outputs that are kept, if there are any, have outlived this call.
+        """
+        folder = self._runner.files.out
+        paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
+        marking = case.inputs_after is None and case.inputs_nbytes > AFTER_LIMIT
+        for path in paths.values():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        held = self._held if look_back else None
+        if look_back:
+            self._held = None
+        try:
+            answer = self._ask(
+                "forward",
+                "forward",
+                inputs=self._runner.give(case.inputs_path),
+                outputs=paths["outputs"],
+                inputs_after="" if marking else paths["after"],
+                cotangents=self._runner.give(case.cotangents_path) if case.cotangents_path else "",
+                poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
+                hold=hold,
+                held=paths["held"] if held is not None else "",
+                margin=True,
+                fingerprints=marking,
+            )
+        except Failed as failure:
+            failure.finding.message = _with(failure.finding.message, case)
+            raise
+        if answer.get("odd"):
+            odd = ", ".join(str(name) for name in answer["odd"])[:200]
+            raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
+        device = str(case.outputs.tensors[0].device.type)
+        try:
+            found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device)
+            after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device)
+            earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM) if held is not None else None
+            sharing = layout.shared(answer["ranges"])
+        except (tensorfile.Damaged, KeyError, TypeError, ValueError) as error:
+            raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
+        if marking and answer.get("fingerprints") != self._reference.fingerprints(case):
+            raise Failed(
+                Finding("MUTATED_INPUT", _with("It changed its inputs, which the reference leaves as they are.", case))
+            )
+        if held is not None and earlier is not None and not self._same(held, earlier):
+            raise Failed(
+                Finding(
+                    "WRONG_RESULT",
+                    "A later call overwrote the result of an earlier one: allocate outputs in each call, not once.",
+                )
+            )
+        return found, sharing, after
+
+    def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
+        """Whether a result is still what it was; one that shares the memory of weights may not be."""
+        pairs = zip(held.tensors, earlier.tensors, self._reference.cases[0].sharing)  # noqa: B905 - Python 3.9
+        return len(held.tensors) == len(earlier.tensors) and all(
+            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and _equal(a, b)) for a, b, owners in pairs
+        )
+
+    def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:
         """See that the inputs are as the reference leaves them."""
-        wanted = self._reference.inputs_after
-        if wanted is None:
-            before = tensorfile.load(self._reference.cases[0].inputs_path)
+        if after is None:
+            return
+        if case.inputs_after is None:
+            before = tensorfile.load(case.inputs_path, device=_device(after))
             if unchanged(before, after):
                 return
             changed = "its inputs"
             for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):  # noqa: B905 - Python 3.9
-                if a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num()):
+                if a.shape != b.shape or not _equal(a, b):
                     changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
                     break
-            raise Failed(Finding("MUTATED_INPUT", f"It changed {changed}, which the reference leaves as it is."))
+            message = f"It changed {changed}, which the reference leaves as it is."
+            raise Failed(Finding("MUTATED_INPUT", _with(message, case)))
         try:
-            compare.compare(wanted, after, compare.Figures(), None, "changed input")
+            compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")
         except compare.Mismatch as error:
-            raise Failed(Finding("MUTATED_INPUT", f"It changes its inputs unlike the reference: {error}")) from error
+            message = f"It changes its inputs unlike the reference: {error}"
+            raise Failed(Finding("MUTATED_INPUT", _with(message, case))) from error
+
+
+def _with(message: str, case: Case) -> str:
+    """Return a message with what is special about the inputs."""
+    return f"{message} ({case.words})" if case.words else message
+
+
+def _device(loaded: tensorfile.Loaded) -> str:
+    return str(loaded.tensors[0].device.type) if loaded.tensors else "cpu"
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
+    other = other.to(one.device)
+    return bool(((one == other) | ((one != one) & (other != other))).all())

@@ -119,7 +119,7 @@ extern "C" void fused(const float* x, const float* w, float* y, int64_t rows, in
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t i = 0; i < n; ++i) {
             float v = x[r * n + i] * w[i] + 1.0f;
-            y[r * n + i] = v > 0.0f ? v : 0.0f;
+            y[r * n + i] = v < 0.0f ? 0.0f : v;
         }
     }
 }
@@ -136,6 +136,7 @@ def library():
 '''
 
 LAUNCH = """
+x = x.contiguous()
 y = torch.empty_like(x)
 pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, self.weight, y)]
 library().fused(*pointers, ctypes.c_int64(x.shape[0]), ctypes.c_int64(x.shape[1]))

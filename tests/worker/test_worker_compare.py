@@ -71,10 +71,13 @@ def test_an_all_zero_reference_is_compared_absolutely(check) -> None:  # type: i
     assert status(check, torch.zeros(4), torch.ones(4)) == "WRONG_RESULT"
 
 
-def test_layout_does_not_matter_and_empty_outputs_are_equal(check) -> None:  # type: ignore[no-untyped-def]
+def test_layout_matters_only_where_the_reference_is_contiguous(check) -> None:  # type: ignore[no-untyped-def]
     reference = torch.randn(3, 5)
-    check(reference, reference.t().contiguous().t())
+    other = reference.t().contiguous().t()
+    check(other, reference)
+    check(other, other.clone())
     check(torch.empty(0, 3), torch.empty(0, 3))
+    assert status(check, reference, other) == "WRONG_SHAPE"
 
 
 def test_structure_shape_and_dtype_are_told_apart(check) -> None:  # type: ignore[no-untyped-def]

@@ -1,0 +1,159 @@
+"""How two tensors of one shape differ: the worst place, its size, and where one is not finite."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 26}
+"""Elements compared at a time, by device."""
+
+
+class Difference:
+    """How two tensors of one shape differ."""
+
+    def __init__(self) -> None:
+        self.max_abs = 0.0
+        self.max_rel = 0.0
+        self.scale = 0.0
+        """Largest finite magnitude of the reference, 1 if that is 0."""
+        self.at = 0
+        """Flat index of the worst element."""
+        self.only_reference_finite: int | None = None
+        """Flat index of an element that only the candidate has as NaN or infinity."""
+        self.other_nonfinite: int | None = None
+        """Flat index of an element that is NaN or infinity in the reference and something else here."""
+        self.expected_text = ""
+        self.found_text = ""
+        self._pair: tuple[torch.Tensor, torch.Tensor] = (torch.empty(0), torch.empty(0))
+
+    @property
+    def same_pattern(self) -> bool:
+        """Whether NaN and infinities stand at the same places."""
+        return self.only_reference_finite is None and self.other_nonfinite is None
+
+    def beyond(self, tolerance: float) -> int:
+        """Return how many elements differ by more than the tolerance."""
+        ref, out = self._pair
+        count = 0
+        step = CHUNK.get(ref.device.type, CHUNK["cpu"])
+        for begin in range(0, ref.numel(), step):
+            a = ref[begin : begin + step]
+            b = out[begin : begin + step].to(a.device)
+            gap = (_wide(a) - _wide(b)).abs()
+            count += int(((gap > tolerance * self.scale) | ((a != b) & (tolerance == 0))).sum())
+        return count
+
+
+def difference(ref: torch.Tensor, out: torch.Tensor) -> Difference:
+    """Find the worst difference, scaled by the largest finite magnitude of `ref` (1 if that is 0).
+
+    NaN and infinities that are equal on both sides are no difference. The work is done piece by piece on the
+    device of `ref`. Types of up to 32 bits are subtracted in float32, where the difference of two close numbers is
+    exact (Sterbenz's lemma); pieces with NaN or infinities, and all wider types, in float64.
+    """
+    result = Difference()
+    result._pair = flat_ref, flat_out = ref.reshape(-1), out.reshape(-1)
+    worst = -1.0
+    step = CHUNK.get(ref.device.type, CHUNK["cpu"])
+    for begin in range(0, flat_ref.numel(), step):
+        a = flat_ref[begin : begin + step]
+        b = flat_out[begin : begin + step].to(a.device)
+        found = _finite(a, b)
+        if found is None:
+            found = _careful(a, b, begin, result)
+            if found is None:
+                return result
+        scale, top, at = found
+        result.scale = max(result.scale, scale)
+        if top > worst:
+            worst, result.at = top, begin + at
+    result.scale = result.scale or 1.0
+    result.max_abs = max(worst, 0.0)
+    result.max_rel = result.max_abs / result.scale
+    if flat_ref.numel():
+        _texts(result, result.at)
+    return result
+
+
+def _finite(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, int] | None:
+    """Return scale, worst gap and its place of a floating piece; None if not all of it is finite."""
+    if not a.dtype.is_floating_point:
+        return None
+    if a.dtype.itemsize <= 4:
+        a, b = a.float(), b.float()
+    gap = a - b
+    scale, top = _largest(a), _largest(gap)
+    if not (math.isfinite(scale) and math.isfinite(top)):
+        return None
+    return scale, top, int(gap.abs_().argmax()) if top else 0
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    """Return the largest magnitude; NaN if there is one."""
+    low, high = torch.aminmax(tensor)
+    return float(torch.maximum(-low, high))
+
+
+def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -> tuple[float, float, int] | None:
+    """Do the same for a piece of any type; None once a difference in NaN or infinities is noted in `result`."""
+    exact = not (a.dtype.is_floating_point or a.dtype.is_complex)
+    # Neighbours above 2**53 are the same in float64.
+    unequal = a != b if exact else None
+    a, b = _wide(a), _wide(b)
+    finite_a, finite_b = torch.isfinite(a), torch.isfinite(b)
+    both = finite_a & finite_b
+    if not bool(both.all()):
+        same = (a == b) | (torch.isnan(a) & torch.isnan(b))
+        for mask, field in ((finite_a & ~finite_b, "only_reference_finite"), (~finite_a & ~same, "other_nonfinite")):
+            if bool(mask.any()):
+                at = begin + int(mask.nonzero()[0])
+                setattr(result, field, at)
+                _texts(result, at)
+                return None
+    zero = torch.zeros((), dtype=torch.float64, device=a.device)
+    scale = float(torch.where(both, a.abs(), zero).max())
+    gap = torch.where(both, (a - b).abs(), zero)
+    if unequal is not None:
+        gap = torch.where(unequal, gap.clamp_min(1.0), zero)
+    return scale, float(gap.max()), int(gap.argmax())
+
+
+def _texts(result: Difference, at: int) -> None:
+    ref, out = result._pair
+    result.expected_text, result.found_text = number_text(ref[at]), number_text(out[at])
+
+
+def number_text(element: torch.Tensor) -> str:
+    """Return one element as text."""
+    value = element.item()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in the widest type of its kind."""
+    return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
+
+
+def relative_errors(exact: list[torch.Tensor], found: list[torch.Tensor]) -> list[float] | None:
+    """Return max|difference| / max|exact| of each pair; infinity where NaN or infinities stand at other places.
+
+    Returns
+    -------
+    list of float or None
+        0 for integers that are equal, infinity for others; None when the shapes differ.
+    """
+    if len(exact) != len(found):
+        return None
+    errors = []
+    for a, b in zip(exact, found):  # noqa: B905 - Python 3.9
+        if a.shape != b.shape:
+            return None
+        if a.dtype.is_complex != b.dtype.is_complex:
+            return None
+        gap = difference(a, b)
+        floating = b.dtype.is_floating_point or b.dtype.is_complex
+        equal = gap.same_pattern and (floating or gap.max_abs == 0.0)
+        errors.append(gap.max_rel if equal else math.inf)
+    return errors

@@ -1,0 +1,91 @@
+"""The reference in float64: what its results would be without rounding."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import forward, modules
+from .operators import Operators, observe
+
+SAME_FUNCTION = 0.5
+"""A module whose float64 results differ by more than this share is another function there, for instance because it
+branches on the dtype."""
+
+
+class Exact:
+    """A copy of a module in float64.
+
+    Parameters
+    ----------
+    module
+        The reference, with the weights it is to be run with.
+    device, mode
+        Where and how it runs.
+    note
+        Told in words why there are no float64 results, if there are none.
+    """
+
+    def __init__(self, module: Any, device: str, mode: str, note: Callable[[str], None]) -> None:
+        self._device = device
+        self._mode = mode
+        self._note = note
+        self.operators: Operators | None = None
+        """What the first call ran; None if it could not be observed."""
+        try:
+            # The original never leaves its device.
+            self._module: Any = copy.deepcopy(module).to(device).double()
+        except Exception as error:  # noqa: BLE001 - a class need not bear it; said in the notes
+            self._module = None
+            self._refuse(error)
+
+    def run(self, arguments: Any, cotangents: list[torch.Tensor | None] | None = None) -> list[torch.Tensor] | None:
+        """Return the output tensors (in training mode with gradients and buffers), None where it raises."""
+        if self._module is None:
+            return None
+        wide = modules.map_tensors(arguments, lambda tensor: widen(tensor.detach().to(self._device)))
+        flows = None if cotangents is None else [None if flow is None else widen(flow) for flow in cotangents]
+
+        def call() -> Any:
+            return forward.step(self._module, wide, self._mode, flows)
+
+        try:
+            result = self._observed(call) if self.operators is None else call()
+            modules.synchronize(self._device)
+            return [tensor.detach() for tensor in modules.tensors_of(result)]
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(error)
+            return None
+
+    def _observed(self, call: Callable[[], Any]) -> Any:
+        """Make a call and note what it ran, unless the module does not bear being watched."""
+        try:
+            result, self.operators = observe(call)
+            return result
+        except Exception as error:
+            if self._mode == modules.TRAINING:
+                raise
+            del error
+            return call()
+
+    def give_up(self) -> None:
+        """Stop using it: its results are those of another function."""
+        self._module = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether there may be results."""
+        return self._module is not None
+
+    def _refuse(self, error: Exception) -> None:
+        self._note(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
+
+
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a floating or complex tensor in its widest type; others as they are."""
+    if tensor.dtype.is_complex:
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.dtype.is_floating_point else tensor

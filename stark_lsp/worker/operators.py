@@ -1,0 +1,49 @@
+"""Which operators a call runs, and how many floating-point operations they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+try:
+    from torch.utils.flop_counter import flop_registry
+except ImportError:  # pragma: no cover - a torch without this table; the count is then of nothing
+    flop_registry = {}
+
+
+class Operators(TorchDispatchMode):
+    """Notes operators while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        """Such as `aten.mm.default`."""
+        self.flops = 0
+        """Of matrix products, convolutions and attention, by torch's own table."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.names.add(str(func))
+        count = flop_registry.get(getattr(func, "_overloadpacket", None))
+        if count is not None:
+            try:
+                self.flops += int(count(*args, **(kwargs or {}), out_val=result))
+            except (TypeError, ValueError, AssertionError):
+                # Torch's own formulas do not know every combination of arguments.
+                self.names.add("uncounted")
+        return result
+
+
+def observe(call: Any) -> tuple[Any, Operators]:
+    """Run `call` and return its result with what it ran.
+
+    Raises
+    ------
+    Exception
+        Whatever the call raises.
+    """
+    operators = Operators()
+    with operators:
+        result = call()
+    return result, operators
