@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -154,6 +155,18 @@ def test_another_process_cannot_be_signalled(layer: Layer, policy: Policy) -> No
     assert python(layer, policy, "answer = os.kill(VALUES[0], 0)", os.getpid()) in REFUSALS
     code = "answer = ctypes.CDLL(None, use_errno=True).prlimit(VALUES[0], 0, None, None)"
     assert python(layer, policy, code, os.getpid()) == -1
+
+
+def test_a_signal_to_everybody_reaches_nobody_outside(layer: Layer, policy: Policy) -> None:
+    received: list[int] = []
+    # Ignored by whoever does not ask for it.
+    before = signal.signal(signal.SIGURG, lambda number, frame: received.append(number))
+    try:
+        python(layer, policy, "os.kill(-1, signal.SIGURG)")
+        python(layer, policy, "os.killpg(VALUES[0], signal.SIGURG)", os.getpgid(0))
+    finally:
+        signal.signal(signal.SIGURG, before)
+    assert received == []
 
 
 def test_another_process_cannot_be_slowed_down(layer: Layer, policy: Policy) -> None:

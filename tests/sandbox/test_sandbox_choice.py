@@ -94,6 +94,47 @@ def test_a_child_that_was_started_without_its_sandbox_ends(tmp_path: Path) -> No
     assert done.stdout == ""
 
 
+OLDER = """
+import os, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from stark_lsp.worker.sandbox import Layer, Policy, enter, landlock
+landlock.abi = lambda: int(sys.argv[2])
+policy = Policy.from_json(sys.argv[3])
+judge = os.getppid()
+enter(Layer.LANDLOCK, policy)
+for receiver in (judge, os.getpid()):
+    try:
+        os.kill(receiver, 0)
+        print("signalled")
+    except OSError as error:
+        print(type(error).__name__)
+with open("source.cpp", "w") as file:
+    file.write("#include <vector>\\nint f() { return 1; }")
+print(subprocess.call(["g++", "-shared", "-fPIC", "source.cpp", "-o", "library.so"]))
+"""
+
+
+@pytest.mark.parametrize("abi", [3, 4, 5, 6])
+def test_a_kernel_with_an_older_landlock_keeps_the_same_promises(tmp_path: Path, abi: int) -> None:
+    need(Layer.LANDLOCK)
+    policy = policy_of("build", tmp_path / "child")
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", OLDER, root, str(abi), policy.to_json()], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["PermissionError", "signalled", "0"], done.stderr
+
+
+def test_a_landlock_that_covers_too_little_is_refused(tmp_path: Path) -> None:
+    policy = policy_of("build", tmp_path / "child")
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", OLDER, root, "2", policy.to_json()], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "Landlock ABI 3 is needed, the kernel has 2" in done.stderr
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"layer": "landlock"}', '{"layer": "none", "policy": {}}'])
 def test_a_child_that_is_told_nonsense_ends(text: str) -> None:
     done = subprocess.run([sys.executable, "-I", MAIN, "exec", text, "echo", "ran"], capture_output=True, text=True)
