@@ -16,8 +16,10 @@ from typing import Any
 from .. import processes
 from ..frames import Channel, ChannelClosed, take_private_pipes
 from ..runner import report
+from . import quicker
 
 LIBRARY = "library.so"
+AID = "aid"
 
 
 def main() -> None:
@@ -29,7 +31,7 @@ def main() -> None:
     channel = Channel(*take_private_pipes())
     import torch.utils.cpp_extension  # noqa: F401 - takes most of a builder's start, so it comes first
 
-    commands: dict[str, Callable[..., dict[str, Any]]] = {"build": build}
+    commands: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "prepare": prepare}
     channel.send({"ready": True})
     while True:
         try:
@@ -43,7 +45,7 @@ def main() -> None:
         channel.send(answer)
 
 
-def build(*, folder: str, request: dict[str, Any]) -> dict[str, Any]:
+def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict[str, Any]:
     """Build a library and leave it as `out/library.so`.
 
     Parameters
@@ -52,6 +54,8 @@ def build(*, folder: str, request: dict[str, Any]) -> dict[str, Any]:
         The private folder.
     request
         In the normal form of `request.normal`.
+    aids
+        Paths of what `prepare` has made before.
 
     Returns
     -------
@@ -62,19 +66,68 @@ def build(*, folder: str, request: dict[str, Any]) -> dict[str, Any]:
     out = os.path.join(folder, "out")
     place = os.path.join(out, "build")
     os.makedirs(place)
+    made: list[quicker.Build] = []
+
+    def carry_out(build_directory: str, verbose: bool, error_prefix: str) -> None:
+        made.append(quicker.Build(aids, headers(), bool(request["stock"]), os.cpu_count() or 1))
+        failed = made[0].run(build_directory)
+        if failed:
+            raise RuntimeError(f"{error_prefix}: {failed}")
+
     try:
-        library = run_torch(request, place)
+        library = run_torch(request, place, carry_out)
     except (RuntimeError, OSError, ValueError, TypeError, AssertionError, LookupError) as error:
-        return {"error": text_of(error, request["name"]), "log": "", "seconds": time.monotonic() - begin}
+        steps = made[0].records() if made else []
+        seconds = time.monotonic() - begin
+        return {"error": text_of(error, request["name"]), "log": "", "seconds": seconds, "steps": steps}
     final = os.path.join(out, LIBRARY)
     os.replace(library, final)
     return {
         "library": final,
-        "log": "",
+        "log": "\n".join(step.log for step in made[0].steps if step.log) if made else "",
         "seconds": time.monotonic() - begin,
-        "steps": [],
+        "steps": made[0].records() if made else [],
         "resources": kernel_resources(final) if request["cuda_sources"] or request["files"] else {},
     }
+
+
+def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Make something that speeds builds up, and leave it as `out/aid`.
+
+    Parameters
+    ----------
+    folder
+        The private folder.
+    what
+        `support` or `pch`.
+    request
+        A small request in its normal form, whose flags count.
+
+    Returns
+    -------
+    dict
+        `seconds`, or `error`.
+    """
+    begin = time.monotonic()
+    place = os.path.join(folder, "out", "build")
+    os.makedirs(place)
+    aid = os.path.join(folder, "out", AID)
+    failed: list[str] = []
+
+    def carry_out(build_directory: str, verbose: bool, error_prefix: str) -> None:
+        failed.append(quicker.prepare(what, build_directory, aid, bool(request["with_cuda"])))
+
+    run_torch(request, place, carry_out)
+    if failed[0]:
+        return {"error": failed[0][-20000:]}
+    return {"seconds": time.monotonic() - begin}
+
+
+def headers() -> str:
+    """Return the folder of torch's headers."""
+    import torch
+
+    return os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
 
 
 def text_of(error: BaseException, name: str) -> str:
@@ -83,10 +136,20 @@ def text_of(error: BaseException, name: str) -> str:
     return text if text.startswith("Error ") or "CUDA_HOME" in text else f"Error building extension '{name}': {text}"
 
 
-def run_torch(request: dict[str, Any], place: str) -> str:
-    """Call torch's own function, and return the path of the library it made."""
+def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, bool, str], None]) -> str:
+    """Call torch's own function, and return the path of the library it made.
+
+    Parameters
+    ----------
+    place
+        Folder to build in.
+    carry_out
+        Runs what torch has written for ninja.
+    """
     from torch.utils import cpp_extension
 
+    if hasattr(cpp_extension, "_run_ninja_build"):
+        cpp_extension._run_ninja_build = carry_out
     # What torch does last is to load the library; here it is only named.
     cpp_extension._import_module_from_library = lambda name, path, *_: os.path.join(path, f"{name}.so")
     common = {

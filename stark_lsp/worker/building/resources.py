@@ -12,8 +12,8 @@ _NAMES = {"REG": "registers", "STACK": "stack_bytes", "SHARED": "shared_bytes", 
 def read(text: str) -> dict[str, dict[str, int]]:
     """Return the figures of each kernel, by its mangled name.
 
-    They are `registers`, `shared_bytes`, `stack_bytes` and `local_bytes`. Registers are for each thread, `shared_bytes` is static shared memory for each block, and `stack_bytes` and
-    `local_bytes` are local memory for each thread, where spilled registers go.
+    They are `registers` for each thread, static `shared_bytes` for each block, and `stack_bytes` and `local_bytes`
+    for each thread, where spilled registers go.
     """
     found = {}
     matches = list(_FUNCTION.finditer(text))

@@ -21,11 +21,14 @@ from ..runners import (
     RunnerFlooded,
     RunnerTimedOut,
 )
+from . import tokens
+from .aids import Aids
 from .cache import Cache, NotTaken
 from .request import Refused, normal
 
 VERSION = 1
 """Raised when the same request would be built differently."""
+AID_S = 300.0
 LOG = 20000
 """Characters of a build's log that are kept."""
 
@@ -144,6 +147,7 @@ class BuildService:
         self._end = end_builder or (lambda builder: builder.kill())
         self._toolchain = [str(VERSION), *toolchain]
         self._cache = Cache(os.path.join(cache_dir, "libraries"))
+        self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepare)
         self._slots = threading.BoundedSemaphore(max(1, jobs))
 
     def build(self, request: dict[str, Any], *, seconds: float) -> Built:
@@ -172,6 +176,47 @@ class BuildService:
             with self._slots:
                 return self._build(asked, key, seconds, keep=held)
 
+    def warm(self, with_cuda: bool) -> list[str]:
+        """Make ahead what speeds builds in the inline dialect up; takes up to a minute once for each torch.
+
+        Returns
+        -------
+        list of str
+            What failed; such builds then take as long as torch's own.
+        """
+        if self._aids.support(with_cuda):
+            self._aids.pch(with_cuda, [], now=True)
+        return self._aids.failures
+
+    def _helpers(self, asked: dict[str, Any], builder: Builder) -> dict[str, str]:
+        """Hand a builder what was made ahead and fits a request; returns the paths."""
+        texts = [*asked["cpp_sources"], *asked["cuda_sources"], *(item["text"] for item in asked["files"])]
+        implicit = asked["kind"] == "inline" and not asked["no_implicit_headers"]
+        if asked["stock"] or not (implicit or any(tokens.uses_torch(text) for text in texts)):
+            return {}
+        files = [item["path"] for item in asked["files"] if item["source"]]
+        with_cuda = bool(asked["cuda_sources"]) or any(path.endswith(".cu") for path in files)
+        with_cuda = with_cuda if asked["with_cuda"] is None else asked["with_cuda"]
+        found = {"support": self._aids.support(with_cuda)}
+        if found["support"]:
+            found["pch"] = self._aids.pch(with_cuda, asked["extra_cflags"])
+        return {what: builder.give(path) for what, path in found.items() if path}
+
+    def _prepare(self, what: str, request: dict[str, Any], taken: Callable[[str], None]) -> str:
+        """Have a builder make an aid; returns what failed."""
+        builder = self._start()
+        try:
+            asked = normal(request)
+            answer = builder.ask("prepare", run_s=AID_S, build_s=AID_S, folder=builder.folder, what=what, request=asked)
+            if "error" in answer:
+                return str(answer["error"])
+            taken(os.path.join(builder.folder, "out", "aid"))
+            return ""
+        except RUNNER_FAILURES as error:
+            return _trouble(error)[0]
+        finally:
+            self._end(builder)
+
     def key(self, asked: dict[str, Any]) -> str:
         """Return the key of a request in its normal form."""
         text = json.dumps([self._toolchain, asked], sort_keys=True)
@@ -191,7 +236,10 @@ class BuildService:
         builder = self._start()
         try:
             try:
-                answer = builder.ask("build", run_s=seconds, build_s=seconds, folder=builder.folder, request=asked)
+                aids = self._helpers(asked, builder)
+                answer = builder.ask(
+                    "build", run_s=seconds, build_s=seconds, folder=builder.folder, request=asked, aids=aids
+                )
             except RUNNER_FAILURES as error:
                 text, failure = _trouble(error)
                 builder.kill()

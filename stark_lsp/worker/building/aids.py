@@ -1,0 +1,131 @@
+"""What is compiled ahead so that builds take seconds: the facade's support library and its precompiled header.
+
+Both depend on torch, the compilers and the flags alone, never on a candidate, and are kept between runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .cache import Cache, NotTaken
+from .quicker import FACADE, PCH, SUPPORT
+
+SECONDS = 300.0
+ENTRIES = 16
+BYTES = 3 << 30
+
+
+class Aids:
+    """All of them; safe to use from several threads.
+
+    Parameters
+    ----------
+    root
+        Folder kept between runs.
+    toolchain
+        Torch, compilers, architecture.
+    make
+        Has a builder make one, and calls back with the path where it lies: `make(what, request, taken)`.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        toolchain: list[str],
+        make: Callable[[str, dict[str, Any], Callable[[str], None]], str],
+    ) -> None:
+        self._cache = Cache(root, ENTRIES, BYTES)
+        self._toolchain = [*toolchain, _facade_digest()]
+        self._make = make
+        self._failed: dict[str, str] = {}
+        self._seen: dict[str, int] = {}
+        self._found: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def support(self, with_cuda: bool) -> str:
+        """Return the path of the support library, made now if need be; empty if it cannot be."""
+        return self._have("support", with_cuda, [], SUPPORT)
+
+    def pch(self, with_cuda: bool, cflags: list[str], *, now: bool = False) -> str:
+        """Return the path of the precompiled header for these flags, empty if there is none.
+
+        It is made when the same flags are met the second time, since making it takes longer than one build saves.
+
+        Parameters
+        ----------
+        now
+            Make it at once.
+        """
+        key = self._key("pch", with_cuda, cflags)
+        with self._lock:
+            self._seen[key] = self._seen.get(key, 0) + 1
+            often = now or self._seen[key] > 1
+        path = self._look(key)
+        return path or (self._have("pch", with_cuda, cflags, PCH + ".gch") if often else "")
+
+    @property
+    def failures(self) -> list[str]:
+        """What kept an aid from being made."""
+        return list(self._failed.values())
+
+    def _key(self, what: str, with_cuda: bool, cflags: list[str]) -> str:
+        text = json.dumps([self._toolchain, what, with_cuda, cflags])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+
+    def _look(self, key: str) -> str:
+        """Return the file of a key; it is read through once in the life of this process."""
+        path = self._found.get(key, "")
+        if path and os.path.isfile(path):
+            return path
+        entry = self._cache.get(key)
+        self._found[key] = entry.path if entry is not None else ""
+        return self._found[key]
+
+    def _have(self, what: str, with_cuda: bool, cflags: list[str], name: str) -> str:
+        key = self._key(what, with_cuda, cflags)
+        path = self._look(key)
+        if path or key in self._failed:
+            return path
+        with self._cache.hold(key, SECONDS) as held:
+            path = self._look(key)
+            if path or not held or key in self._failed:
+                return path
+            request = {
+                "kind": "inline",
+                "name": "stark_aid",
+                "cpp_sources": ["int stark_aid;"],
+                "extra_cflags": cflags,
+                "with_cuda": with_cuda,
+            }
+
+            def taken(left: str) -> None:
+                self._found[key] = self._cache.put(key, left, name, {}).path
+
+            try:
+                failed = self._make(what, request, taken)
+            except (NotTaken, OSError) as error:
+                failed = str(error)
+            if failed:
+                self._failed[key] = failed
+            return self._found[key]
+
+
+def _facade_digest() -> str:
+    """Return a digest of the facade's files."""
+    found = hashlib.sha256()
+    for path in sorted(_files()):
+        with open(path, "rb") as file:
+            found.update(os.path.relpath(path, FACADE).encode() + b"\0" + file.read() + b"\0")
+    return found.hexdigest()
+
+
+def _files() -> Iterator[str]:
+    for where, _, names in os.walk(FACADE):
+        for name in names:
+            if name.endswith((".h", ".cpp")):
+                yield os.path.join(where, name)

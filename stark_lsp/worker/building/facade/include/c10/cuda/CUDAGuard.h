@@ -1,0 +1,2 @@
+#pragma once
+#include "../../stark_facade_cuda.h"

@@ -1,0 +1,2 @@
+#pragma once
+#include "../stark_facade.h"
