@@ -93,7 +93,7 @@ def _finite(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, int] | None
 def _largest(tensor: torch.Tensor) -> float:
     """Return the largest magnitude; NaN if there is one."""
     low, high = torch.aminmax(tensor)
-    return float(torch.maximum(-low, high))
+    return abs(float(torch.maximum(-low, high)))
 
 
 def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -> tuple[float, float, int] | None:

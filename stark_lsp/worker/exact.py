@@ -33,6 +33,7 @@ class Exact:
         self._device = device
         self._mode = mode
         self._note = note
+        self._ran = False
         self.operators: Operators | None = None
         """What the first call ran; None if it could not be observed."""
         try:
@@ -55,6 +56,7 @@ class Exact:
         try:
             result = self._observed(call) if self.operators is None else call()
             modules.synchronize(self._device)
+            self._ran = True
             return [tensor.detach() for tensor in modules.tensors_of(result)]
         except Exception as error:  # noqa: BLE001 - as above
             self._refuse(error)
@@ -81,6 +83,9 @@ class Exact:
         return self._module is not None
 
     def _refuse(self, error: Exception) -> None:
+        if self._ran:
+            # It does run; these inputs are out of its range.
+            return
         self._note(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
 
 

@@ -16,6 +16,7 @@ from .difference import difference, relative_errors
 from .errors import Bad, Broken
 from .exact import SAME_FUNCTION, Exact
 from .loading import lookup
+from .operators import observe
 
 if TYPE_CHECKING:
     from .reference import Reference
@@ -28,6 +29,8 @@ SPECIAL_LIMIT = 64 << 20
 """Bytes of inputs, and of outputs, up to which special inputs are tried."""
 SPECIAL_SECONDS = 1.0
 """After this time no further special inputs are tried."""
+RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
+"""Parts of the names of operators that draw random numbers."""
 SCREEN_FLOPS = 2e10
 """Operations of a call up to which special values are tried on the CPU before they reach a GPU."""
 
@@ -91,7 +94,16 @@ class Examination:
         if dropping:
             message += f" Dropout is active in {', '.join(dropping[:3])}, and nobody can match its random choices."
             cure = "Use eval mode, or set the dropout to 0."
+        elif self._draws():
+            message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
         return Bad(message, cure, reference.path, reference.line)
+
+    def _draws(self) -> list[str]:
+        """Return the operators of a call that draw random numbers."""
+        reference, first = self._reference, self._first
+        _, operators = observe(lambda: reference.call(first.inputs_path, first.cotangents_path))
+        names = sorted({name.split(".")[1] for name in operators.names if name.count(".")})
+        return [name for name in names if any(part in name for part in RANDOM)]
 
     def _refuse_not_finite(self) -> None:
         """Refuse outputs without any finite number: whatever is NaN everywhere would pass."""

@@ -91,6 +91,8 @@ def has_products(operators: set[str]) -> bool:
     """Whether one of the operators (names such as `aten.mm.default`) mixes inputs in products."""
     for operator in operators:
         name = operator.split(".")[1] if operator.count(".") else operator
+        if "vector_norm" in name:
+            continue
         if name.strip("_") in PRODUCTS or any(part in name for part in PRODUCT_PARTS):
             return True
     return False
