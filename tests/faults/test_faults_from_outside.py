@@ -1,0 +1,148 @@
+"""Any of our processes may be killed at any time: the call under way says so, and the next candidate is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+from fault_cases import FAULTS, RAW, problem_at, python, settings
+from fault_watch import MARK, busiest, by_name, by_role, marked, strays, until
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import Fault
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.verdict import Verdict
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+LIMIT_S = 8.0
+ENDLESS = Candidate(python("while True:\n    pass"))
+SLOW_BUILD = RAW.replace(
+    "#include <cstring>", "#include <cstring>\n#include <regex>\n#include <random>\n#include <map>"
+)
+"""An honest candidate whose compiler can be caught at work."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerJudge]:
+    folder, mark = tmp_path_factory.mktemp("outside"), secrets.token_hex(8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, mark)
+        opened = await open_judge(
+            problem_at(folder),
+            interpreter=sys.executable,
+            # Long enough that each process is killed before the limit of a step is.
+            settings=replace(settings(), run_timeout_s=LIMIT_S, build_timeout_s=30.0),
+            cache_dir=folder / "cache",
+            log=lambda line: None,
+        )
+        try:
+            await opened.prepare(lambda text: None)
+            yield opened
+            await until(lambda: not strays(mark, opened.pid), "something outside the worker's tree is left running")
+        finally:
+            await opened.close()
+    await until(lambda: not marked(mark), "something is left running after the judge was closed")
+
+
+async def next_is_ok(judge: WorkerJudge, source: str = RAW) -> None:
+    verdict = await judge.evaluate(Candidate(source))
+    assert verdict.status is Status.OK, (verdict.status, verdict.message, verdict.log[-500:])
+
+
+async def outcome(task: asyncio.Task[Verdict]) -> Verdict | Fault:
+    try:
+        return await task
+    except Fault as fault:
+        return fault
+
+
+async def test_a_killed_runner_is_the_candidates_crash(judge: WorkerJudge) -> None:
+    task = asyncio.create_task(judge.evaluate(ENDLESS))
+    (await busiest(judge.pid)).kill()
+    assert (await task).status is Status.CRASHED
+    await next_is_ok(judge)
+
+
+async def test_a_stopped_runner_runs_into_its_limit(judge: WorkerJudge) -> None:
+    task = asyncio.create_task(judge.evaluate(ENDLESS))
+    (await busiest(judge.pid)).suspend()
+    assert (await task).status is Status.TIMED_OUT
+    await next_is_ok(judge)
+
+
+async def test_spares_and_reference_runners_that_are_killed_are_started_again(judge: WorkerJudge) -> None:
+    for role in ("runner", "builder"):
+        for process in by_role(judge.pid, role):
+            process.kill()
+    await next_is_ok(judge)
+
+
+async def test_a_killed_compiler_leaves_nothing_that_the_next_build_of_the_same_source_waits_for(
+    judge: WorkerJudge,
+) -> None:
+    task = asyncio.create_task(judge.evaluate(Candidate(SLOW_BUILD)))
+    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work")
+    for process in by_name(judge.pid, "cc1plus"):
+        process.kill()
+    ended = await outcome(task)
+    assert isinstance(ended, Fault) or ended.status.failed
+    await next_is_ok(judge, SLOW_BUILD)
+
+
+async def test_a_killed_builder_leaves_nothing_that_the_next_build_of_the_same_source_waits_for(
+    judge: WorkerJudge,
+) -> None:
+    source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <unordered_map>")
+    task = asyncio.create_task(judge.evaluate(Candidate(source)))
+    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work")
+    compiler = by_name(judge.pid, "cc1plus")[0]
+    builders = {process.pid for process in by_role(judge.pid, "builder")}
+    next(parent for parent in compiler.parents() if parent.pid in builders).kill()
+    ended = await outcome(task)
+    assert isinstance(ended, Fault) or ended.status.failed
+    await next_is_ok(judge, source)
+
+
+@pytest.mark.parametrize("who", ["worker", "guard"])
+async def test_a_worker_or_guard_that_dies_between_request_and_reply_is_replaced(judge: WorkerJudge, who: str) -> None:
+    assert judge.pid is not None
+    guard = psutil.Process(judge.pid)
+    task = asyncio.create_task(judge.evaluate(ENDLESS))
+    await busiest(judge.pid)
+    below = guard.children(recursive=True)
+    (guard if who == "guard" else guard.children()[0]).kill()
+    with pytest.raises(Fault, match="SIGKILL"):
+        await task
+    _, alive = psutil.wait_procs(below, timeout=5)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    await next_is_ok(judge)
+    assert judge.pid != guard.pid
+
+
+async def test_a_worker_that_dies_during_a_build_is_replaced_and_the_build_is_made_anew(judge: WorkerJudge) -> None:
+    assert judge.pid is not None
+    source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <set>")
+    task = asyncio.create_task(judge.evaluate(Candidate(source)))
+    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work")
+    psutil.Process(judge.pid).children()[0].kill()
+    with pytest.raises(Fault, match="SIGKILL"):
+        await task
+    await next_is_ok(judge, source)
+
+
+async def test_what_fails_beside_others_does_not_fail_them(judge: WorkerJudge) -> None:
+    crashing = Candidate(FAULTS["a write to an illegal address"].source)
+    verdicts = await asyncio.gather(*(judge.evaluate(one) for one in (Candidate(RAW), crashing, Candidate(RAW))))
+    assert [verdict.status for verdict in verdicts] == [Status.OK, Status.CRASHED, Status.OK]
