@@ -13,6 +13,9 @@ from .policy import Policy
 
 NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
 
+NO_MORE = "--disable-userns"
+"""Option that forbids further user namespaces inside."""
+
 
 def program() -> str | None:
     """Return the path of bubblewrap, None if it is not installed."""
@@ -21,7 +24,7 @@ def program() -> str | None:
 
 @lru_cache(maxsize=4)
 def options(bwrap: str) -> frozenset[str]:
-    """Return the options that this bubblewrap knows; old ones lack some.
+    """Return the options that this bubblewrap knows and can carry out here; old ones lack some.
 
     Raises
     ------
@@ -31,8 +34,14 @@ def options(bwrap: str) -> frozenset[str]:
     done = subprocess.run(
         [bwrap, "--help"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=10
     )
-    words = done.stdout.decode("utf-8", "replace").split()
-    return frozenset(word for word in words if word.startswith("--"))
+    known = {word for word in done.stdout.decode("utf-8", "replace").split() if word.startswith("--")}
+    if NO_MORE in known:
+        # Where it is setuid or /proc/sys is read-only it cannot; the system call filter refuses them as well.
+        line = [bwrap, "--unshare-user", NO_MORE, "--ro-bind", "/", "/", shutil.which("true") or "/bin/true"]
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
+        if done.returncode != 0:
+            known.discard(NO_MORE)
+    return frozenset(known)
 
 
 def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
@@ -50,8 +59,8 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     """
     known = options(bwrap)
     line = [bwrap, *NAMESPACES, "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    if "--disable-userns" in known and os.path.exists("/proc/sys/user/max_user_namespaces"):
-        line.append("--disable-userns")
+    if NO_MORE in known:
+        line.append(NO_MORE)
     line += ["--hostname", "stark", "--proc", "/proc", "--dev", "/dev"]
     for place, name in (("/dev/shm", "shm"), ("/tmp", "tmp")):
         if "--size" in known:
