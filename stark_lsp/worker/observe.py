@@ -75,10 +75,10 @@ def cpu_notes(before: CpuTime, after: CpuTime, seconds: float, cores: int) -> li
     if seconds < SHORTEST_S:
         return []
     notes = []
-    others = max(0.0, (after.all - before.all) - (after.ours - before.ours)) / seconds
-    if others > OTHERS * cores:
+    busy = others(before, after, seconds)
+    if busy > OTHERS * cores:
         notes.append(
-            f"Other programs kept {others:.1f} of {cores} CPUs busy while this was timed: times are less certain."
+            f"Other programs kept {busy:.1f} of {cores} CPUs busy while this was timed: times are less certain."
         )
     if (after.stolen - before.stolen) / seconds > STOLEN * cores:
         notes.append("The host of this virtual machine took CPU time away: times are less certain.")

@@ -29,11 +29,11 @@ COLD = 0.5
 """A call with empty caches is never faster than this share of one with warm caches."""
 FLOOR = 0.5
 """Nor faster than this share of what writing its outputs takes."""
-WORKING = 0.5
+WORKING = 0.2
 """Share of one CPU from which a process that should wait is at work."""
 GRACE_S = 0.5
 """Threads of OpenMP libraries may spin up to 0.2 s before they sleep."""
-LOOK_S = 0.01
+LOOK_S = 0.02
 
 
 class Sample(NamedTuple):
@@ -155,8 +155,11 @@ def too_fast(median_ms: float, floor: float) -> str | None:
     )
 
 
-def cpu_ns(pid: int) -> int:
-    """Return the CPU time of a process and all below it in nanoseconds, of the threads that live now (Linux)."""
+def wanted_ns(pid: int) -> int:
+    """Return for how long a process and all below it ran or waited for a CPU, in nanoseconds (Linux).
+
+    Of the threads that live now; the waiting counts since it says on a busy machine what was wanted.
+    """
     total = 0
     for one in [pid, *processes.descendants(pid)]:
         try:
@@ -166,7 +169,7 @@ def cpu_ns(pid: int) -> int:
         for thread in threads:
             try:
                 with open(f"/proc/{one}/task/{thread}/schedstat") as file:
-                    total += int(file.read().split()[0])
+                    total += sum(int(word) for word in file.read().split()[:2])
             except (OSError, ValueError, IndexError):
                 continue
     return total
@@ -187,9 +190,9 @@ def still_working(pid: int) -> float:
     """Return how many CPUs a process keeps busy that should wait for its next request; 0 if it comes to rest."""
     deadline = time.monotonic() + GRACE_S
     while True:
-        before, begin = cpu_ns(pid), time.monotonic_ns()
+        before, begin = wanted_ns(pid), time.monotonic_ns()
         time.sleep(LOOK_S)
-        busy = (cpu_ns(pid) - before) / (time.monotonic_ns() - begin)
+        busy = (wanted_ns(pid) - before) / (time.monotonic_ns() - begin)
         if busy < WORKING:
             return 0.0
         if time.monotonic() > deadline:

@@ -1,0 +1,173 @@
+"""Turns on a device: one at a time, in order, and nothing is left of those who died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stark_lsp.worker.slots import Cancelled, Quiet, Slot, choose_gpu, living, slot
+
+HOLD = """
+import sys, time
+sys.path.insert(0, {root!r})
+from stark_lsp.worker.slots import Slot
+def waiting(text):
+    print(text, flush=True)
+with Slot({folder!r}, "gpu").turn(waiting):
+    print("holds", flush=True)
+    sys.stdin.readline()
+print("over", flush=True)
+"""
+ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class Other:
+    """Another process that wants the slot, and keeps it until told."""
+
+    def __init__(self, folder: Path) -> None:
+        script = HOLD.format(root=ROOT, folder=str(folder))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def says(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def release(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def others() -> Iterator[list[Other]]:
+    started: list[Other] = []
+    yield started
+    for other in started:
+        other.process.kill()
+        other.process.communicate()
+
+
+def test_those_who_wait_are_told_how_many_are_ahead_and_come_in_order(tmp_path: Path, others: list[Other]) -> None:
+    for expected in ("holds", "GPU busy: queued, 1 ahead", "GPU busy: queued, 2 ahead"):
+        others.append(Other(tmp_path))
+        assert others[-1].says() == expected
+    first, second, third = others
+    first.release()
+    assert first.says() == "over"
+    assert second.says() == "holds"
+    assert third.says() == "GPU busy: queued, 1 ahead"
+    second.release()
+    assert third.says() == "holds"
+
+
+def test_killing_the_holder_gives_the_slot_to_the_next(tmp_path: Path, others: list[Other]) -> None:
+    others += [Other(tmp_path)]
+    assert others[0].says() == "holds"
+    others += [Other(tmp_path)]
+    assert others[1].says() == "GPU busy: queued, 1 ahead"
+    others[0].kill()
+    assert others[1].says() == "holds"
+
+
+def test_one_who_died_while_waiting_does_not_count(tmp_path: Path, others: list[Other]) -> None:
+    for expected in ("holds", "GPU busy: queued, 1 ahead", "GPU busy: queued, 2 ahead"):
+        others.append(Other(tmp_path))
+        assert others[-1].says() == expected
+    others[1].kill()
+    assert others[2].says() == "GPU busy: queued, 1 ahead"
+    assert Slot(str(tmp_path), "gpu").queue() == 2
+    others[0].release()
+    assert others[2].says() == "holds"
+
+
+def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        with slot(str(tmp_path), "cpu"):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.01)
+            inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 6
+    assert living(str(tmp_path / "cpu.tickets")) == []
+
+
+def test_one_who_no_longer_wants_it_leaves_the_queue(tmp_path: Path) -> None:
+    held = Slot(str(tmp_path), "gpu")
+    with held.turn():
+        with pytest.raises(Cancelled), held.turn(cancelled=lambda: True):
+            pytest.fail("nobody can have it")
+        assert held.queue() == 1
+
+
+def test_the_gpu_with_the_shortest_queue_is_chosen(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    keys = ["GPU-a", "GPU-b", "GPU-c"]
+    assert choose_gpu(folder, keys) == 0
+    with slot(folder, "GPU-a"):
+        assert choose_gpu(folder, keys) == 1
+        with slot(folder, "GPU-b"), slot(folder, "GPU-c"):
+            assert choose_gpu(folder, keys) == 0
+    assert choose_gpu(folder, []) == 0
+
+
+def test_a_key_is_no_path(tmp_path: Path) -> None:
+    with slot(str(tmp_path), "../MIG 1/2"):
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".._MIG_1_2.lock", ".._MIG_1_2.tickets"]
+
+
+def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path) -> None:
+    quiet = Quiet(str(tmp_path), "cpu")
+    events: list[str] = []
+    both, begun = threading.Barrier(2, timeout=10), threading.Event()
+
+    def work() -> None:
+        with quiet.working():
+            # Passed only if both are inside together.
+            both.wait()
+            begun.set()
+            time.sleep(0.05)
+            events.append("worked")
+
+    def measure() -> None:
+        begun.wait(10)
+        with quiet.measuring():
+            events.append("measures")
+            time.sleep(0.05)
+            events.append("measured")
+
+    def late() -> None:
+        begun.wait(10)
+        time.sleep(0.02)
+        # The one who measures waits already and goes first.
+        with quiet.working():
+            events.append("worked late")
+
+    threads = [threading.Thread(target=run) for run in (work, work, measure, late)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert events == ["worked", "worked", "measures", "measured", "worked late"]

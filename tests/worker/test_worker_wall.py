@@ -1,0 +1,120 @@
+"""Reported times against the judge's clock: honest ones are never accused, impossible ones always."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stark_lsp.worker import wall
+from stark_lsp.worker.wall import Sample, accusation, floor_ms, slope, too_fast
+
+
+def runner(true_ms: float, besides_ms: float, reported: float = 1.0, noise: Callable[[], float] = lambda: 0.0):  # type: ignore[no-untyped-def]
+    """Return rounds of calls that take `true_ms` and report `reported` times that."""
+
+    def run(calls: int) -> Sample:
+        each = [true_ms + noise() for _ in range(calls)]
+        around = sum(besides_ms + noise() for _ in range(calls))
+        return Sample(2.0 + sum(each) + around, [reported * one for one in each])
+
+    return run
+
+
+def test_two_numbers_of_calls_cancel_what_a_request_costs() -> None:
+    found = slope(runner(1.0, 0.25))
+    assert found.besides_ms == pytest.approx(0.25)
+    assert found.reported_ms == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("reported", [0.1, 0.3])
+def test_a_fraction_of_the_true_time_is_an_accusation_with_both_figures(device: str, reported: float) -> None:
+    cheat, empty = runner(2.0, 0.2, reported), runner(0.0, 0.2)
+    text = accusation(cheat, empty, empty, device, 2.0 * reported, 0.0)
+    assert text is not None
+    assert f"{2.0 * reported:.4g} ms" in text
+    assert "judge's clock" in text
+
+
+def test_times_that_are_true_only_with_warm_caches_are_an_accusation() -> None:
+    honest_here, empty = runner(2.0, 0.2), runner(0.0, 0.2)
+    text = accusation(honest_here, empty, empty, "cpu", 0.02, 0.0)
+    assert text is not None
+    assert "0.02 ms" in text
+
+
+@given(st.floats(0.001, 50.0), st.floats(0.0, 5.0), st.integers(0, 1 << 30), st.sampled_from(["cpu", "cuda"]))
+def test_honest_times_are_not_accused_on_a_machine_with_heavy_noise(
+    true_ms: float, besides_ms: float, seed: int, device: str
+) -> None:
+    rng = random.Random(seed)
+
+    def noise() -> float:
+        # One call in fifty is interrupted for a slice of the scheduler.
+        return abs(rng.gauss(0.0, 0.01)) + (rng.expovariate(1 / 4.0) if rng.random() < 0.02 else 0.0)
+
+    run, empty = runner(true_ms, besides_ms, noise=noise), runner(0.0, besides_ms, noise=noise)
+    assert accusation(run, empty, empty, device, true_ms, 0.0) is None
+
+
+def test_a_runner_with_fewer_threads_is_not_accused() -> None:
+    cores = os.cpu_count() or 1
+    run, empty, own = runner(0.1, 1.0 + 0.9 * (cores - 1)), runner(0.0, 1.0), runner(0.0, 1.0 + 0.9 * (cores - 1))
+    assert accusation(run, empty, own, "cpu", 0.1, 0.0) is None
+
+
+def test_latency_that_queued_work_hides_is_no_accusation() -> None:
+    # A launch takes 0.2 ms of Python, of which the emptying of the caches hides all.
+    assert accusation(runner(0.2, 0.1), runner(0.0, 0.1), runner(0.0, 0.1), "cuda", 0.005, 0.2) is None
+
+
+def test_nothing_is_faster_than_memory() -> None:
+    floor = floor_ms(1 << 30, 50 << 20, 4e12)
+    assert floor == pytest.approx(((1 << 30) - (50 << 20)) / 4e9)
+    assert too_fast(floor, floor) is None
+    assert too_fast(0.6 * floor, floor) is None
+    text = too_fast(0.4 * floor, floor)
+    assert text is not None
+    assert f"{floor:.4g} ms" in text
+    assert floor_ms(1 << 20, 50 << 20, 4e12) == 0.0
+    assert floor_ms(1 << 30, 0, None) == 0.0
+
+
+SPIN = """
+import sys, threading, time
+def spin():
+    while True:
+        pass
+if sys.argv[1] == "spins":
+    threading.Thread(target=spin, daemon=True).start()
+if sys.argv[1] == "short":
+    end = time.monotonic() + 0.15
+    print("ready", flush=True)
+    while time.monotonic() < end:
+        pass
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="reads /proc")
+@pytest.mark.parametrize(("how", "busy"), [("sleeps", False), ("spins", True), ("short", False)])
+def test_a_process_that_should_wait_and_works_is_noticed(how: str, busy: bool) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SPIN, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            assert wall.thread_count(child.pid) == (2 if how == "spins" else 1)
+            found = wall.still_working(child.pid)
+            assert (found > 0.0) == busy
+        finally:
+            child.kill()
