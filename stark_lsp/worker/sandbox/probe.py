@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -147,6 +145,9 @@ def _contained() -> bool:
 
 def _try_child(layer: Layer, *, gpu: bool) -> str:
     """Start the trial in a layer and return what was wrong, empty for nothing."""
+    # Every child imports this module; none but the judge comes here.
+    import tempfile
+
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stark-trial-"))
         policy = run_policy(os.path.join(folder, "child"), gpu=gpu)
@@ -174,6 +175,8 @@ def _try_child(layer: Layer, *, gpu: bool) -> str:
 @contextlib.contextmanager
 def _work(folder: str, *, gpu: bool) -> Iterator[dict[str, Any]]:
     """Yield what the trial is told to try, with the sockets it must not reach."""
+    import socket
+
     secret = os.path.join(folder, "secret")
     with open(secret, "w", encoding="ascii") as file:
         file.write("not for the child")

@@ -51,7 +51,7 @@ def limit_started_programs(size: int) -> None:
 
     Not this process itself: with torch's CUDA libraries loaded it takes more than any compiler should.
     """
-    if not size:
+    if not size or not kernel.LINUX:
         return
     start = subprocess.Popen.__init__
 
