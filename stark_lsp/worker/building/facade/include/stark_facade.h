@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include <c10/util/Optional.h>
+
 #include "../support.h"
 #include "stark_needs.h" // written for each source: what else it uses
 
