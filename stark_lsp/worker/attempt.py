@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import integrity, timing, trees
+from . import integrity, timing, trees, watched
 from .building.service import Built
 from .building.triton_cache import TritonFolder
 from .classify import Finding, build_finding, classify, stages
 from .failed import Failed
+from .profile import counters
+from .profile.assemble import make_profile, never_launched
 from .runner import cut
 from .runners import RUNNER_FAILURES, RunnerProcess
 from .verify import Verifier
@@ -28,6 +30,7 @@ STAGES = {
     "load": "Loading the candidate",
     "verify": "Verifying the candidate",
     "time": "Timing the candidate",
+    "profile": "Profiling the candidate",
 }
 """What is said of each stage."""
 START_LIMIT_S = 300.0
@@ -74,20 +77,29 @@ class Attempt:
         """The file of the judge whose weights the candidate has now."""
         self._stages: list[Any] = []
         self._measured: timing.Measured | None = None
+        self._profile: dict[str, Any] | None = None
+        self._notes: list[str] = []
+        self._work = contextlib.ExitStack()
+        """Held while this attempt may use the device, so that nobody times on it meanwhile."""
 
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
         try:
             with self._stage("check"):
-                refusal = integrity.check(self._source, self._class_name)
-            if refusal is not None:
-                return self._verdict(Finding("REFUSED", *refusal))
-            runner = self._load()
-            self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
-            with self._stage("verify"):
-                self._verifier.run()
+                self._check()
+            with self._stage("start"):
+                runner = self._start()
+            with self._working():
+                with self._stage("load"):
+                    self._weights_message = self._load(runner)
+                self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
+                with self._stage("verify"):
+                    self._verifier.run()
             with self._stage("time"):
-                self._time()
+                self._measured = self._time(runner)
+            with self._working(), self._stage("profile"):
+                self._verifier.check_again()
+                self._examine(runner, self._measured.times.median("candidate"))
         except Failed as failure:
             return self._verdict(self._considering_builds(self._considering_weights(failure.finding)))
         return self._verdict(self._considering_builds(Finding("OK", self._praise())))
@@ -146,40 +158,68 @@ class Attempt:
             self._forwarded = True
         return result
 
-    def _load(self) -> RunnerProcess:
-        """Start the runner and load the candidate with the reference's weights."""
-        with self._stage("start"):
-            self._triton = self._judge.triton.open(self._source)
-            self._runner = self._judge.children.runner()
-            self._runner.builds = self._build
-            if self._triton.cached:
-                trees.copy_tree(self._triton.path, self._runner.files.triton, TRITON_LIMIT)
-            # Named after nothing that leads to the expected outputs.
-            self._path = self._runner.files.write("candidate.py", self._source)
-        with self._stage("load"):
-            self._weights_message = self._ask(
-                "load",
-                "load_candidate",
-                path=self._path,
-                context=self._reference.path,
-                class_name=self._class_name,
-                init=self._runner.give(self._reference.init_path),
-                weights=self._runner.give(self._reference.weights_path),
-                device=self._reference.device,
-                mode=self._reference.mode,
-                threads=self._judge.threads,
-            )["weights_message"]
-        return self._runner
+    def _check(self) -> None:
+        """Read the source; what can be refused without running it is never run."""
+        reference = self._reference
+        told = (self._source, self._class_name, reference.text, reference.qualname)
+        refusal = integrity.check(*told)
+        if refusal is not None:
+            raise Failed(Finding("REFUSED", *refusal))
+        self._notes += [
+            f"Line {flag.line}: {flag.reason}" if flag.line else flag.reason for flag in integrity.flags(*told)
+        ]
 
-    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer the runner's request to build; what is built for a finalist is what the user's machine will build."""
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """Use the device in the block; waits while somebody is timed on it."""
+        with self._work:
+            self._work.enter_context(self._bench.quiet.working())
+            yield
+
+    def _start(self) -> RunnerProcess:
+        """Take a runner and give it the candidate."""
+        self._triton = self._judge.triton.open(self._source)
+        runner = self._runner = self._judge.children.runner()
+        if self._triton.cached:
+            trees.copy_tree(self._triton.path, runner.files.triton, TRITON_LIMIT)
+        return runner
+
+    def _load(self, runner: RunnerProcess) -> str:
+        """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
+        # Named after nothing that leads to the expected outputs.
+        self._path = runner.files.write("candidate.py", self._source)
+        runner.builds = lambda request: self._build(runner, request)
+        return str(self._ask("load", "load_candidate", **self._loading(runner))["weights_message"])
+
+    def _loading(self, runner: RunnerProcess) -> dict[str, Any]:
+        """Return what a runner is told to load the candidate."""
+        return {
+            "path": os.path.join(runner.files.inside, "candidate.py"),
+            "context": self._reference.path,
+            "class_name": self._class_name,
+            "init": runner.give(self._reference.init_path),
+            "weights": runner.give(self._reference.weights_path),
+            "device": self._reference.device,
+            "mode": self._reference.mode,
+            "threads": self._judge.threads,
+        }
+
+    def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         if len(self._builds) >= MOST_BUILDS:
             return {"error": f"More than {MOST_BUILDS} extensions."}
-        assert self._runner is not None
         request = {**request, "stock": self._final}
-        built = self._judge.builds.build(request, seconds=float(self._settings["build_timeout_s"]))
+        on_gpu = self._reference.device == "cuda"
+        if on_gpu:
+            # The runner waits for the compiler, so others may time on the device.
+            self._work.close()
+        try:
+            built = self._judge.builds.build(request, seconds=float(self._settings["build_timeout_s"]))
+        finally:
+            if on_gpu:
+                self._work.enter_context(self._bench.quiet.working())
         self._builds.append(built)
-        return {"library": self._runner.give(built.library)} if built.library else {"error": built.error}
+        return {"library": runner.give(built.library)} if built.library else {"error": built.error}
 
     def _considering_builds(self, finding: Finding) -> Finding:
         """What ran after every build failed was not what the candidate claims to be, however it was caught."""
@@ -189,21 +229,57 @@ class Attempt:
         failed.line = finding.line
         return failed
 
-    def _time(self) -> None:
-        """Time it, and check what it gives afterwards."""
-        assert self._runner is not None
-        assert self._verifier is not None
-        self._measured = timing.measure(
+    def _time(self, runner: RunnerProcess) -> timing.Measured:
+        """Time it, taking turns with the reference."""
+        return timing.measure(
             self._bench,
-            self._runner,
+            runner,
             self._settings,
             final=self._final,
             compiled=not self._judge.compile_message,
             path=self._path,
             weights=self._weights,
             waiting=lambda text: self._progress(text, WAITING_S),
+            memory=self._judge.memory,
         )
-        self._verifier.check_again()
+
+    def _examine(self, runner: RunnerProcess, runtime_ms: float) -> None:
+        """Look at what it launches; of a finalist also at memory errors and hardware counters."""
+        if not self._settings["profile"]:
+            return
+        inputs = self._reference.cases[0].inputs_path
+        claimed = self._ask("forward", "profile", inputs=runner.give(inputs))
+        kernels = integrity.kernels(self._source).names
+        if never_launched(kernels, claimed):
+            names = ", ".join(sorted(kernels)[:3])
+            raise Failed(Finding("CHEATED", f"A forward pass launches none of its kernels ({names})."))
+        metrics: list[dict[str, Any]] = []
+        if self._final and self._reference.device == "cuda":
+            metrics = self._watch(inputs)
+        resources = {name: figures for built in self._builds for name, figures in built.resources.items()}
+        self._profile = make_profile(
+            claimed, resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes
+        )
+
+    def _watch(self, inputs: str) -> list[dict[str, Any]]:
+        """Run it under the tools for finalists; returns hardware counters.
+
+        Raises
+        ------
+        Failed
+            It reads or writes memory that is not its own.
+        """
+        judge, loading = self._judge, self._loading
+        if not self._settings["counters"]:
+            return []
+        ncu = counters.find()
+        if ncu is None:
+            self._notes.append(counters.MISSING)
+            return []
+        _, text = watched.run(judge, self._source, loading, self._build, watched.ncu(ncu), "counters", inputs)
+        metrics, notes = counters.read(text)
+        self._notes += notes
+        return metrics
 
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""
@@ -217,8 +293,6 @@ class Attempt:
         if self._weights_message:
             text = " ".join(self._weights_message.split())[:300]
             notes.append(f"The reference's weights do not load into it, it only matches when built anew: {text}")
-        if self._measured is not None:
-            notes += self._measured.notes
         return " ".join(notes)
 
     def _verdict(self, finding: Finding) -> dict[str, Any]:
@@ -246,4 +320,6 @@ class Attempt:
             "weights_loaded": not self._weights_message,
             "environment": self._judge.environment,
             "stages_s": stages(self._stages),
+            "profile": self._profile,
+            "notes": list(dict.fromkeys([*self._notes, *(measured.notes if measured else [])])),
         }

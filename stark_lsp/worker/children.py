@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from .confinement import Confinement
+from .confinement import Confinement, Tool
 from .errors import Broken
 from .folders import Folder
 from .household import Household
@@ -65,6 +65,10 @@ class Children:
         """
         return self._ready(RUNNER)
 
+    def watched_runner(self, tool: Tool) -> RunnerProcess:
+        """Start a confined runner under a tool, such as a memory checker."""
+        return self._start(RUNNER, self._confinement, tool)
+
     def builder(self) -> RunnerProcess:
         """Return a confined builder that is ready; it serves one build.
 
@@ -107,7 +111,7 @@ class Children:
             child.files.remove()
         raise Broken(f"A process for the candidate could not be started: {failure}.", details=log)
 
-    def _start(self, role: str, confinement: Confinement | None) -> RunnerProcess:
+    def _start(self, role: str, confinement: Confinement | None, tool: Tool | None = None) -> RunnerProcess:
         folder = Folder(self._folder)
         return self.household.start(
             lambda: RunnerProcess(
@@ -118,5 +122,6 @@ class Children:
                 role=role,
                 confinement=confinement,
                 limits=self._limits if confinement is not None else None,
+                tool=tool,
             )
         )

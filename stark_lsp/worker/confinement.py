@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from . import loading, sandbox
 from .errors import Bad
 from .folders import Folder
 from .sandbox import Choice, Layer
+
+Tool = Callable[[list[str], Folder], list[str]]
+"""Returns a command that runs another one under a tool, such as a memory checker; the tool may write to `out`."""
 
 
 class Confinement:
@@ -44,7 +47,7 @@ class Confinement:
         return self.layer is not Layer.PROCESS
 
     def apply(
-        self, role: str, command: list[str], environment: dict[str, str], folder: Folder
+        self, role: str, command: list[str], environment: dict[str, str], folder: Folder, tool: Tool | None = None
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command and environment that start a child confined.
 
@@ -52,13 +55,16 @@ class Confinement:
         ----------
         role
             `runner` or `builder`; a builder gets no GPU.
+        tool
+            Puts a tool that watches the child before its command; it runs inside as well.
         """
         if role == "builder":
             policy = sandbox.build_policy(folder.path, read=self._build_read)
         else:
             policy = sandbox.run_policy(folder.path, gpu=self._gpu, read=self._read)
         told = [*command, sandbox.instructions(self.layer, policy)]
-        return sandbox.wrap(self.layer, policy, told), private_environment(environment, folder)
+        watched = tool(told, folder) if tool is not None else told
+        return sandbox.wrap(self.layer, policy, watched), private_environment(environment, folder)
 
 
 def choose(wanted: str, *, gpu: bool) -> Choice:

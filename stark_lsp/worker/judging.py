@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any
 
 import torch
 
-from . import confinement, fingerprint, tensorfile, timing
+from . import confinement, fingerprint, modules, tensorfile, timing
 from .attempt import WAITING_S, Attempt
 from .bench import Bench, Progress, runner_environment, spares
 from .building.service import BuildService
@@ -15,6 +16,9 @@ from .building.triton_cache import TritonCache
 from .children import BUILDER, RUNNER, Children
 from .errors import Broken
 from .limits import Limits, memory_limit
+from .profile import cost, roofline
+from .profile.assemble import make_profile
+from .profile.launches import profile_call
 from .reference import Reference
 from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from .sandbox import Layer
@@ -42,7 +46,13 @@ class Judge:
         load_s = float(settings["load_timeout_s"])
         load = fingerprint.load_average()
         os.makedirs(cache_dir, exist_ok=True)
-        self.reference = Reference(problem, int(settings["seeds"]), folder, lambda text: progress(text, load_s))
+        self.reference = Reference(
+            problem,
+            int(settings["seeds"]),
+            folder,
+            lambda text: progress(text, load_s),
+            special_inputs=bool(settings["special_inputs"]),
+        )
         self.threads = torch.get_num_threads()
         self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
         inputs = self.reference.input_tensors()
@@ -77,6 +87,10 @@ class Judge:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compile_message = "" if settings["compile_baseline"] else "Switched off."
         self._baselines = self._take_baselines(progress)
+        self.cost: dict[str, Any] = {}
+        self.calibration: dict[str, Any] | None = None
+        self.memory: timing.Memory | None = None
+        self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
         self._keep_spares()
 
@@ -98,6 +112,7 @@ class Judge:
             "baselines": self._baselines,
             "outputs": list(tensorfile.describe(self.reference.cases[0].outputs)),
             "notes": list(self.reference.notes),
+            "profile": self._profile,
         }
 
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
@@ -133,6 +148,27 @@ class Judge:
             self.bench.drop("compile")
         return {"eager": times.timing("eager"), "compile": compiled, "compile_message": self.compile_message}
 
+    def _take_profile(self, cache_dir: str, progress: Progress) -> dict[str, Any]:
+        """Count what the reference needs, calibrate the device, and return the reference's profile."""
+        progress("Profiling the reference", 300.0)
+        device, reference = self.reference.device, self.reference
+        with self.bench.turn():
+            module = reference.module.to(device)
+            arguments = reference.arguments(reference.cases[0].inputs_path)
+
+            def call() -> Any:
+                with modules.forward_context(reference.mode):
+                    return module(*arguments[0], **arguments[1])
+
+            self.cost = cost.measure(module, call, arguments)
+            self.calibration = roofline.calibration(cache_dir, device)
+            claimed = profile_call(call, device, tempfile.gettempdir())
+        bandwidth = self.calibration["bandwidth"]
+        if bandwidth:
+            self.memory = timing.Memory(float(bandwidth), roofline.cache_bytes(device))
+        runtime_ms = float(self._baselines["eager"]["median_ms"])
+        return make_profile(claimed, None, self.cost, self.calibration, runtime_ms)
+
     @staticmethod
     def _first_line(error: Exception) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -141,7 +177,7 @@ class Judge:
 
     def analyze(self) -> dict[str, Any]:
         """Return the playbook's analysis of the reference."""
-        from . import analysis, modules
+        from . import analysis
 
         self.reference.module.to(self.reference.device)
         args, kwargs = self.reference.arguments(self.reference.cases[0].inputs_path)

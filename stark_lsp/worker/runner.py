@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable
@@ -105,6 +106,8 @@ class Runner:
             "compile": self.compile,
             "forward": self.forward,
             "hold": self.hold,
+            "profile": self.profile,
+            "counters": self.counters,
             "use_weights": self.use_weights,
             **self._timed.commands(),
         }
@@ -231,6 +234,19 @@ class Runner:
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
         sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
-        return self._timed.hold(
-            self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup
-        )
+        return self._timed.hold(self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup)
+
+    def profile(self, *, inputs: str) -> dict[str, Any]:
+        """Tell what one forward pass launches, see `profile.launches.profile_call`."""
+        from .profile.launches import profile_call
+
+        arguments = self._files.load(inputs).tree(self._device, self._lookup)
+        return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
+
+    def counters(self, *, inputs: str) -> dict[str, Any]:
+        """Run one forward pass for Nsight Compute, which this process was started under."""
+        from .profile.counters import forward
+
+        arguments = self._files.load(inputs).tree(self._device, self._lookup)
+        forward(lambda: self._call(arguments))
+        return {}

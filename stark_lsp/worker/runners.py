@@ -13,7 +13,7 @@ from typing import Any
 
 from . import processes
 from .capture import Capture
-from .confinement import Confinement
+from .confinement import Confinement, Tool
 from .folders import Folder
 from .frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
 from .limits import Exceeded, Limits
@@ -24,6 +24,8 @@ WATCH_S = 0.2
 """How often the size of the process tree and of its folder is looked at."""
 KILL_S = 5.0
 """A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
+SIGNALLED = 128
+"""Exit codes above it tell of a signal."""
 START_S = 120.0
 """A runner that has not imported torch after this long never will."""
 
@@ -125,6 +127,8 @@ class RunnerProcess:
         What it is kept in; None for the user's own code.
     limits
         What its process tree may take.
+    tool
+        Runs it under a tool; only for a confined one.
     """
 
     def __init__(
@@ -137,11 +141,12 @@ class RunnerProcess:
         role: str = "runner",
         confinement: Confinement | None = None,
         limits: Limits | None = None,
+        tool: Tool | None = None,
     ) -> None:
         main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
         command = [sys.executable, "-u", main, role]
         if confinement is not None:
-            command, environment = confinement.apply(role, command, environment, folder)
+            command, environment = confinement.apply(role, command, environment, folder, tool)
         self._process = spawner.start(command, environment, folder.out)
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         write_fd, read_fd, log_fd = (os.dup(stream.fileno()) for stream in streams if stream is not None)
@@ -288,7 +293,17 @@ class RunnerProcess:
             # It closed the pipe and lives on: no longer of use to anybody.
             code = 0
         self.kill()
+        if self._wrapped and code > SIGNALLED:
+            # What stands around it passes a signal on as shells do.
+            code = SIGNALLED - code
         return RunnerDied(code)
+
+    def finish(self, seconds: float) -> None:
+        """Let it end by itself, so that a tool around it can say its last words; kill it when that takes too long."""
+        self._channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        self.kill()
 
     def kill(self) -> None:
         """Kill the process and all below it, and wait until it is gone."""

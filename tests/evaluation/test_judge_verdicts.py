@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -115,8 +114,7 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
         ("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE),
         ("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT),
         ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
-        ("import ctypes\nctypes.string_at(0)", Status.CRASHED),
-        ("import os\nos._exit(0)", Status.CRASHED),
+        ("import os\nos._exit(0)", Status.REFUSED),
         ("raise SystemExit(0)", Status.RUNTIME_ERROR),
     ],
 )
@@ -126,10 +124,15 @@ async def test_each_failure_has_its_status(judge: WorkerJudge, body: str, status
     assert verdict.message
 
 
+async def test_a_kernel_that_writes_outside_of_its_memory_crashes_alone(judge: WorkerJudge) -> None:
+    verdict = await verdict_of(judge, broken_kernel("float v =", "*(volatile float*)8 = 1.0f; float v ="))
+    assert verdict.status is Status.CRASHED, verdict
+    assert "outside its memory" in verdict.message
+
+
 async def test_different_results_for_equal_inputs_are_nondeterministic(judge: WorkerJudge) -> None:
-    before = "CALLS = [0]"
-    body = "CALLS[0] += 1\nreturn torch.relu(x * self.weight + 1.0) + (CALLS[0] > 1)"
-    verdict = await verdict_of(judge, candidate_with(body, before=before))
+    before = "OFFSETS = iter([0.0] + [1.0] * 99)"
+    verdict = await verdict_of(judge, candidate_with(HONEST + " + next(OFFSETS)", before=before))
     assert verdict.status is Status.NONDETERMINISTIC
 
 
@@ -173,11 +176,13 @@ async def test_weights_that_do_not_load_and_results_that_differ_are_a_load_error
 
 
 async def test_output_is_captured_and_cannot_reach_the_judge(judge: WorkerJudge) -> None:
-    body = "import os\nprint('hello from python')\nos.write(1, b'hello from fd 1\\n')\n" + HONEST
-    verdict = await verdict_of(judge, candidate_with(body))
+    source = broken_kernel("float v =", 'if (r + i == 0) puts("hello from C"); float v =')
+    source = source.replace("#include <cstdint>", "#include <cstdint>\n#include <cstdio>")
+    source = source.replace("x = x.contiguous()", "print('hello from python')\n        x = x.contiguous()")
+    verdict = await verdict_of(judge, source)
     assert verdict.status is Status.OK, verdict
     assert "hello from python" in verdict.log
-    assert "hello from fd 1" in verdict.log
+    assert "hello from C" in verdict.log
 
 
 async def test_a_long_log_keeps_head_and_tail(judge: WorkerJudge) -> None:
@@ -192,19 +197,6 @@ async def test_a_long_log_keeps_head_and_tail(judge: WorkerJudge) -> None:
 async def test_keys_of_the_environment_are_not_seen_by_a_candidate(judge: WorkerJudge) -> None:
     body = "import os\nassert 'ANTHROPIC_API_KEY' not in os.environ\n" + HONEST
     assert (await verdict_of(judge, candidate_with(body))).status is Status.OK
-
-
-async def test_processes_a_candidate_leaves_behind_are_killed(judge: WorkerJudge) -> None:
-    body = """
-import subprocess
-child = subprocess.Popen(["sleep", "27182.8"], start_new_session=True)
-raise ValueError(f"left {child.pid}")
-"""
-    verdict = await verdict_of(judge, candidate_with(body))
-    assert verdict.status is Status.RUNTIME_ERROR
-    assert "left" in verdict.message
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
-    assert not [line for line in lines if b"27182.8" in line]
 
 
 async def test_after_all_that_a_good_candidate_is_still_ok(judge: WorkerJudge) -> None:

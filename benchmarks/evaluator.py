@@ -1,0 +1,244 @@
+"""How long the judge takes from a candidate's source to its verdict, and how far its figures can be trusted.
+
+    python benchmarks/evaluator.py --out results/            everything: single candidates, a queue, repeatability
+    python benchmarks/evaluator.py --only single             one part
+
+Needs a GPU. Every candidate is judged by the settings that KernelBench's own evaluator has (five checks, a
+hundred timed calls) unless --settings says otherwise; the problem is prepared before, as in a search. Cold is the
+first judgement of a source by an empty cache, warm the second of the same source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import secrets
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evaluator_candidates import Case, cases, queue, reference, source
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.settings import PRESETS, EvaluationSettings
+from stark_lsp.core.status import DeviceChoice, Dialect, Isolation
+from stark_lsp.core.verdict import Verdict
+from stark_lsp.discovery.problems import make_problem
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
+
+BOUNDS = {Dialect.RAW: 3.0, Dialect.INLINE: 8.0, Dialect.TRITON: 4.0}
+"""Seconds a cold judgement may take, by dialect."""
+WARM = 1.0
+"""Seconds a warm one may take."""
+THROUGHPUT = 15.0
+"""Candidates a minute of a mixed queue."""
+
+
+def problem(folder: Path, function: str, size: str) -> Problem:
+    """Write a reference to a file and return its problem."""
+    path = folder / f"{function}_{size}.py"
+    path.write_text(reference(function, size))
+    return make_problem(str(path), path.read_text(), "Model", device=DeviceChoice.CUDA)
+
+
+@asynccontextmanager
+async def judging(folder: Path, function: str, size: str, settings: EvaluationSettings) -> AsyncIterator[WorkerJudge]:
+    """Prepare a problem in a judge whose cache is in `folder`."""
+    begin = time.monotonic()
+    judge = await open_judge(
+        problem(folder, function, size),
+        interpreter=sys.executable,
+        settings=settings,
+        cache_dir=folder / "cache",
+        log=lambda line: print(line, file=sys.stderr),
+    )
+    try:
+        prepared = await judge.prepare(lambda text: None)
+        took = time.monotonic() - begin
+        print(
+            f"\n{function} {size}: prepared in {took:.1f} s on {prepared.environment.device}, "
+            f"isolation {prepared.environment.isolation}, eager {prepared.baselines.eager.median_ms * 1e3:.1f} us",
+            flush=True,
+        )
+        for note in prepared.notes:
+            print(f"  note: {note}")
+        yield judge
+    finally:
+        await judge.close()
+
+
+async def timed(judge: WorkerJudge, text: str, dialect: Dialect) -> tuple[Verdict, float]:
+    """Judge a candidate; return the verdict and the seconds from source to verdict."""
+    begin = time.monotonic()
+    verdict = await judge.evaluate(Candidate(text, dialect))
+    return verdict, time.monotonic() - begin
+
+
+def stages(verdict: Verdict) -> str:
+    """Return the seconds of each stage in one line."""
+    return " ".join(f"{name} {seconds:.2f}" for name, seconds in verdict.stages_s)
+
+
+async def single(folder: Path, settings: EvaluationSettings, salt: str) -> list[dict[str, Any]]:
+    """Judge each candidate cold and warm."""
+    every = cases(salt)
+    rows: list[dict[str, Any]] = []
+    for key in dict.fromkeys((case.function, case.size) for case in every):
+        async with judging(folder, *key, settings) as judge:
+            # What is made once for a machine is not a candidate's cost: precompiled headers, the first processes.
+            for dialect in Dialect.RAW, Dialect.INLINE, Dialect.TRITON:
+                verdict, took = await timed(judge, source(key[0], dialect, salt=f"first_{salt}"), dialect)
+                print(
+                    f"  first {dialect.value} (not counted): {verdict.status.value} {took:.2f} s {verdict.message[:200]}"
+                )
+            await asyncio.sleep(SETTLE_S)
+            for case in [case for case in every if (case.function, case.size) == key]:
+                rows.append(await row(judge, case))
+                print_row(rows[-1])
+    return rows
+
+
+SETTLE_S = 45.0
+"""Until what is built in the background (a precompiled header) is there."""
+
+
+async def row(judge: WorkerJudge, case: Case) -> dict[str, Any]:
+    """Judge one candidate twice."""
+    cold, cold_s = await timed(judge, case.source, case.dialect)
+    warm, warm_s = await timed(judge, case.source, case.dialect)
+    speedup = warm.speedup_vs_eager
+    return {
+        "candidate": case.name,
+        "dialect": case.dialect.value,
+        "status": cold.status.value,
+        "as_expected": cold.status is case.expected and warm.status is case.expected,
+        "message": cold.message[:300],
+        "cold_s": cold_s,
+        "warm_s": warm_s,
+        "cold_stages": stages(cold),
+        "warm_stages": stages(warm),
+        "runtime_us": None if warm.runtime_ms is None else warm.runtime_ms * 1e3,
+        "speedup": None if speedup is None else [speedup.value, speedup.low, speedup.high],
+        "within": cold_s <= BOUNDS[case.dialect] and warm_s <= WARM,
+    }
+
+
+def print_row(row: dict[str, Any]) -> None:
+    """Print one candidate."""
+    mark = "" if row["within"] else "  over the bound"
+    mark += "" if row["as_expected"] else f"  NOT AS EXPECTED {row['message']}"
+    print(
+        f"  {row['candidate']:<32}{row['dialect']:<8}{row['status']:<15}cold {row['cold_s']:.2f} s  "
+        f"warm {row['warm_s']:.2f} s{mark}\n      cold: {row['cold_stages']}\n      warm: {row['warm_stages']}",
+        flush=True,
+    )
+
+
+async def throughput(folder: Path, settings: EvaluationSettings, salt: str) -> dict[str, Any]:
+    """Judge a queue of mixed candidates, as many at a time as the judge takes."""
+    every = queue(salt)
+    async with judging(folder, "gelu", "small", settings) as judge:
+        begin = time.monotonic()
+        verdicts = await asyncio.gather(*(judge.evaluate(Candidate(case.source, case.dialect)) for case in every))
+        took = time.monotonic() - begin
+    wrong = [
+        f"{case.name} ({case.dialect.value}): {verdict.status.value} {verdict.message[:200]}"
+        for case, verdict in zip(every, verdicts, strict=True)
+        if verdict.status is not case.expected
+    ]
+    rate = 60 * len(every) / took
+    print(f"queue: {len(every)} candidates in {took:.1f} s, {rate:.1f} a minute; not as expected: {wrong or 'none'}")
+    return {"candidates": len(every), "seconds": took, "per_minute": rate, "not_as_expected": wrong}
+
+
+async def repeatability(folder: Path, settings: EvaluationSettings, salt: str, times: int) -> list[dict[str, Any]]:
+    """Judge the same kernel, and the unchanged reference, again and again."""
+    found = []
+    for size in ("small", "large"):
+        async with judging(folder, "softmax", size, settings) as judge:
+            kernel = source("softmax", Dialect.RAW, salt=f"again_{salt}")
+            same = [await judge.evaluate(Candidate(kernel)) for _ in range(times)]
+            text = reference("softmax", size).replace("class Model(", "class ModelNew(")
+            unchanged = [await judge.evaluate(Candidate(text, Dialect.TORCH)) for _ in range(times)]
+        medians = [verdict.runtime.median_ms for verdict in same if verdict.runtime is not None]
+        middle = statistics.median(medians) if medians else float("nan")
+        spread = max((abs(value / middle - 1) for value in medians), default=float("nan"))
+        intervals = [verdict.speedup_vs_eager for verdict in unchanged if verdict.speedup_vs_eager is not None]
+        contains = sum(interval.low <= 1.0 <= interval.high for interval in intervals)
+        found.append(
+            {
+                "size": size,
+                "judged": len(medians),
+                "median_us": middle * 1e3,
+                "furthest_from_median": spread,
+                "reference_judged": len(intervals),
+                "intervals_with_1": contains,
+                "intervals": [[interval.low, interval.value, interval.high] for interval in intervals],
+            }
+        )
+        print(
+            f"softmax {size}: {len(medians)} of {times} judged, median {middle * 1e3:.2f} us, furthest from it "
+            f"{100 * spread:.2f} %; unchanged reference: {contains} of {len(intervals)} intervals contain 1.0",
+            flush=True,
+        )
+    return found
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Run the parts that were asked for; returns 1 if a bound was passed."""
+    settings = replace(
+        PRESETS[options.settings], compile_baseline=False, isolation=Isolation(options.isolation), run_timeout_s=30.0
+    )
+    salt = secrets.token_hex(4)
+    folder = Path(tempfile.mkdtemp(prefix="evaluator-"))
+    result: dict[str, Any] = {}
+    try:
+        if options.only in (None, "single"):
+            result["single"] = await single(folder, settings, salt)
+        if options.only in (None, "queue"):
+            result["queue"] = await throughput(folder, settings, salt)
+        if options.only in (None, "repeat"):
+            result["repeat"] = await repeatability(folder, replace(settings, timed_calls=0), salt, options.times)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "evaluator.json").write_text(json.dumps(result, indent=1))
+    return int(not good(result))
+
+
+def good(result: dict[str, Any]) -> bool:
+    """Whether every bound was held."""
+    single_good = all(row["within"] and row["as_expected"] for row in result.get("single", []))
+    queue_good = "queue" not in result or (
+        result["queue"]["per_minute"] >= THROUGHPUT and not result["queue"]["not_as_expected"]
+    )
+    repeat_good = all(
+        item["furthest_from_median"] <= 0.02 and item["intervals_with_1"] >= 0.9 * item["reference_judged"]
+        for item in result.get("repeat", [])
+    )
+    return single_good and queue_good and repeat_good
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=["single", "queue", "repeat"])
+    parser.add_argument("--settings", choices=sorted(PRESETS), default="kernelbench")
+    parser.add_argument("--isolation", choices=[item.value for item in Isolation], default="auto")
+    parser.add_argument("--times", type=int, default=20, help="repetitions of the repeatability part")
+    parser.add_argument("--out", type=Path, help="folder for evaluator.json")
+    return asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
