@@ -101,6 +101,8 @@ def compare(
     figures: Figures,
     own_errors: list[float] | None = None,
     what: str = "output",
+    *,
+    dense: bool = True,
 ) -> None:
     """Check structure, shape, dtype, device, layout and values of all outputs.
 
@@ -110,6 +112,10 @@ def compare(
         For each tensor the reference's relative error against float64.
     what
         What the tensors are called in messages; empty for the tree of a training step, which names them itself.
+
+    dense
+        Whether an output must be contiguous where the reference's is; for inputs that are not, the layout of an
+        output is a matter of which operators handed it on.
 
     Raises
     ------
@@ -131,7 +137,12 @@ def compare(
             place = expected["v"]
             own = own_errors[place] if own_errors else 0.0
             compare_tensors(
-                name_of(what, path), (reference.tensors[place], reference.heads[place]), next(following), figures, own
+                name_of(what, path),
+                (reference.tensors[place], reference.heads[place]),
+                next(following),
+                figures,
+                own,
+                dense=dense,
             )
         elif not _same_plain(expected, found):
             raise Mismatch(
@@ -189,6 +200,8 @@ def compare_tensors(
     found: tuple[torch.Tensor, dict[str, Any]],
     figures: Figures,
     own_error: float = 0.0,
+    *,
+    dense: bool = True,
 ) -> None:
     """Check one tensor.
 
@@ -208,7 +221,7 @@ def compare_tensors(
         )
     if out_head.get("type") and out_head.get("type") != ref_head.get("type"):
         raise Mismatch("WRONG_SHAPE", f"The {name} is a {out_head['type']}, not a plain torch.Tensor.")
-    wrong = layout.problem(ref, out)
+    wrong = layout.problem(ref, out, dense)
     if wrong is not None:
         raise Mismatch("WRONG_SHAPE", f"The {name} {wrong}.")
     tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT))

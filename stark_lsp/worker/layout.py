@@ -24,20 +24,22 @@ INPUT, WEIGHT, EARLIER = "an input", "a weight or buffer of the module", "an ear
 """Whose memory an output can share."""
 
 
-def problem(expected: torch.Tensor, found: torch.Tensor) -> str | None:
+def problem(expected: torch.Tensor, found: torch.Tensor, dense: bool = True) -> str | None:
     """Return what is wrong with the layout of an output that has the right shape, None if nothing is.
 
     Parameters
     ----------
     expected, found
         The reference's and the candidate's output, of one shape, with the strides they were returned with.
+    dense
+        Whether it must be contiguous where the reference's is.
     """
     if overlaps_itself(found) and not overlaps_itself(expected):
         return (
             f"has elements that share memory (strides {found.stride()}), as expand() leaves them: "
             "add .contiguous() or clone()"
         )
-    if expected.is_contiguous() and not found.is_contiguous():
+    if dense and expected.is_contiguous() and not found.is_contiguous():
         return (
             f"is not contiguous (strides {found.stride()}) where the reference's is (strides {expected.stride()}): "
             "add .contiguous()"
