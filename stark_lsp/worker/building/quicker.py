@@ -244,7 +244,11 @@ def write_light(place: str, text: str, include: str, cuda: bool) -> None:
     for header in ("torch/extension.h", "torch/types.h", "torch/all.h", "torch/torch.h", "ATen/ATen.h"):
         path = os.path.join(place, header)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        more = ["#include <torch/csrc/utils/pybind.h>"] if python and header.startswith("torch/extension") else []
+        more = (
+            ["#include <torch/csrc/utils/pybind.h>", "#include <torch/csrc/Exceptions.h>"]
+            if python and header.startswith("torch/extension")
+            else []
+        )
         _write(path, ["#include <stark_light.h>", *more])
     _write(os.path.join(place, "stark_light.h"), lines)
     if cuda and not used & {"getCurrentCUDASparseHandle", "getCurrentCUDASolverDnHandle"}:
