@@ -19,7 +19,7 @@ RING = 3
 """Buffers that calls take turns with; a call finds those of the calls before it untouched."""
 RING_LIMIT = 1 << 30
 """Bytes of inputs from which two buffers must do."""
-SHIFTS = 8
+SHIFTS = 4
 """Different alignments of a buffer."""
 STEP = {"cpu": 64, "cuda": 256}
 """Bytes between them: as much as torch's own allocator aligns to on a CPU, half of it on a GPU."""

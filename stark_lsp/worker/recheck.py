@@ -45,6 +45,7 @@ class Recheck:
         self._own_errors = own_errors
         self._sure = secrets.randbelow(SURE)
         self._seen: list[Seen] = []
+        self._unseen: tuple[str, Round] | None = None
 
     def look(self, number: int, seed: str, made: Round, timer: Timer) -> None:
         """Take in a round that is over; perhaps fetch the output of one of its calls.
@@ -55,8 +56,23 @@ class Recheck:
             It is not what was pledged, or cannot be read.
         """
         more = len(self._seen) < MOST and len(self._seen) * self._bytes < BYTES
-        if number != self._sure and not (more and secrets.randbelow(SHARE) == 0):
-            return
+        if number == self._sure or (more and secrets.randbelow(SHARE) == 0):
+            self._fetch(seed, made, timer)
+        else:
+            self._unseen = seed, made
+
+    def finish(self, timer: Timer) -> None:
+        """Fetch an output of the last round as well; that it was the last nobody knew before.
+
+        Raises
+        ------
+        Failed
+        """
+        if self._unseen is not None and len(self._seen) * self._bytes < BYTES:
+            self._fetch(*self._unseen, timer)
+
+    def _fetch(self, seed: str, made: Round, timer: Timer) -> None:
+        self._unseen = None
         index = secrets.randbelow(len(made.pledge))
         try:
             outputs = timer.kept(index, self._limit)

@@ -242,6 +242,7 @@ class _Attempt:
             give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
             times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=give_up)
         times.between = max(times.between, watch.between())
+        self._asking(lambda: recheck.finish(timer))
         return times, recheck, watch.notes
 
     def _at_rest(self, threads: int) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from stark_lsp.worker import nvml  # noqa: E402 - torch first: without it nothing here can run
-from stark_lsp.worker.observe import CpuTime, cpu_notes, cpu_time, gpu_notes, observing  # noqa: E402
+from stark_lsp.worker import nvml
+from stark_lsp.worker.observe import CpuTime, cpu_notes, cpu_time, gpu_notes, observing
 
 
 def state(**changes: object) -> nvml.State:
