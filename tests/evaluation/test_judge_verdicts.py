@@ -131,8 +131,10 @@ async def test_a_kernel_that_writes_outside_of_its_memory_crashes_alone(judge: W
 
 
 async def test_different_results_for_equal_inputs_are_nondeterministic(judge: WorkerJudge) -> None:
-    before = "OFFSETS = iter([0.0] + [1.0] * 99)"
-    verdict = await verdict_of(judge, candidate_with(HONEST + " + next(OFFSETS)", before=before))
+    source = broken_kernel(
+        "for (int64_t r = 0;", "static float offset = -1.0f; offset += 1.0f;\n    for (int64_t r = 0;"
+    )
+    verdict = await verdict_of(judge, source.replace("* w[i] + 1.0f", "* w[i] + 1.0f + offset"))
     assert verdict.status is Status.NONDETERMINISTIC
 
 
