@@ -1,0 +1,13 @@
+"""Static integrity check: what can be refused, and what is worth a note, without running a candidate.
+
+Python is read as a syntax tree with the aliases of its names, C++ and CUDA by tokens after the preprocessor's work. It
+is the first of several defences and never the last one: what it cannot see must be caught while the candidate runs.
+"""
+
+from __future__ import annotations
+
+from .checks import CHECKS, FLAGS
+from .check import check, check_native, flags, kernels
+from .words import Flag, Kernels, Refusal
+
+__all__ = ["CHECKS", "FLAGS", "Flag", "Kernels", "Refusal", "check", "check_native", "flags", "kernels"]
