@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from .names import Names
 from .native import Unit, parse
+from .preprocess import TooMuch
 from .scopes import Bound, Scopes, SelfOf
 from .strings import HOLE, Folder, Text
 from .tokens import Token
@@ -230,7 +231,14 @@ class Candidate:
         # A text that is part of a longer one is read there.
         kept = [one for one in texts.values() if not any(one.value in more and one.value != more for more in texts)]
         kept.sort(key=lambda text: text.line(0))
-        return [Native(text, parse(text.value.replace(HOLE, "_"))) for text in kept]
+        found = []
+        for text in kept:
+            try:
+                found.append(Native(text, parse(text.value.replace(HOLE, "_"))))
+            except TooMuch as error:
+                error.line = text.line(0)
+                raise
+        return found
 
     @cached_property
     def words(self) -> set[str]:

@@ -14,7 +14,6 @@ from .words import Flag, Kernels, Refusal
 
 LONGEST = 2_000_000
 """Characters of the longest file that is read."""
-_UNREADABLE = Refusal("It is too long or too tangled to be read.", None)
 
 
 def check(source: str, class_name: str, reference: str = "", reference_class: str = "Model") -> Refusal | None:
@@ -41,8 +40,10 @@ def check(source: str, class_name: str, reference: str = "", reference_class: st
             found = sorted(rule(candidate), key=lambda refusal: refusal.line or 0)
             if found:
                 return found[0]
-    except (TooMuch, Tangled, RecursionError, MemoryError):
-        return _UNREADABLE
+    except TooMuch as error:
+        return Refusal("It is too long to be read, or its macros expand to too much.", error.line)
+    except (Tangled, RecursionError, MemoryError):
+        return Refusal("It is too tangled to be read.", None)
     return None
 
 
@@ -90,7 +91,7 @@ def check_native(source: str) -> Refusal | None:
             if found:
                 return found[0]
     except (TooMuch, RecursionError, MemoryError):
-        return _UNREADABLE
+        return Refusal("Its macros expand to too much to be read.", None)
     return None
 
 

@@ -35,7 +35,8 @@ def canonical(path: str) -> str:
     if parts[0] == "__builtins__":
         parts[0] = "builtins"
     for at in range(len(parts) - 1, 0, -1):
-        if parts[at] in STANDARD and "(" not in ".".join(parts[:at]) and ".".join(parts[: at + 1]) not in _SAME_NAME:
+        before = ".".join(parts[:at])
+        if parts[at] in STANDARD and not {"(", "["} & set(before) and ".".join(parts[: at + 1]) not in _SAME_NAME:
             if parts[0] == "os" and parts[at] == "path":
                 break
             return ".".join(parts[at:])

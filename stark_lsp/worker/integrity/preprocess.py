@@ -16,7 +16,15 @@ DEPTH = 24
 
 
 class TooMuch(Exception):
-    """The macros of a source expand to more than an honest kernel needs."""
+    """The macros of a source expand to more than an honest kernel needs.
+
+    Attributes
+    ----------
+    line
+        1-based line of the file that the source begins on, if it is known.
+    """
+
+    line: int | None = None
 
 
 class Macro(NamedTuple):

@@ -17,7 +17,7 @@ GADGETS = frozenset(
     "__torch_dispatch__ __del__ __doc__".split()
 )
 """Attributes that lead from a harmless object to everything else."""
-_OWN = frozenset("__del__ __setattr__ __delattr__ __getattribute__ __torch_function__ __torch_dispatch__ __init_subclass__".split())
+_OWN = frozenset("__del__ __setattr__ __delattr__ __getattribute__ __torch_function__ __torch_dispatch__ __init_subclass__ __reduce__ __reduce_ex__".split())
 """Those that a class may not define either."""
 _SUPER_FINE = frozenset("__setattr__ __delattr__ __init_subclass__".split())
 _CALLS = {
