@@ -47,8 +47,12 @@ class Limits:
             return Exceeded("processes", f"it started {count} processes")
         if resident > self._memory:
             return Exceeded("memory", f"it took {resident >> 20} MiB of memory")
+        hidden = watch.hidden_bytes(pid)
+        if resident + hidden > self._memory:
+            text = f"it took {resident + hidden >> 20} MiB of memory, much of it in files without a name"
+            return Exceeded("memory", text)
         written = watch.folder_bytes(folder)
-        if written > self._disk:
+        if written + hidden > self._disk:
             return Exceeded("disk", f"it wrote {written >> 20} MiB to the disk")
         return None
 
