@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import fingerprint, slots
+from . import fingerprint, intervals, slots
 from .children import Children
 from .errors import Broken
 from .recheck import Recheck
@@ -25,8 +25,10 @@ SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
-BETWEEN = {"cpu": 0.02, "cuda": 0.003}
-"""Standard deviation of the logarithm of the ratio of two processes that run the same code, as measured."""
+BETWEEN = {"cpu": 0.06, "cuda": 0.003}
+"""What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
+SESSIONS = 16
+"""So many sessions, the latest, say what they really differ by."""
 LIKE_THE_FIRST = ("seeded", "moved-weights")
 """Kinds of cases whose inputs are such as the user's own."""
 
@@ -130,8 +132,7 @@ class Bench:
         self._slot = slots.Slot(locks, key)
         self.quiet = slots.Quiet(locks, key)
         """Keeps work on the device apart from timing, which it would disturb."""
-        self.between = BETWEEN[reference.device]
-        """Standard deviation of the logarithm of the ratio of two processes that run the same code."""
+        self._sessions: list[float] = []
         self._flush_ms: float | None = None
         outputs = reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
@@ -246,6 +247,15 @@ class Bench:
                 )
             self._weights = weights
         return timer
+
+    @property
+    def between(self) -> float:
+        """Standard deviation of the logarithm of the ratio of two sessions that time the same code."""
+        return intervals.between_sessions(self._sessions, BETWEEN[self.device])
+
+    def remember(self, eager_ms: float) -> None:
+        """Take in how long eager took in a session during which nobody else kept the machine busy."""
+        self._sessions = [*self._sessions, eager_ms][-SESSIONS:]
 
     def flush_ms(self) -> float:
         """Return how long work that is queued ahead of a call can hide its latency: emptying a GPU's caches.

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+NORMAL = 1.4826
+"""Standard deviation of a normal distribution over the median of its absolute values."""
+
 
 def median(samples: Sequence[float]) -> float:
     """Return the median of at least one sample."""
@@ -66,8 +69,20 @@ def half_width(ratio: dict[str, float]) -> float:
     return (ratio["high"] - ratio["low"]) / 2.0 / ratio["value"]
 
 
-def deviation(ratios: Sequence[float]) -> float:
-    """Return the standard deviation of the logarithms of ratios whose true value is 1."""
-    if not ratios:
-        return 0.0
-    return math.sqrt(sum(math.log(ratio) ** 2 for ratio in ratios) / len(ratios))
+def between_sessions(medians: Sequence[float], prior: float) -> float:
+    """Return the standard deviation of the logarithm of the ratio of two sessions that time the same code.
+
+    Rounds of one session are not independent of each other: where memory lies and which CPU a thread wakes on may
+    last for all of them. What that amounts to shows in how one and the same process differs from one session to the
+    next. From the median step (1.4826 times the median of |x| estimates a normal deviation), since a few sessions
+    may be far off for other reasons.
+
+    Parameters
+    ----------
+    medians
+        Times of the same code in sessions that followed each other.
+    prior
+        What is assumed before there are any; counts as three steps.
+    """
+    steps = [abs(math.log(b / a)) for a, b in zip(medians, medians[1:])]  # noqa: B905 - Python 3.9
+    return NORMAL * median([*steps, *[prior / NORMAL] * 3])

@@ -171,10 +171,17 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
+        _remember(bench, times, watch)
         return times, watch.notes
 
     found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, run)
     return found
+
+
+def _remember(bench: Bench, times: rounds.RoundTimes, watch: observe.Watch) -> None:
+    """Learn from a session how much sessions differ."""
+    if not times.early and not watch.between():
+        bench.remember(times.median("eager"))
 
 
 class _Attempt:
@@ -241,7 +248,8 @@ class _Attempt:
         with observe.observing(self._bench.device) as watch:
             give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
             times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=give_up)
-        times.between = max(times.between, watch.between())
+        _remember(self._bench, times, watch)
+        times.between = max(self._bench.between, watch.between())
         self._asking(lambda: recheck.finish(timer))
         return times, recheck, watch.notes
 

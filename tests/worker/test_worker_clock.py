@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from stark_lsp.worker import clock, tensorfile  # noqa: E402 - torch first: without it nothing here can run
 from stark_lsp.worker.failed import Failed  # noqa: E402
-from stark_lsp.worker.recheck import SURE, Recheck  # noqa: E402
+from stark_lsp.worker.recheck import Recheck  # noqa: E402
 from stark_lsp.worker.runners import RunnerForged  # noqa: E402
 from stark_lsp.worker.timed import Timed  # noqa: E402
 from stark_lsp.worker.timer import Timer  # noqa: E402
@@ -152,15 +152,14 @@ def test_a_candidate_that_is_wrong_for_new_inputs_is_wrong_and_no_cheat(tmp_path
 
 def test_outputs_that_are_made_up_after_the_round_do_not_have_the_pledged_digest(tmp_path: Path) -> None:
     candidate = timer_of(tmp_path, lambda x: torch.zeros_like(x))
-    recheck = Recheck(32 * 16 * 4, None)
     made = candidate.round("seed")
-    recheck.look(-1, "seed", made, candidate)
     held = candidate.runner.timed._kept  # type: ignore[attr-defined]
     for index in range(len(made.pledge)):
         held.tree(index, None).copy_(honest(torch.ones(32, 16)))
+    recheck = Recheck(32 * 16 * 4, None)
+    recheck._sure = 0
     with pytest.raises(Failed) as raised:
-        for number in range(SURE):
-            recheck.look(number, "seed", made, candidate)
+        recheck.look(0, "seed", made, candidate)
     assert raised.value.finding.status == "CHEATED"
     assert "changed what it had returned" in raised.value.finding.message
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.worker.intervals import deviation, half_width, median, median_ranks, paired_ratio, timing
+from stark_lsp.worker.intervals import between_sessions, half_width, median, median_ranks, paired_ratio, timing
 
 times = st.floats(min_value=1e-4, max_value=1e4)
 
@@ -77,7 +77,13 @@ def test_what_processes_differ_by_widens_an_interval_on_both_sides() -> None:
     assert half_width(wide) == pytest.approx(0.0196, rel=0.01)
 
 
-def test_the_deviation_of_ratios_is_that_of_their_logarithms_around_one() -> None:
-    assert deviation([1.0, 1.0]) == 0.0
-    assert deviation([math.exp(0.02), math.exp(-0.02)]) == pytest.approx(0.02)
-    assert deviation([]) == 0.0
+def test_what_sessions_differ_by_is_the_prior_at_first_and_then_what_was_seen() -> None:
+    assert between_sessions([], 0.01) == pytest.approx(0.01)
+    assert between_sessions([1.0], 0.01) == pytest.approx(0.01)
+    rng = random.Random(3)
+    seen = [math.exp(rng.gauss(0.0, 0.05)) for _ in range(400)]
+    assert between_sessions(seen, 0.01) == pytest.approx(0.05 * math.sqrt(2), rel=0.2)
+
+
+def test_one_session_that_is_far_off_does_not_widen_all_others() -> None:
+    assert between_sessions([1.0, 1.01, 1.0, 30.0, 1.0, 1.01, 1.0, 1.01], 0.01) < 0.02
