@@ -42,6 +42,8 @@ normalization; it is then only held to `NOISE_LIMIT` times that error."""
 NOISE_LIMIT = 50.0
 GRADIENT = "gradient of "
 """What names of gradients begin with."""
+STEP_KEYS = ("['output", f"['{GRADIENT}", "['buffer ")
+"""How the keys of a training step's tree (`forward.step`) begin."""
 
 
 class Mismatch(Exception):
@@ -153,10 +155,10 @@ def compare(
 
 def name_of(what: str, path: str) -> str:
     """Return what a leaf is called: a path below `what`, or below the key of a training step's tree."""
-    if what:
-        return f"{what} {path}".strip()
     key, _, rest = path.partition("']")
-    return f"{key[2:]} {rest}".strip() if key.startswith("['") else path
+    if key.startswith(STEP_KEYS):
+        return f"{key[2:]} {rest}".strip()
+    return f"{what} {path}".strip()
 
 
 def _is_tensor(leaf: Any) -> bool:

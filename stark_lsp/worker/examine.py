@@ -127,7 +127,7 @@ class Examination:
         reference = self._reference
         flows = reference.cotangents(case.cotangents_path) if case.cotangents_path else None
         results = exact.run(reference.arguments(case.inputs_path), flows)
-        errors = None if results is None else relative_errors(results, case.outputs.tensors)
+        errors = None if results is None else relative_errors(case.outputs.tensors, results)
         if errors is None or any(
             error > SAME_FUNCTION
             for error, name in zip(errors, reference.output_names(case.outputs))  # noqa: B905 - Python 3.9
@@ -219,7 +219,7 @@ class Examination:
         if variant.kind is CaseKind.STRIDED and not self._same_values(case):
             return None
         if results is not None:
-            own = relative_errors(results, case.outputs.tensors)
+            own = relative_errors(case.outputs.tensors, results)
             if own is None or not all(
                 error <= (compare.tolerance_for(tensor.dtype) or 0.0)
                 for error, tensor in zip(own, case.outputs.tensors)  # noqa: B905 - Python 3.9

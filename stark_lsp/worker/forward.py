@@ -26,6 +26,8 @@ POISON = 0xFF
 """A byte that makes NaN of any floating type when repeated."""
 POISON_SHARE = 0.25
 """Share of a GPU's free memory that is poisoned at most."""
+COTANGENT_SEED = 11
+"""Of the random gradients that flow into the outputs in training mode."""
 WORDS = 1 << 22
 """Words of eight bytes that are weighed at a time."""
 M_PERTURB = -6
@@ -134,21 +136,24 @@ def step(module: Any, arguments: Arguments, mode: str, cotangents: list[torch.Te
     if mode != modules.TRAINING:
         with modules.forward_context(mode):
             return module(*args, **kwargs)
-    before = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
-    result = training_step(module, arguments, cotangents or [])
-    found: dict[str, Any] = {"output": modules.map_tensors(result, lambda tensor: tensor.detach())}
-    for number, tensor in enumerate(differentiable(arguments)):
-        found[f"gradient of input {number + 1}"] = _gradient(tensor)
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad:
-            found[f"gradient of {name}"] = _gradient(parameter)
-            parameter.grad = None
-    with torch.no_grad():
+    with kept_buffers(module):
+        found = collected(module, arguments, training_step(module, arguments, cotangents or []))
         for name, buffer in module.named_buffers():
             found[f"buffer {name} after the step"] = buffer.detach().clone()
-            if name in before:
-                buffer.copy_(before[name])
     return found
+
+
+@contextlib.contextmanager
+def kept_buffers(module: Any) -> Iterator[None]:
+    """Put the module's buffers back to what they were, also after a call that raised half-way."""
+    before = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, buffer in module.named_buffers():
+                if name in before:
+                    buffer.copy_(before[name])
 
 
 def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> Any:
@@ -193,6 +198,42 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
         if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [flow.to(tensor.dtype) for tensor, flow in pairs])
     return result
+
+
+class TimedStep:
+    """Forward and backward as they are timed, with the same random cotangents for each module of a problem."""
+
+    def __init__(self) -> None:
+        self._flows: list[torch.Tensor | None] | None = None
+
+    def __call__(self, module: Any, arguments: Arguments) -> dict[str, Any]:
+        """Run one step; returns its result and gradients, so that a step that was left out shows."""
+        # New leaves: what times calls may write to its own tensors again, which leaves with gradients do not bear.
+        arguments = modules.map_tensors(arguments, lambda tensor: tensor.detach())
+        if self._flows is None:
+            self._flows = random_cotangents(training_step(module, arguments, []))
+        return collected(module, arguments, training_step(module, arguments, self._flows))
+
+
+def random_cotangents(result: Any) -> list[torch.Tensor | None]:
+    """Return random gradients for the outputs that lead back to something, None for the others."""
+    generator = torch.Generator().manual_seed(COTANGENT_SEED)
+    return [
+        torch.randn(tensor.shape, generator=generator).to(tensor.device, tensor.dtype) if tensor.requires_grad else None
+        for tensor in modules.tensors_of(result)
+    ]
+
+
+def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:
+    """Return result and gradients of a step by name; gradients of parameters are taken away from them."""
+    found: dict[str, Any] = {"output": modules.map_tensors(result, lambda tensor: tensor.detach())}
+    for number, tensor in enumerate(differentiable(arguments)):
+        found[f"gradient of input {number + 1}"] = _gradient(tensor)
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            found[f"gradient of {name.replace('_orig_mod.', '')}"] = _gradient(parameter)
+            parameter.grad = None
+    return found
 
 
 def differentiable(arguments: Arguments) -> list[torch.Tensor]:

@@ -21,8 +21,6 @@ MEMORY_SHARE = 0.25
 """Share of the machine's memory that inputs and expected outputs of all seeds may take."""
 DEVICE_SHARE = 0.05
 """Share of a GPU's memory that expected outputs may take; they are compared there."""
-COTANGENT_SEED = 11
-"""Of the random gradients that flow into the outputs in training mode."""
 
 
 class Reference:
@@ -202,16 +200,9 @@ class Reference:
 
     def _cotangents(self, inputs_path: str) -> str:
         """Write random gradients for the outputs to a file, and return its path."""
-        buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
-        with torch.no_grad():
-            for name, buffer in self.module.named_buffers():
-                buffer.copy_(buffers[name])
-        generator = torch.Generator().manual_seed(COTANGENT_SEED)
-        flows = [
-            torch.randn(tensor.shape, generator=generator).to(tensor.dtype) if tensor.requires_grad else None
-            for tensor in modules.tensors_of(result)
-        ]
+        with forward.kept_buffers(self.module):
+            result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
+        flows = forward.random_cotangents(result)
         if not any(flow is not None for flow in flows):
             raise Bad(
                 f"No output of {self.qualname} has a gradient, so there is nothing to train.",

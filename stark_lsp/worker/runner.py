@@ -94,6 +94,7 @@ class Runner:
         self._mode = "eval"
         self._construct: Callable[[], Any] = lambda: None
         self._forward = forward.Forward()
+        self._step = forward.TimedStep()
         self._timed = timed.Timed()
 
     def handle(self, request: dict[str, Any]) -> Any:
@@ -209,6 +210,7 @@ class Runner:
         self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
         built = self._lookup(qualname)(*args, **kwargs)
         built.load_state_dict(self._files.load(weights).tree(), strict=False)
+        self._mode = mode
         self._module = self._modules.place(built, device, mode)
         return {}
 
@@ -223,6 +225,9 @@ class Runner:
         return {}
 
     def _call(self, arguments: Any) -> Any:
+        """Make one call as it is timed: forward, for training with backward."""
+        if self._mode == self._modules.TRAINING:
+            return self._step(self._module, arguments)
         args, kwargs = arguments
         with self._modules.forward_context(self._mode):
             return self._module(*args, **kwargs)

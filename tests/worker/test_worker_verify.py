@@ -61,7 +61,7 @@ def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Re
     ("body", "status", "words"),
     [
         ("return torch.relu(x[:16] * self.weight + 1.0)[:3].repeat(6, 1)[:x.shape[0]]", "WRONG_RESULT", ""),
-        ("y = " + RESULT + "\nif x.shape[0] < 8: y[0] = 0\nreturn y", "WRONG_RESULT", "with a batch of 3 instead of 16"),
+        ("y = " + RESULT + "\nif x.shape[0] < 8: y[0] = 0\nreturn y", "WRONG_RESULT", "a batch of 3 instead of 16"),
         ("x = x.as_strided(x.shape, (24, 1))\n" + HONEST, "NOT_FINITE", "not contiguous"),
         ("y = x * self.weight + 1.0\nreturn torch.where(y > 0, y, 0)", "WRONG_RESULT", "NaN"),
         ("y = (x * self.weight + 1.0).half().float()\nreturn torch.relu(y)", "WRONG_RESULT", ""),
