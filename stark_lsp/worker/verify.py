@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import compare, layout, tensorfile
+from . import compare, layout, modules, tensorfile
 from .cases import Case, CaseKind
 from .classify import Finding
 from .difference import relative_errors
@@ -97,6 +97,11 @@ class Verifier:
         ------
         Failed
         """
+        reference = self._reference
+        if reference.mode == modules.TRAINING:
+            # Timed steps have moved the running statistics.
+            weights = reference.trained_path if self._last.trained else reference.weights_path
+            self._ask("time", "use_weights", weights=self._runner.give(weights))
         self._repeat(self._last, "After it was timed, it gave another result: ")
 
     def _check(self, case: Case, *, hold: bool = False) -> tensorfile.Loaded:

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from verify_cases import finding, make_reference, verify  # noqa: E402 - needs torch
 
 from stark_lsp.worker.cases import CaseKind  # noqa: E402 - needs torch
+from stark_lsp.worker.errors import Bad  # noqa: E402 - needs torch
 from stark_lsp.worker.reference import Reference  # noqa: E402 - needs torch
 
 RESULT = "torch.relu(x * self.weight + 1.0)"
@@ -289,6 +290,44 @@ def test_inputs_that_the_reference_changes_must_be_changed_alike_in_every_case(t
     status, message = finding(reference, tmp_path / "c", body)
     assert status == "MUTATED_INPUT"
     assert "a batch of 3 instead of 4" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "words"),
+    [
+        ("return x - x.mean(1, keepdim=True)", "torch.randn(16, 1)", "any constant would pass"),
+        ("return torch.ones_like(x)", "torch.randn(16, 4)", "any constant would pass"),
+        ("return x.softmax(1).sum(1)", "torch.randn(16, 4)", "any constant would pass"),
+        ("return x.shape[0] > 3, torch.zeros(3)", "torch.randn(16, 4)", "any constant would pass"),
+        ("return F.dropout(x, 0.5, True)", "torch.randn(16, 64)", "draws random numbers"),
+        ("return x + torch.rand(16, 64)", "torch.randn(16, 64)", "draws random numbers"),
+        ("return x * float('nan')", "torch.randn(16, 4)", "no finite number"),
+        ("return torch.ones(3)", "2", "takes no tensor"),
+    ],
+)
+def test_a_degenerate_problem_is_refused(tmp_path: Path, body: str, inputs: str, words: str) -> None:
+    with pytest.raises(Bad) as caught:
+        make_reference(tmp_path, body, inputs)
+    assert words in caught.value.message
+    assert caught.value.cure
+    assert caught.value.line
+
+
+def test_inputs_that_never_change_are_varied_by_the_judge(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return x * 2", "torch.arange(12.).reshape(3, 4)", special_inputs=False)
+    assert any("in another order" in case.words for case in reference.cases)
+    replay = "if self.kept is None: self.kept = x * 2\nreturn self.kept.clone()"
+    status, message = finding(reference, tmp_path / "c", replay, init="self.kept = None\n")
+    assert status == "WRONG_RESULT"
+    assert "in another order" in message
+    assert finding(reference, tmp_path / "c", "return x + x") == ("OK", "")
+
+
+def test_an_output_that_hardly_moves_between_seeds_is_checked_with_other_inputs(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return x.mean()", "torch.rand(8, 8) * 1e-6 + 1", special_inputs=False)
+    status, _ = finding(reference, tmp_path / "c", "return x.sum() * 0 + 1.0")
+    assert status == "WRONG_RESULT"
+    assert finding(reference, tmp_path / "c", "return x.sum() / 64") == ("OK", "")
 
 
 def test_what_the_runner_reports_is_plain_data(scaled: Reference, tmp_path: Path) -> None:
