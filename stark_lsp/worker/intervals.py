@@ -84,5 +84,5 @@ def between_sessions(medians: Sequence[float], prior: float) -> float:
     prior
         What is assumed before there are any; counts as three steps.
     """
-    steps = [abs(math.log(b / a)) for a, b in zip(medians, medians[1:])]  # noqa: B905 - Python 3.9
+    steps = [abs(math.log(b / a)) for a, b in zip(medians, medians[1:])]  # noqa: B905, RUF007 - Python 3.9
     return NORMAL * median([*steps, *[prior / NORMAL] * 3])

@@ -95,6 +95,11 @@ class Kept:
         self._found: list[tuple[Any, list[torch.Tensor]]] = []
         self._outside = False
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the output of one call takes."""
+        return self._layout.length
+
     def __len__(self) -> int:
         return len(self._found)
 

@@ -18,7 +18,7 @@ OTHERS = 0.15
 STOLEN = 0.05
 """The same for what the host of a virtual machine takes away."""
 UNLUCKY = 0.4
-"""See `Watch.between`."""
+"""See `Watch.unlucky`."""
 SHORTEST_S = 0.1
 """The system counts in hundredths of a second: over less than this, its figures say nothing."""
 PERIOD_S = 0.05
@@ -124,13 +124,14 @@ class Watch:
         self.others = 0.0
         """Share of the machine's CPUs that other programs kept busy."""
 
-    def between(self) -> float:
-        """Return what other programs add to the standard deviation between two processes, on the logarithmic scale.
+        self.busy = True
+        """Whether others kept the machine busy, as far as can be told."""
+        self.unlucky = 0.0
+        """What other programs add to the standard deviation between two processes, on the logarithmic scale.
 
         Which of two processes suffers more from them is a matter of luck that lasts for a session. On two CPUs, the
         unchanged reference was off by 0.3 where others kept three quarters of them busy.
         """
-        return UNLUCKY * self.others if self.others > OTHERS else 0.0
 
 
 @contextlib.contextmanager
@@ -149,12 +150,16 @@ def observing(device: str) -> Iterator[Watch]:
         yield watch
     finally:
         after, seconds = cpu_time(), time.monotonic() - begin
+        cores = os.cpu_count() or 1
+        known = before is not None and after is not None
+        if before is not None and after is not None:
+            watch.others = others(before, after, seconds) / cores
+        watch.busy = watch.others > OTHERS or not known or seconds < SHORTEST_S
         if gpu is not None:
             watch.notes += gpu.end()
         elif before is not None and after is not None:
-            cores = os.cpu_count() or 1
             watch.notes += cpu_notes(before, after, seconds, cores)
-            watch.others = others(before, after, seconds) / cores
+            watch.unlucky = UNLUCKY * watch.others if watch.others > OTHERS else 0.0
 
 
 class _GpuWatch:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import torch
 
 from . import clock, fresh, kept, modules, placement, tensorfile
 
@@ -15,8 +17,12 @@ MOST = 200
 """Calls of one round."""
 FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
+LITTLE = 16 << 20
+"""Bytes of inputs and outputs of a call that one thread copies soon enough."""
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
+_get_threads = torch.get_num_threads
+_set_threads = torch.set_num_threads
 
 
 class Timed:
@@ -31,6 +37,7 @@ class Timed:
         self._device = "cpu"
         self._numbers: list[int] = []
         self._sample: Any = None
+        self._little = False
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
         """Return what the judge may ask for, by name."""
@@ -73,6 +80,7 @@ class Timed:
             if index and _now() - begin > WARMUP_S:
                 break
         self._kept = kept.Kept(result, device, MOST)
+        self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
         # Kept apart from what the candidate might write to later.
         self._kept.take(result)
         cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
@@ -92,11 +100,33 @@ class Timed:
         return self._mixer.inputs(seed, number)
 
     def _before(self, seed: str) -> clock.Before:
-        return lambda number: self._inputs(seed, number)
+        def before(number: int) -> Any:
+            with self._alone():
+                return self._inputs(seed, number)
+
+        return before
 
     def _take(self, result: Any) -> None:
         if self._kept is not None and len(self._kept) < self._kept.calls:
-            self._kept.take(result)
+            with self._alone():
+                self._kept.take(result)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use one thread for what goes with a call, where it is little.
+
+        Waking others costs more, and how much differs between processes, which the judge's own clock would see. The
+        threads that wait for their next region are not touched.
+        """
+        if not self._little:
+            yield
+            return
+        threads = _get_threads()
+        _set_threads(1)
+        try:
+            yield
+        finally:
+            _set_threads(threads)
 
     def time(self, seed: str, calls: int, flush: bool = True, empty: bool = False) -> dict[str, Any]:
         """Time one round; one short call goes before it untimed, since the device was idle.
@@ -120,7 +150,8 @@ class Timed:
         self._kept.clear()
         call = (lambda arguments: self._sample) if empty else self._call
         times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush)
-        return {"ms": times, "pledge": self._kept.pledge()}
+        with self._alone():
+            return {"ms": times, "pledge": self._kept.pledge()}
 
     def kept(self, index: int, outputs: str) -> dict[str, Any]:
         """Write what call `index` of the last round returned."""

@@ -180,7 +180,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
 
 def _remember(bench: Bench, times: rounds.RoundTimes, watch: observe.Watch) -> None:
     """Learn from a session how much sessions differ."""
-    if not times.early and not watch.between():
+    if not times.early and not watch.unlucky:
         bench.remember(times.median("eager"))
 
 
@@ -249,7 +249,7 @@ class _Attempt:
             give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
             times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=give_up)
         _remember(self._bench, times, watch)
-        times.between = max(self._bench.between, watch.between())
+        times.between = max(self._bench.between, watch.unlucky)
         self._asking(lambda: recheck.finish(timer))
         return times, recheck, watch.notes
 
@@ -285,7 +285,11 @@ class _Attempt:
             sample: Sample = self._asking(lambda: timer.sample(calls, empty=True))
             return sample
 
-        text = wall.accusation(run, empty, own_empty, device, median_ms, self._bench.flush_ms())
+        hidden_ms = self._bench.flush_ms()
+        with observe.observing(device) as watch:
+            text = wall.accusation(run, empty, own_empty, device, median_ms, hidden_ms)
+        if text is not None and watch.busy:
+            text = wall.accusation(run, empty, own_empty, device, median_ms, hidden_ms, wall.BUSY)
         if text is None and device == "cuda":
             text = self._tails(timer, median_ms)
         if text:

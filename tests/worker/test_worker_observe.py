@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.worker import nvml
-from stark_lsp.worker.observe import CpuTime, cpu_notes, cpu_time, gpu_notes, observing
+from stark_lsp.worker.observe import OTHERS, CpuTime, cpu_notes, cpu_time, gpu_notes, observing
 
 
 def state(**changes: object) -> nvml.State:
@@ -81,8 +81,9 @@ def test_observing_a_cpu_gives_what_was_seen_when_the_block_ends() -> None:
     with observing("cpu") as watch:
         time.sleep(0.15)
         assert watch.notes == []
+    assert watch.busy == (watch.others > OTHERS)
     assert 0.0 <= watch.others <= os.cpu_count()  # type: ignore[operator]
-    assert (watch.between() > 0) == any("Other programs" in note for note in watch.notes)
+    assert (watch.unlucky > 0) == any("Other programs" in note for note in watch.notes)
 
 
 def test_without_the_library_nothing_is_known() -> None:

@@ -70,6 +70,12 @@ def test_a_runner_with_fewer_threads_is_not_accused() -> None:
     assert accusation(run, empty, own, "cpu", 0.1, 0.0) is None
 
 
+def test_on_a_busy_machine_only_what_no_load_explains_is_an_accusation() -> None:
+    empty = runner(0.0, 0.2)
+    assert accusation(runner(9.0, 0.2, 0.3), empty, empty, "cpu", 2.7, 0.0, wall.BUSY) is None
+    assert accusation(runner(90.0, 0.2, 0.001), empty, empty, "cpu", 0.09, 0.0, wall.BUSY) is not None
+
+
 def test_latency_that_queued_work_hides_is_no_accusation() -> None:
     # A launch takes 0.2 ms of Python, of which the emptying of the caches hides all.
     assert accusation(runner(0.2, 0.1), runner(0.0, 0.1), runner(0.0, 0.1), "cuda", 0.005, 0.2) is None
