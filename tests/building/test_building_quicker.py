@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from conftest import Builders
 
+from stark_lsp.worker.building import tokens
+from stark_lsp.worker.building.quicker import genuine
+from stark_lsp.worker.building.resources import read
 from stark_lsp.worker.building.service import BuildService, Failure
 
 SECONDS = 280.0
@@ -65,9 +70,19 @@ def load(name: str, path: str) -> Any:
     return module
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuildService]:
+    """Return a service with all that is compiled ahead."""
+    root = tmp_path_factory.mktemp("quicker")
+    builders = Builders(root)
+    made = BuildService(builders, str(root / "cache"), ["here"], jobs=2)
+    assert made.warm(False) == []
+    yield made
+    builders.end()
+
+
 @pytest.mark.slow
 def test_the_facade_gives_what_torch_gives(service: BuildService) -> None:
-    assert service.warm(False) == []
     quick = service.build(request(SOURCE, "quick"), seconds=SECONDS)
     assert quick.error == ""
     assert [step["how"] for step in quick.steps] == ["facade-pch", "facade"]
@@ -96,3 +111,61 @@ def test_the_facade_gives_what_torch_gives(service: BuildService) -> None:
     assert slip.failure is Failure.COMPILER
     assert "fuond" in slip.compiler[0]["text"]
     assert [step["how"] for step in slip.steps] == ["facade-pch"]
+
+
+@pytest.mark.slow
+def test_what_the_facade_lacks_is_built_with_a_few_of_torchs_headers(service: BuildService) -> None:
+    source = """
+    torch::Tensor best(torch::Tensor x, int64_t k) { return std::get<0>(torch::topk(x, k)).cumsum(-1); }
+    """
+    built = service.build(request(source, "light", functions=[["best", "the best"]]), seconds=SECONDS)
+    assert built.error == ""
+    assert [step["how"] for step in built.steps] == ["light", "stock"]
+    x = torch.arange(6.0)
+    assert load("light", built.library).best(x, 2).tolist() == [5.0, 9.0]
+
+
+@pytest.mark.slow
+def test_a_function_that_is_nowhere_defined_is_found_out_when_the_library_is_loaded(service: BuildService) -> None:
+    built = service.build(
+        request("torch::Tensor nowhere(torch::Tensor x);", "nowhere", functions=[["nowhere", ""]]), seconds=SECONDS
+    )
+    assert built.error == ""
+    assert [step["how"] for step in built.steps] == ["facade-pch", "facade"]
+    with pytest.raises(ImportError, match="undefined symbol: _Z7nowhereN2at6TensorE"):
+        load("nowhere", built.library)
+
+
+def test_a_slip_is_told_from_what_the_headers_lack(tmp_path: Any) -> None:
+    (tmp_path / "known.h").write_text("int cumsum(int);")
+
+    def said(*texts: str) -> str:
+        return "\n".join(f"/x/cuda.cu({line}): error: {text}" for line, text in enumerate(texts, 3))
+
+    include = str(tmp_path)
+    assert genuine(said('identifier "vvq" is undefined'), "cuda.cu", include)
+    assert genuine(said('expected a ";"', "nonsense that follows"), "cuda.cu", include)
+    assert genuine(said('namespace "torch" has no member "emptylike"'), "cuda.cu", include)
+    assert genuine("main.cpp:3:4: error: 'vvq' was not declared in this scope", "main.cpp", include)
+    assert not genuine(said('namespace "torch" has no member "cumsum"'), "cuda.cu", include)
+    assert not genuine(said("no suitable conversion function exists"), "cuda.cu", include)
+    assert not genuine('/usr/include/x.h(3): error: expected a ";"', "cuda.cu", include)
+    assert not genuine("Killed", "cuda.cu", include)
+
+
+def test_the_words_of_a_source_say_what_it_needs() -> None:
+    assert tokens.facade_needs("// c10::Half\nfloat x;", True) == []
+    assert "#define STARK_NEEDS_HALF" in tokens.facade_needs("at::Half x;", True)
+    assert "#define STARK_NEEDS_ACCESSOR" in tokens.facade_needs("x.packed_accessor32<float, 2>()", True)
+    assert tokens.standard_headers('std::cout << "map"; /* thread */') == ["iostream"]
+    assert tokens.uses_torch("  #  include <torch/extension.h>\n")
+    assert not tokens.uses_torch("#include <cuda_runtime.h>\n")
+
+
+def test_the_figures_of_kernels_are_read() -> None:
+    text = (
+        "Resource usage:\n Common:\n  GLOBAL:0\n Function _Z1kPKfPfi:\n"
+        "  REG:10 STACK:8 SHARED:256 LOCAL:16 CONSTANT[0]:544 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
+    )
+    assert read(text) == {"_Z1kPKfPfi": {"registers": 10, "stack_bytes": 8, "shared_bytes": 256, "local_bytes": 16}}
+    assert read("") == {}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stark_lsp.worker import processes
-from stark_lsp.worker.building import proxy
+from stark_lsp.worker.building import cache, proxy
 from stark_lsp.worker.building.service import BuildService, Built, Failure
 
 SECONDS = 120.0
@@ -205,3 +205,38 @@ def test_the_stand_ins_build_and_load_what_torch_would(
     with pytest.raises(TypeError):
         load_inline("bad", ANSWER, no_such_option=True)
     assert isinstance(torch.__version__, str)
+
+
+def test_the_cache_keeps_what_was_used_last_and_sweeps_what_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "RECENT_S", -1.0)
+    root = tmp_path / "kept"
+    kept = cache.Cache(str(root), entries=2)
+    source = tmp_path / "file"
+    source.write_bytes(b"x" * 100)
+    for index, key in enumerate(("aa1", "bb2", "cc3")):
+        entry = kept.put(key, str(source), "file", {"index": index})
+        os.utime(os.path.join(os.path.dirname(entry.path), "entry.json"), (index, index))
+    kept.put("dd4", str(source), "file", {})
+    assert [key for key in ("aa1", "bb2", "cc3", "dd4") if kept.get(key)] == ["cc3", "dd4"]
+    (root / "new-aa1-half").mkdir()
+    (root / "new-bb2-busy").mkdir()
+    with kept.hold("bb2", 1.0) as held:
+        assert held
+        cache.Cache(str(root), entries=2)
+    assert not (root / "new-aa1-half").exists()
+    assert (root / "new-bb2-busy").exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "nothing"])
+def test_only_a_regular_file_is_taken_from_a_builder(tmp_path: Path, kind: str) -> None:
+    left = tmp_path / "left"
+    if kind == "link":
+        left.symlink_to("/etc/hostname")
+    elif kind == "pipe":
+        os.mkfifo(left)
+    elif kind == "folder":
+        left.mkdir()
+    with pytest.raises((cache.NotTaken, IsADirectoryError)):
+        cache.take(str(left), str(tmp_path / "taken"))

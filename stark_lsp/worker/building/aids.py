@@ -14,6 +14,7 @@ from typing import Any
 
 from .cache import Cache, NotTaken
 from .quicker import FACADE, PCH, SUPPORT
+from .steps import MANY_CORES
 
 SECONDS = 300.0
 ENTRIES = 16
@@ -43,7 +44,7 @@ class Aids:
         self._toolchain = [*toolchain, _facade_digest()]
         self._make = make
         self._failed: dict[str, str] = {}
-        self._seen: dict[str, int] = {}
+        self._seen: set[str] = set()
         self._found: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -54,7 +55,8 @@ class Aids:
     def pch(self, with_cuda: bool, cflags: list[str], *, now: bool = False) -> str:
         """Return the path of the precompiled header for these flags, empty if there is none.
 
-        It is made when the same flags are met the second time, since making it takes longer than one build saves.
+        On a machine with many cores it is made beside the build that first wants it; elsewhere before the second one,
+        since making it takes longer than one build saves.
 
         Parameters
         ----------
@@ -63,10 +65,16 @@ class Aids:
         """
         key = self._key("pch", with_cuda, cflags)
         with self._lock:
-            self._seen[key] = self._seen.get(key, 0) + 1
-            often = now or self._seen[key] > 1
+            often = now or key in self._seen
+            self._seen.add(key)
         path = self._look(key)
-        return path or (self._have("pch", with_cuda, cflags, PCH + ".gch") if often else "")
+        if path:
+            return path
+        if not now and (os.cpu_count() or 1) >= MANY_CORES:
+            if not often:
+                threading.Thread(target=self._have, args=("pch", with_cuda, cflags, PCH + ".gch"), daemon=True).start()
+            return ""
+        return self._have("pch", with_cuda, cflags, PCH + ".gch") if often else ""
 
     @property
     def failures(self) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import json
 import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from .. import diagnostics
@@ -25,6 +27,7 @@ from . import tokens
 from .aids import Aids
 from .cache import Cache, NotTaken
 from .request import Refused, normal
+from .steps import MANY_CORES
 
 VERSION = 1
 """Raised when the same request would be built differently."""
@@ -184,8 +187,13 @@ class BuildService:
         list of str
             What failed; such builds then take as long as torch's own.
         """
-        if self._aids.support(with_cuda):
-            self._aids.pch(with_cuda, [], now=True)
+        work: list[Callable[[], object]] = [lambda: self._aids.support(with_cuda)]
+        many = (os.cpu_count() or 1) >= MANY_CORES
+        for flags in ([], ["-O3"], ["-O2"]) if many else ([],):
+            work.append(functools.partial(self._aids.pch, with_cuda, flags, now=True))
+        with ThreadPoolExecutor(len(work) if many else 1) as pool:
+            for done in [pool.submit(task) for task in work]:
+                done.result()
         return self._aids.failures
 
     def _helpers(self, asked: dict[str, Any], builder: Builder) -> dict[str, str]:
