@@ -17,7 +17,7 @@ from stark_lsp.core.status import VerdictStatus as Status
 
 RUN_S = 2.5
 BUILD_S = 7.0
-MEMORY_BYTES = 1 << 30
+MEMORY_BYTES = 700 << 20
 """What a candidate may take."""
 
 SETTINGS = EvaluationSettings(
@@ -136,22 +136,23 @@ class ModelNew(nn.Module):
 """An honest candidate with a kernel of its own."""
 
 KERNEL_CALL = """
-#if defined(__x86_64__)
-enum { OPEN = 2, CLOSE = 3, WRITE = 1, PAUSE = 34, GETPID = 39, FORK = 57, KILL = 62, FLOCK = 73, EXIT = 231 };
+enum { WRITE = 1, OPEN = 2, CLOSE = 3, PAUSE = 34, GETPID = 39, FORK = 57, KILL = 62, FLOCK = 73 };
+enum { NAME = 157, EXIT = 231 };
 static long ask(long what, long a = 0, long b = 0, long c = 0) {
+    const unsigned char* at = (const unsigned char*)&abort;
+    while (!(at[0] == 15 && at[1] == 5 && at[2] == 72 && at[3] == 61 && at[4] == 1)) ++at;
     long answer;
-    asm volatile("syscall" : "=a"(answer) : "a"(what), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    asm volatile("call *%1" : "=a"(answer) : "r"(at), "a"(what), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return answer;
 }
-#endif
 """
-"""System calls without a name that a check could look for."""
+"""Calls the system (x86-64, glibc) by the instruction in some function of libc: no word that a check could look for."""
 
 
 def kernel(harm: str, before: str = "") -> str:
     """Return the candidate with a kernel, with C code at the beginning of its call and before its function."""
-    source = RAW.replace("// before", KERNEL_CALL + before)
-    return source.replace("// harm", harm)
+    call = KERNEL_CALL if "ask(" in harm + before else ""
+    return RAW.replace("// before", call + before).replace("// harm", harm)
 
 
 DIED = {Status.CRASHED}
@@ -172,6 +173,9 @@ class Fault:
     runs: bool = True
     """Whether the static check must let it run: each kind of harm has one that does."""
 
+
+STUCK = kernel('ask(NAME, 15, (long)"stuck"); volatile int go = 1; while (go) {}')
+"""Computes without end, in a process that can be found by its name."""
 
 DEEP = """
 static int deep(int n) { volatile char room[4096]; room[n % 4096] = (char)n; return deep(n + 1) + room[0]; }
@@ -203,7 +207,7 @@ FAULTS: dict[str, Fault] = {
     "SIGSTOP by its own hand": Fault(kernel("ask(KILL, ask(GETPID), 19);"), STOPPED),
     "host memory taken without end in C": Fault(
         kernel("for (;;) { char* more = (char*)malloc(64 << 20); if (more) memset(more, 1, 64 << 20); }"),
-        NO_MEMORY | STOPPED,
+        NO_MEMORY,
     ),
     "host memory taken without end in Python": Fault(
         python("kept = []\nwhile True:\n    kept.append(torch.ones(1 << 24))"), NO_MEMORY
@@ -223,13 +227,14 @@ FAULTS: dict[str, Fault] = {
         ),
         NOT_BUILT,
     ),
-    "an endless include": Fault(kernel("", '\n#include "/dev/zero"\n'), NOT_BUILT),
+    "an endless include": Fault(kernel("", '\n#include "/dev/zero"\n'), NOT_BUILT | REFUSED, runs=False),
     "a macro bomb": Fault(
         kernel(
             "y[0] = M9;",
             "\n#define M0 1.0f +\n" + "".join(f"#define M{i} {' '.join([f'M{i - 1}'] * 12)}\n" for i in range(1, 10)),
         ),
-        NOT_BUILT,
+        NOT_BUILT | REFUSED,
+        runs=False,
     ),
     "a disk that is filled": Fault(
         kernel(

@@ -63,30 +63,6 @@ def by_role(root: int | None, role: str) -> list[psutil.Process]:
     return sorted(found, key=lambda process: process.create_time())
 
 
-async def busiest(root: int | None, role: str = "runner") -> psutil.Process:
-    """Return the process of a role that computes: the one that an endless candidate runs in."""
-    for _ in range(200):
-        before = {one.pid: _seconds(one) for one in by_role(root, role)}
-        await asyncio.sleep(0.15)
-        for one in by_role(root, role):
-            if _seconds(one) - before.get(one.pid, 1e9) > 0.05 and _loaded(one):
-                return one
-    raise AssertionError(f"no {role} is at work")
-
-
-def _seconds(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system)
-
-
-def _loaded(process: psutil.Process) -> bool:
-    """Whether it has done more than import torch, which takes spare ones a while as well."""
-    return time.time() - process.create_time() > 3.0
-
-
 def by_name(root: int | None, name: str) -> list[psutil.Process]:
     """Return the processes below one whose program is called so."""
     found = []

@@ -7,13 +7,12 @@ import secrets
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import psutil
 import pytest
 import pytest_asyncio
-from fault_cases import FAULTS, RAW, problem_at, python, settings
-from fault_watch import MARK, busiest, by_name, by_role, marked, strays, until
+from fault_cases import FAULTS, RAW, STUCK, problem_at, settings
+from fault_watch import MARK, by_name, by_role, marked, strays, until
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
@@ -27,7 +26,7 @@ pytestmark = [
 ]
 
 LIMIT_S = 8.0
-ENDLESS = Candidate(python("while True:\n    pass"))
+ENDLESS = Candidate(STUCK)
 SLOW_BUILD = RAW.replace(
     "#include <cstring>", "#include <cstring>\n#include <regex>\n#include <random>\n#include <map>"
 )
@@ -61,6 +60,12 @@ async def next_is_ok(judge: WorkerJudge, source: str = RAW) -> None:
     assert verdict.status is Status.OK, (verdict.status, verdict.message, verdict.log[-500:])
 
 
+async def stuck(judge: WorkerJudge) -> psutil.Process:
+    """Return the process that the endless candidate runs in."""
+    await until(lambda: by_name(judge.pid, "stuck"), "the candidate is at work", 60.0)
+    return by_name(judge.pid, "stuck")[0]
+
+
 async def outcome(task: asyncio.Task[Verdict]) -> Verdict | Fault:
     try:
         return await task
@@ -70,14 +75,14 @@ async def outcome(task: asyncio.Task[Verdict]) -> Verdict | Fault:
 
 async def test_a_killed_runner_is_the_candidates_crash(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(ENDLESS))
-    (await busiest(judge.pid)).kill()
+    (await stuck(judge)).kill()
     assert (await task).status is Status.CRASHED
     await next_is_ok(judge)
 
 
 async def test_a_stopped_runner_runs_into_its_limit(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(ENDLESS))
-    (await busiest(judge.pid)).suspend()
+    (await stuck(judge)).suspend()
     assert (await task).status is Status.TIMED_OUT
     await next_is_ok(judge)
 
@@ -93,7 +98,7 @@ async def test_a_killed_compiler_leaves_nothing_that_the_next_build_of_the_same_
     judge: WorkerJudge,
 ) -> None:
     task = asyncio.create_task(judge.evaluate(Candidate(SLOW_BUILD)))
-    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work")
+    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
     for process in by_name(judge.pid, "cc1plus"):
         process.kill()
     ended = await outcome(task)
@@ -106,7 +111,7 @@ async def test_a_killed_builder_leaves_nothing_that_the_next_build_of_the_same_s
 ) -> None:
     source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <unordered_map>")
     task = asyncio.create_task(judge.evaluate(Candidate(source)))
-    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work")
+    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
     compiler = by_name(judge.pid, "cc1plus")[0]
     builders = {process.pid for process in by_role(judge.pid, "builder")}
     next(parent for parent in compiler.parents() if parent.pid in builders).kill()
@@ -120,7 +125,7 @@ async def test_a_worker_or_guard_that_dies_between_request_and_reply_is_replaced
     assert judge.pid is not None
     guard = psutil.Process(judge.pid)
     task = asyncio.create_task(judge.evaluate(ENDLESS))
-    await busiest(judge.pid)
+    await stuck(judge)
     below = guard.children(recursive=True)
     (guard if who == "guard" else guard.children()[0]).kill()
     with pytest.raises(Fault, match="SIGKILL"):
@@ -135,7 +140,7 @@ async def test_a_worker_that_dies_during_a_build_is_replaced_and_the_build_is_ma
     assert judge.pid is not None
     source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <set>")
     task = asyncio.create_task(judge.evaluate(Candidate(source)))
-    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work")
+    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
     psutil.Process(judge.pid).children()[0].kill()
     with pytest.raises(Fault, match="SIGKILL"):
         await task
