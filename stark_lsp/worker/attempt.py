@@ -240,6 +240,7 @@ class Attempt:
             path=self._path,
             weights=self._weights,
             waiting=lambda text: self._progress(text, WAITING_S),
+            begin=lambda: self._progress(STAGES["time"], self._limit("time")),
             memory=self._judge.memory,
         )
 

@@ -72,6 +72,7 @@ def measure(
     path: str,
     weights: str,
     waiting: Waiting | None = None,
+    begin: Callable[[], None] | None = None,
     memory: Memory | None = None,
 ) -> Measured:
     """Time the candidate in `runner`, interleaved with eager (and torch.compile).
@@ -88,6 +89,8 @@ def measure(
         File of the weights that the candidate has now.
     waiting
         Told while others use the device.
+    begin
+        Told when the device is ours.
     memory
         What the device's memory was measured to do, None if it was not.
 
@@ -100,6 +103,8 @@ def measure(
     """
     attempt = _Attempt(bench, runner, settings, final=final, compiled=compiled, path=path)
     with bench.turn(waiting):
+        if begin is not None:
+            begin()
         return attempt.run(weights, memory)
 
 
