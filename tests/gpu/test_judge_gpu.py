@@ -66,7 +66,7 @@ __global__ void fused_kernel(const float* x, const float* w, float* y, int64_t c
     int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     if (i < count) {
         float v = x[i] * w[i % n] + 1.0f;
-        y[i] = (v > 0.0f ? v : 0.0f) * 0.5f + 1.0f / (1.0f + expf(-x[i]));
+        y[i] = (v < 0.0f ? 0.0f : v) * 0.5f + 1.0f / (1.0f + expf(-x[i]));
     }
 }
 extern "C" int fused(const float* x, const float* w, float* y, int64_t count, int64_t n, void* stream) {
@@ -94,6 +94,7 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(n))
 
     def forward(self, x):
+        x = x.contiguous()
         y = torch.empty_like(x)
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, self.weight, y)]
         with torch.cuda.device(x.device):
@@ -226,7 +227,7 @@ FAILURES = {
         {Status.RUNTIME_ERROR},
     ),
     "host crash": (
-        changed("library().fused(*pointers", "ctypes.string_at(0) or library().fused(*pointers"),
+        changed("    int64_t blocks =", "    *(volatile int*)8 = 1;\n    int64_t blocks ="),
         {Status.CRASHED},
     ),
 }
