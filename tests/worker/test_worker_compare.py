@@ -107,3 +107,35 @@ def test_an_inexact_reference_widens_the_tolerance_but_not_without_end() -> None
     assert compare.tolerance_for(torch.float32, 1e-4) == pytest.approx(4e-4)
     assert compare.tolerance_for(torch.float32, 1.0) == pytest.approx(1e-3)
     assert compare.tolerance_for(torch.int64, 1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "skeleton",
+    [
+        {"k": "tensor", "v": 5},
+        {"k": "tensor", "v": "x"},
+        {"k": "tensor"},
+        {"k": "list", "v": 3},
+        {"k": "dict", "v": [1]},
+        {"k": "dataclass", "v": []},
+    ],
+)
+def test_a_tree_that_our_own_code_never_writes_is_a_cheat(skeleton: object) -> None:
+    one = tensorfile.capture(torch.ones(2), "cpu")
+    forged = tensorfile.Loaded(skeleton, one.tensors, one.heads)
+    with pytest.raises(compare.Mismatch) as caught:
+        compare.compare(one, forged, compare.Figures())
+    assert caught.value.status in ("CHEATED", "WRONG_SHAPE")
+
+
+def test_gradients_that_are_rounding_are_held_to_their_own_size_only() -> None:
+    assert compare.tolerance_for(torch.float32, 0.5, gradient=True) == 25.0
+    assert compare.tolerance_for(torch.float32, 0.5) == pytest.approx(1e-3)
+    assert compare.tolerance_for(torch.float32, 1e-7, gradient=True) == 2e-5
+
+
+def test_parts_of_a_training_step_have_names_of_their_own() -> None:
+    assert compare.name_of("output", "['gradient of linear.weight']") == "gradient of linear.weight"
+    assert compare.name_of("", "['output'][0]") == "output [0]"
+    assert compare.name_of("output", "['a'][0]") == "output ['a'][0]"
+    assert compare.name_of("output", "") == "output"

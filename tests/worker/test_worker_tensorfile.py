@@ -132,3 +132,49 @@ def test_headers_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, o
     path.write_bytes(tensorfile.LENGTH.pack(len(text)) + text + b"\0" * 256)
     with pytest.raises(tensorfile.Damaged):
         tensorfile.load(str(path))
+
+
+def test_a_margin_of_nan_lies_around_a_tensor_and_leaves_it_as_it_is(tmp_path: Path) -> None:
+    tensor = torch.randn(4, 6).t()
+    tensorfile.save(str(tmp_path / "f"), tensor)
+    found = tensorfile.load(str(tmp_path / "f")).tree("cpu", None, 512)
+    assert torch.equal(found, tensor)
+    assert found.stride() == tensor.stride()
+    begin, count = found.storage_offset(), found.numel()
+    everything = found.as_strided((found.untyped_storage().nbytes() // 4,), (1,), 0)
+    assert begin == 128
+    assert everything[:begin].isnan().all()
+    assert everything[begin + count :].isnan().all()
+    assert everything.numel() == count + 256
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.float8_e5m2])
+def test_a_margin_is_nan_in_every_floating_type(dtype: torch.dtype, tmp_path: Path) -> None:
+    tensorfile.save(str(tmp_path / "f"), torch.ones(8).to(dtype))
+    found = tensorfile.load(str(tmp_path / "f")).tree("cpu", None, 512)
+    around = found.as_strided((1,), (1,), found.storage_offset() - 1)
+    assert around.float().isnan().all()
+
+
+def test_a_capture_is_what_a_file_would_hold(tmp_path: Path) -> None:
+    tree = {"a": torch.randn(3, 5).t(), "b": (torch.arange(4), "text")}
+    tensorfile.save(str(tmp_path / "f"), tree)
+    stored, captured = tensorfile.load(str(tmp_path / "f")), tensorfile.capture(tree, "cpu")
+    assert stored.skeleton == captured.skeleton
+    assert all(torch.equal(a, b) for a, b in zip(stored.tensors, captured.tensors, strict=True))
+    assert [t.stride() for t in stored.tensors] == [t.stride() for t in captured.tensors]
+    tree["a"].zero_()
+    assert captured.tensors[0].abs().sum() > 0
+
+
+def test_tensors_that_claim_the_same_bytes_many_times_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    tensorfile.save(str(path), torch.randn(1000))
+    data = path.read_bytes()
+    (length,) = tensorfile.LENGTH.unpack(data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["tensors"] *= 50
+    text = json.dumps(header).encode()
+    path.write_bytes(tensorfile.LENGTH.pack(len(text)) + text + b"\0" * 8000)
+    with pytest.raises(tensorfile.Damaged, match="overlap"):
+        tensorfile.load(str(path))
