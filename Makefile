@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 # Keeps the demo's and the tests' records away from yours.
 DEMO_STATE := $(CURDIR)/.cache/demo
 DEMO_SAMPLES := new_gelu rms_norm
+# `off` where no sandbox works, as on macOS: candidates are plain processes then.
+ISOLATION ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format client editor-test benchmarks clean
@@ -26,7 +28,7 @@ $(BIN)/.dev: $(BIN)/.user pyproject.toml
 demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@for sample in $(DEMO_SAMPLES); do \
 	  STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp optimize samples/$$sample.py \
-	    --device cpu --model playbook --budget 6 --seed 0 --diff || exit $$?; \
+	    --device cpu --model playbook --budget 6 --seed 0 --diff --isolation $(ISOLATION) || exit $$?; \
 	  echo; \
 	done
 	@echo
