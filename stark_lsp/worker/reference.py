@@ -19,6 +19,8 @@ from .errors import Bad, blame
 
 MEMORY_SHARE = 0.25
 """Share of the machine's memory that inputs and expected outputs of all seeds may take."""
+HOLD_LIMIT = 1 << 30
+"""Bytes of outputs up to which the first result is kept while another is made."""
 DEVICE_SHARE = 0.05
 """Share of a GPU's memory that expected outputs may take; they are compared there."""
 
@@ -234,7 +236,8 @@ class Reference:
         result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
         ranges = layout.report(result, arguments, self.module, self._held)
         # The first result lives until the second is there, so that memory that is used again is seen.
-        self._held = [] if self.cases else modules.tensors_of(result)
+        first = not self.cases and nbytes_of(result) <= HOLD_LIMIT
+        self._held = modules.tensors_of(result) if first else []
         outputs = self._capture(result, f"{self.qualname} returned something that cannot be compared")
         after = None
         if with_inputs or self.changes_inputs:
@@ -266,7 +269,7 @@ class Reference:
 
     def _capture(self, tree: Any, message: str) -> tensorfile.Loaded:
         """Return a copy of a tree; on the GPU while there is room for it."""
-        nbytes = sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
+        nbytes = nbytes_of(tree)
         place = "cpu"
         if self.device == "cuda":
             _, total = torch.cuda.mem_get_info()
@@ -324,6 +327,11 @@ class Reference:
         if self.device == "cuda":
             self.module = self.module.cpu()
             torch.cuda.empty_cache()
+
+
+def nbytes_of(tree: Any) -> int:
+    """Return the bytes that the elements of a tree's tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
 
 
 def choose_device(wanted: str) -> str:
