@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,8 +86,7 @@ class ModelNew(nn.Module):
         return ctypes.CDLL(path)
 '''
 
-# Isolation is another room's; what is shown here holds with any.
-FAST = ("--device", "cpu", "--python", sys.executable, "--isolation", "off")
+FAST = ("--device", "cpu", "--python", sys.executable)
 EAGER = (*FAST, "--baselines", "eager")
 
 
@@ -122,7 +122,8 @@ def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(f
     assert verdict["speedup_vs_compile"] is None
     assert verdict["errors"]["max_rel"] <= verdict["errors"]["tolerance"]
     assert verdict["environment"]["device_type"] == "cpu"
-    assert verdict["isolation"] == verdict["environment"]["isolation"] == "process"
+    assert verdict["isolation"] == verdict["environment"]["isolation"]
+    assert verdict["isolation"] in ("bubblewrap", "landlock"), "plain processes are for those who ask for them"
     assert verdict["stages_s"]["time"] > 0
     assert verdict["samples"] >= 3
     assert isinstance(verdict["launched"], list)
@@ -140,10 +141,13 @@ def test_with_torch_compile_the_page_says_which_is_faster(folder: Path) -> None:
     assert "Verified" in done.stderr, "the page is on standard error where the JSON is on standard output"
 
 
-def test_a_wrong_candidate_ends_with_1_and_says_how_wrong(folder: Path) -> None:
+def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox(folder: Path) -> None:
     out = folder / "wrong.json"
-    done = stark("judge", "model.py", "wrong.py", *EAGER, "--json", out, state=folder / "state", cwd=folder)
+    options = (*EAGER, "--isolation", "off", "--json", out)
+    done = stark("judge", "model.py", "wrong.py", *options, state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stderr
+    assert "none: a plain process under your account" in done.stdout
+    assert json.loads(out.read_text())["isolation"] == "process"
     assert "Wrong result" in done.stdout
     verdict = json.loads(out.read_text())
     assert verdict["status"] == "WRONG_RESULT"
@@ -194,6 +198,22 @@ def test_bad_input_ends_with_2_and_one_line(folder: Path, arguments: list[str], 
     assert done.returncode == 2, done.stdout + done.stderr
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_the_sandbox_that_was_asked_for_nothing_is_run_and_the_cure_is_named(folder: Path) -> None:
+    bare = folder / "bare"
+    bare.mkdir()
+    for name in ("sh", "env", "c++", "ninja"):
+        os.symlink(shutil.which(name) or "/bin/false", bare / name)
+    options = (*EAGER, "--isolation", "strict", "--json", "-")
+    done = stark(
+        "judge", "model.py", "candidate.py", *options, state=folder / "state", cwd=folder, env={"PATH": str(bare)}
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert "bubblewrap" in error["message"] + error["cure"]
+    assert error["cure"]
+    assert error["cure"] in done.stderr
 
 
 def test_bad_input_is_in_the_json_as_well(folder: Path) -> None:
