@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from .children import Children
 from .errors import Broken
 from .recheck import Recheck
 from .reference import Reference
-from .rounds import Side
+from .rounds import FEWEST, Side
 from .runners import RUNNER_FAILURES, RunnerProcess
 from .timer import Timer
 
@@ -25,6 +26,10 @@ SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
+TWIN = "twin"
+"""A second process of the eager reference."""
+TWIN_LIMIT = 256 << 20
+"""Bytes of inputs up to which there is one."""
 BETWEEN = {"cpu": 0.06, "cuda": 0.003}
 """What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
 SESSIONS = 16
@@ -123,7 +128,7 @@ class Bench:
         self._settings = settings
         self._children = children
         self._threads = threads
-        self._sides: dict[str, Timer | None] = {"eager": None, "compile": None}
+        self._sides: dict[str, Timer | None] = {"eager": None, TWIN: None, "compile": None}
         self._weights = ""
         self._lock = threading.RLock()
         self.device = reference.device
@@ -133,6 +138,7 @@ class Bench:
         self.quiet = slots.Quiet(locks, key)
         """Keeps work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
+        self._apart: list[float] = []
         self._flush_ms: float | None = None
         outputs = reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
@@ -207,9 +213,12 @@ class Bench:
         RunnerError, RunnerDied, RunnerTimedOut
             See `held`.
         """
-        timer = self.held(name)
+        first = self.held(name)
+        # With too few rounds for an interval there is nothing for a second process to widen.
+        second = self.held(TWIN) if name == "eager" and self._twins and len(seeds) >= FEWEST else first
 
         def once(index: int) -> list[float]:
+            timer = second if of_twin(index) else first
             with self.reliably(timer):
                 return timer.round(seeds[index], calls[index] if calls else 0).sample.ms
 
@@ -250,12 +259,27 @@ class Bench:
 
     @property
     def between(self) -> float:
-        """Standard deviation of the logarithm of the ratio of two sessions that time the same code."""
-        return intervals.between_sessions(self._sessions, BETWEEN[self.device])
+        """Standard deviation of the logarithm of the ratio of two processes that run the same code.
 
-    def remember(self, eager_ms: float) -> None:
-        """Take in how long eager took in a session during which nobody else kept the machine busy."""
-        self._sessions = [*self._sessions, eager_ms][-SESSIONS:]
+        Where a process has its memory, for instance, makes it faster or slower for all of its life, so that two
+        processes of the reference tell more than one; and one process differs from session to session.
+        """
+        lasting = abs(intervals.median(self._apart)) if self._apart else 0.0
+        return max(lasting, intervals.between_sessions(self._sessions, BETWEEN[self.device]))
+
+    def remember(self, rounds_ms: list[float]) -> None:
+        """Take in how long eager took in each round of a session during which nobody else kept the machine busy."""
+        self._sessions = [*self._sessions, intervals.median(rounds_ms)][-SESSIONS:]
+        first = [time for index, time in enumerate(rounds_ms) if not of_twin(index)]
+        second = [time for index, time in enumerate(rounds_ms) if of_twin(index)]
+        if self._sides[TWIN] is not None and first and second:
+            apart = math.log(intervals.median(first) / intervals.median(second))
+            self._apart = [*self._apart, apart][-SESSIONS:]
+
+    @property
+    def _twins(self) -> bool:
+        """Whether the problem is small enough to have the reference in memory once more."""
+        return os.path.getsize(self._reference.cases[0].inputs_path) <= TWIN_LIMIT
 
     def flush_ms(self) -> float:
         """Return how long work that is queued ahead of a call can hide its latency: emptying a GPU's caches.
@@ -313,6 +337,11 @@ class Bench:
             if timer is not None:
                 self._children.end(timer.runner)
             self._sides[name] = None
+
+
+def of_twin(index: int) -> bool:
+    """Whether the second process makes this round of eager; both are as often first in a round as second."""
+    return index // 2 % 2 == 1
 
 
 def device_key(device: str) -> str:

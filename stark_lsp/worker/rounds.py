@@ -59,6 +59,10 @@ class RoundTimes:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
         return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
 
+    def rounds_ms(self, name: str) -> list[float]:
+        """Return the median of each round of a side in milliseconds."""
+        return list(self._medians[name])
+
     def median(self, name: str) -> float:
         """Return the median of a side in milliseconds."""
         return float(self.timing(name)["median_ms"])

@@ -186,7 +186,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
 def _remember(bench: Bench, times: rounds.RoundTimes, watch: observe.Watch) -> None:
     """Learn from a session how much sessions differ."""
     if not times.early and not watch.unlucky:
-        bench.remember(times.median("eager"))
+        bench.remember(times.rounds_ms("eager"))
 
 
 class _Attempt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stark_lsp.worker.bench import of_twin
 from stark_lsp.worker.rounds import FEWEST, LOSER_ROUNDS, interleave
 
 
@@ -71,3 +72,9 @@ def test_every_call_counts_where_a_number_of_calls_is_fixed() -> None:
     times = interleave(sides, 10, each=True)
     assert times.timing("candidate")["n"] == 30
     assert times.median("candidate") == 5.5
+
+
+def test_the_second_process_of_eager_is_as_often_first_in_a_round_as_the_first() -> None:
+    # Every other round goes backwards.
+    places = [(of_twin(index), index % 2) for index in range(8)]
+    assert all(places.count((twin, backwards)) == 2 for twin in (False, True) for backwards in (0, 1))
