@@ -61,7 +61,7 @@ class Confinement:
         if role == "builder":
             policy = sandbox.build_policy(folder.path, read=self._build_read)
         else:
-            policy = sandbox.run_policy(folder.path, gpu=self._gpu, read=self._read)
+            policy = sandbox.run_policy(folder.path, gpu=self._gpu, watched=tool is not None, read=self._read)
         told = [*command, sandbox.instructions(self.layer, policy)]
         watched = tool(told, folder) if tool is not None else told
         return sandbox.wrap(self.layer, policy, watched), private_environment(environment, folder)

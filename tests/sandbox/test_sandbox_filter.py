@@ -17,10 +17,10 @@ X86, ARM = "x86_64", "aarch64"
 BOTH = pytest.mark.parametrize("machine", [X86, ARM])
 
 
-def answer(machine: str, number: int, *arguments: int, arch: int | None = None, **options: bool) -> int:
+def answer(machine: str, number: int, *arguments: int, arch: int | None = None, **options: object) -> int:
     """Evaluate the filter for one call, as the kernel's interpreter does."""
     chosen = {"shared": False, "hold_signals": False, "pin_threads": False, **options}
-    code = seccomp.program(machine, PID, **chosen)
+    code = seccomp.program(machine, PID, **chosen)  # type: ignore[arg-type]
     given = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     architecture = seccomp.AUDIT_ARCH[machine] if arch is None else arch
     data = struct.pack("<IIQ6Q", number, architecture, 0, *(value & (1 << 64) - 1 for value in given))
@@ -46,7 +46,7 @@ def answer(machine: str, number: int, *arguments: int, arch: int | None = None, 
 @BOTH
 def test_every_denied_call_is_denied_and_nothing_else(machine: str) -> None:
     which = 0 if machine == X86 else 1
-    denied = {numbers[which] for numbers in seccomp.DENIED.values()}
+    denied = {numbers[which] for numbers in [*seccomp.DENIED.values(), *seccomp.NETWORK.values()]}
     special = {numbers[which] for numbers in (seccomp.CLONE, seccomp.CLONE3, seccomp.SOCKETPAIR)}
     for number in range(480):
         if number in special:
@@ -86,6 +86,26 @@ def test_connected_pairs_of_sockets_only(machine: str) -> None:
     assert answer(machine, number, 1, 5) == ALLOWED
     assert answer(machine, number, 1, 2) == EPERM
     assert answer(machine, number, 2, 1) == EPERM
+
+
+@BOTH
+def test_local_sockets_reach_nobody_where_cuda_needs_them(machine: str) -> None:
+    which = 0 if machine == X86 else 1
+    socket, bind, connect = (seccomp.NETWORK[name][which] or 0 for name in ("socket", "bind", "connect"))
+    local, connected = {"sockets": seccomp.Sockets.LOCAL}, {"sockets": seccomp.Sockets.CONNECTED}
+    for family in (2, 10, 16, 40):
+        assert answer(machine, socket, family, 1, **local) == EPERM
+        assert answer(machine, socket, family, 1, **connected) == EPERM
+    assert answer(machine, socket, 1, 1, **local) == ALLOWED
+    assert answer(machine, bind, 3, **local) == ALLOWED
+    assert answer(machine, connect, 3, **local) == EPERM
+    assert answer(machine, connect, 3, **connected) == ALLOWED
+    number = seccomp.SENDTO[which]
+    assert answer(machine, number, 3, 4096, 8, 0, 0, 0, **local) == ALLOWED
+    for address in (4096, 1 << 32, 1 << 40):
+        assert answer(machine, number, 3, 4096, 8, 0, address, 16, **local) == EPERM
+    for numbers in seccomp.SENDING.values():
+        assert answer(machine, numbers[which] or 0, 3, **local) == EPERM
 
 
 @BOTH
@@ -131,7 +151,15 @@ def test_signals_stay_inside_where_landlock_cannot_see_to_it(machine: str) -> No
 def test_the_tables_name_no_call_twice() -> None:
     for which in (0, 1):
         seen: set[int] = set()
-        for table in (seccomp.DENIED, seccomp.SHARED, seccomp.SCHEDULING, seccomp.SIGNALS, seccomp.BY_DESCRIPTOR):
+        for table in (
+            seccomp.NETWORK,
+            seccomp.SENDING,
+            seccomp.DENIED,
+            seccomp.SHARED,
+            seccomp.SCHEDULING,
+            seccomp.SIGNALS,
+            seccomp.BY_DESCRIPTOR,
+        ):
             for name, numbers in table.items():
                 number = numbers[which]
                 if number is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 from . import kernel
@@ -45,7 +46,11 @@ def _forbidden(layer: Layer, policy: Policy) -> Iterator[tuple[str, Callable[[],
     yield "change a file that it was not given", lambda: _append(policy.canary)
     yield "change what it is handed in", lambda: _create(os.path.join(policy.inside, ".canary"))
     yield "create a network socket", lambda: _socket(2)
-    yield "create a Unix socket", lambda: _socket(1)
+    if not policy.gpu and not policy.watched:
+        yield "create a Unix socket", lambda: _socket(1)
+    elif not (policy.watched and layer is Layer.BUBBLEWRAP):
+        # CUDA makes a local socket when it starts; it must reach nobody.
+        yield "connect to a Unix socket", lambda: _connect("/nowhere")
     yield "create a user namespace", lambda: _call("unshare", CLONE_NEWUSER)
     if layer is Layer.LANDLOCK:
         yield "read its parent's environment", lambda: _read(f"/proc/{os.getppid()}/environ")
@@ -73,6 +78,20 @@ def _socket(family: int) -> None:
     if number < 0:
         raise _error()
     os.close(number)
+
+
+def _connect(path: str) -> None:
+    """Connect to a Unix socket; without a filter it fails for want of one there, which is not a refusal."""
+    libc = kernel.libc()
+    number = libc.socket(1, 1, 0)
+    if number < 0:
+        raise _error()
+    try:
+        address = ctypes.create_string_buffer((1).to_bytes(2, sys.byteorder) + path.encode() + b"\0")
+        if libc.connect(number, address, len(address)) != 0:
+            raise _error()
+    finally:
+        os.close(number)
 
 
 def _call(name: str, *arguments: int) -> None:

@@ -85,10 +85,18 @@ def enter(layer: Layer, policy: Policy, *, keep: Iterable[int] = ()) -> None:
     kernel.drop_capabilities()
     version = landlock.restrict(policy) if layer is Layer.LANDLOCK else 0
     seccomp.install(
+        sockets=_sockets(layer, policy),
         shared=layer is Layer.LANDLOCK,
         hold_signals=layer is Layer.LANDLOCK and version < landlock.SCOPES_ABI,
     )
     canaries.check(layer, policy)
+
+
+def _sockets(layer: Layer, policy: Policy) -> seccomp.Sockets:
+    """Return which sockets a policy needs."""
+    if policy.watched and layer is Layer.BUBBLEWRAP:
+        return seccomp.Sockets.CONNECTED
+    return seccomp.Sockets.LOCAL if policy.gpu else seccomp.Sockets.NONE
 
 
 def _settle(policy: Policy) -> None:

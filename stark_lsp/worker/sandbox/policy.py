@@ -26,6 +26,8 @@ class Policy(NamedTuple):
     """Folders it may change."""
     gpu: bool = False
     """Whether it may use NVIDIA's device nodes."""
+    watched: bool = False
+    """Whether it runs under a tool that talks to it through a local socket (bubblewrap)."""
     tmp_bytes: int = 256 << 20
     """Size of its own `/tmp`, and of its own `/dev/shm` (bubblewrap)."""
     memory_bytes: int = 0
@@ -86,6 +88,7 @@ def run_policy(
     folder: str,
     *,
     gpu: bool,
+    watched: bool = False,
     read: Iterable[str] = (),
     tmp_bytes: int = 1 * GIB,
     memory_bytes: int = 0,
@@ -103,6 +106,8 @@ def run_policy(
         The child's private folder.
     gpu
         Whether it computes on a GPU.
+    watched
+        Whether it runs under a tool such as a memory checker.
     read
         Further files or folders it may read.
     processes
@@ -113,6 +118,7 @@ def run_policy(
         read=read_paths(read),
         write=(os.path.join(_prepare(folder), "out"),),
         gpu=gpu,
+        watched=watched,
         tmp_bytes=tmp_bytes,
         memory_bytes=memory_bytes,
         file_bytes=file_bytes,

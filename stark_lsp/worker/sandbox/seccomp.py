@@ -11,6 +11,7 @@ import os
 import platform
 import struct
 from collections.abc import Iterable
+from enum import Enum
 
 from . import kernel
 
@@ -60,10 +61,6 @@ AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 Numbers = dict[str, tuple["int | None", "int | None"]]
 
 DENIED: Numbers = {
-    # The network, and every other way to another process through a socket. socketpair has a rule of its own.
-    "socket": (41, 198),
-    "connect": (42, 203),
-    "bind": (49, 200),
     # A second system call interface that filters do not see.
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
@@ -191,6 +188,11 @@ FCNTL = (72, 25)
 F_SETOWN, F_SETOWN_EX = 8, 15
 FIOSETOWN, SIOCSPGRP = 0x8901, 0x8902
 """Ways to have the kernel signal another process when something can be read."""
+NETWORK: Numbers = {"socket": (41, 198), "bind": (49, 200), "connect": (42, 203)}
+"""The network, and every other way to another process through a socket. socketpair has a rule of its own."""
+SENDING: Numbers = {"sendmsg": (46, 211), "sendmmsg": (307, 269)}
+"""Ways to send to an address that a filter cannot read."""
+SENDTO = (44, 206)
 CLONE = (56, 220)
 CLONE3 = (435, 435)
 IOCTL = (16, 29)
@@ -207,7 +209,25 @@ def supported() -> bool:
     return kernel.LINUX and platform.machine() in AUDIT_ARCH and struct.calcsize("P") == 8
 
 
-def program(machine: str, pid: int, *, shared: bool, hold_signals: bool, pin_threads: bool) -> list[Instruction]:
+class Sockets(Enum):
+    """Which sockets a child may make. CUDA makes and binds a local one when it starts (seen with driver 580)."""
+
+    NONE = "none"
+    LOCAL = "local"
+    """Local ones that reach nobody: neither connected nor sent to by address."""
+    CONNECTED = "connected"
+    """Local ones, connected too; only in a network namespace of its own, for tools that talk to what they watch."""
+
+
+def program(
+    machine: str,
+    pid: int,
+    *,
+    shared: bool,
+    hold_signals: bool,
+    pin_threads: bool,
+    sockets: Sockets = Sockets.NONE,
+) -> list[Instruction]:
     """Return the filter as instructions (code, jump if true, jump if false, constant).
 
     Parameters
@@ -222,6 +242,8 @@ def program(machine: str, pid: int, *, shared: bool, hold_signals: bool, pin_thr
         Whether signals must be held back here.
     pin_threads
         Whether it may set the processors of its threads (a thread cannot be told from a foreign process).
+    sockets
+        Which sockets it may make.
     """
     which = 0 if machine == "x86_64" else 1
     deny, nosys = ERRNO | EPERM, ERRNO | ENOSYS
@@ -263,6 +285,24 @@ def program(machine: str, pid: int, *, shared: bool, hold_signals: bool, pin_thr
         ],
     )
     rule(PRLIMIT, _only(0, (0, pid), deny))
+    if sockets is Sockets.NONE:
+        refuse(NETWORK, deny)
+    else:
+        rule(NETWORK["socket"], _only(0, (AF_UNIX,), deny))
+    if sockets is Sockets.LOCAL:
+        refuse({"connect": NETWORK["connect"], **SENDING}, deny)
+        # Both halves of the pointer to an address must be zero.
+        rule(
+            SENDTO,
+            [
+                (LOAD, 0, 0, _low(4)),
+                (EQUAL, 0, 3, 0),
+                (LOAD, 0, 0, _low(4) + 4),
+                (EQUAL, 0, 1, 0),
+                _end(ALLOW),
+                _end(deny),
+            ],
+        )
     refuse(DENIED, deny)
     if shared:
         refuse(SHARED, deny)
@@ -305,7 +345,7 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
 
-def install(*, shared: bool, hold_signals: bool) -> None:
+def install(*, shared: bool, hold_signals: bool, sockets: Sockets = Sockets.NONE) -> None:
     """Put the filter on this process and all it will start, for good. Needs no-new-privileges.
 
     Raises
@@ -318,7 +358,7 @@ def install(*, shared: bool, hold_signals: bool) -> None:
         raise OSError(ENOSYS, f"no seccomp filter for {machine}")
     # libgomp and others pin each thread they make when the user asked for it, and stop if they cannot.
     pinned = any(name in os.environ for name in ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"))
-    code = program(machine, os.getpid(), shared=shared, hold_signals=hold_signals, pin_threads=pinned)
+    code = program(machine, os.getpid(), shared=shared, hold_signals=hold_signals, pin_threads=pinned, sockets=sockets)
     packed = b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
     buffer = ctypes.create_string_buffer(packed, len(packed))
     filled = _Program(len(code), ctypes.cast(buffer, ctypes.c_void_p))
