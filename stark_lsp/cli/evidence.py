@@ -11,16 +11,10 @@ from rich.text import Text
 
 from stark_lsp.cli import figures, words
 from stark_lsp.cli.console import clean, line
+from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.status import IsolationLayer
 from stark_lsp.core.verdict import Environment, Launch, Profile, Reference, Verdict
-
-LAYER = {
-    IsolationLayer.BUBBLEWRAP.value: "bubblewrap sandbox",
-    IsolationLayer.LANDLOCK.value: "Landlock rules and a system call filter",
-    IsolationLayer.PROCESS.value: "none: a plain process under your account",
-}
-"""What an isolation layer is called."""
 
 LAUNCHES = 12
 """Kernels that are listed; the rest is summed up."""
@@ -48,7 +42,7 @@ def show(console: Console, reference: Reference, verdict: Verdict) -> None:
         line(console, f"  {sentence}", "bold" if verdict.ok else "")
     _section(console, "Correctness", list(_errors(verdict)))
     if verdict.profile is not None:
-        _profile(console, verdict.profile)
+        _profile(console, verdict.profile, verdict.environment or reference.environment)
     _section(console, "Where", list(_where(verdict.environment or reference.environment)))
     stages = [f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s]
     if stages:
@@ -126,13 +120,13 @@ def _errors(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "weights", "the reference's do not load into it; it was only compared when built anew"
 
 
-def _profile(console: Console, profile: Profile) -> None:
+def _profile(console: Console, profile: Profile, environment: Environment) -> None:
     if profile.launched:
         console.print()
         line(console, "Launched in one call", "bold")
         console.print(Padding(launched(profile.launched), (0, 0, 0, 2)))
-    roofline = roofline_of(profile)
-    rows = [("limit", roofline)] if roofline else []
+    roofline = roofline_of(profile, environment)
+    rows = [("roofline", roofline)] if roofline else []
     rows += [(clean(metric.name), f"{metric.value:.4g} {clean(metric.unit)}".rstrip()) for metric in profile.metrics]
     _section(console, "Against what the device can do", rows)
     _notes(console, profile.notes)
@@ -144,7 +138,7 @@ def launched(launches: tuple[Launch, ...]) -> Table:
     columns: list[tuple[str, list[str]]] = [
         ("kernel", [_cut(clean(launch.name)) for launch in launches]),
         ("times", [str(launch.count) for launch in launches]),
-        ("time", [figures.milliseconds(launch.time_us / 1000) for launch in launches]),
+        ("time", [phrases.duration(launch.time_us) for launch in launches]),
         ("grid", [launch.grid for launch in launches]),
         ("block", [launch.block for launch in launches]),
         ("registers", [_number(launch.registers) for launch in launches]),
@@ -165,21 +159,12 @@ def launched(launches: tuple[Launch, ...]) -> Table:
     return table
 
 
-def roofline_of(profile: Profile) -> str:
+def roofline_of(profile: Profile, environment: Environment) -> str:
     """Return how close it comes to what this device can do; empty if that is not known."""
-    parts = []
-    if profile.floor_us is not None:
-        parts.append(f"no version can take less than {figures.milliseconds(profile.floor_us / 1000)}")
-    if profile.bandwidth_share is not None:
-        parts.append(f"{profile.bandwidth_share:.0%} of the measured bandwidth")
-    if profile.compute_share is not None:
-        parts.append(f"{profile.compute_share:.0%} of the measured arithmetic rate")
-    bound = {
-        "memory": "memory traffic limits it",
-        "compute": "arithmetic limits it",
-        "overhead": "starting kernels limits it",
-    }.get(profile.bound, "")
-    return "; ".join([*parts, *([bound] if bound else [])])
+    least = (
+        f"no version can take less than {phrases.duration(profile.floor_us)}" if profile.floor_us is not None else ""
+    )
+    return "; ".join(text for text in (phrases.summary(profile, environment), least) if text)
 
 
 def _where(environment: Environment) -> Iterator[tuple[str, str]]:
@@ -192,7 +177,9 @@ def _where(environment: Environment) -> Iterator[tuple[str, str]]:
         versions.append(environment.compiler)
     yield "with", clean(", ".join(versions))
     yield "inputs", clean(words.inputs(environment))
-    yield "isolation", LAYER.get(environment.isolation, clean(environment.isolation))
+    plain = environment.isolation == IsolationLayer.PROCESS.value
+    apart = clean(phrases.isolation(environment))
+    yield "isolation", f"{apart}: a plain process under your account" if plain else apart
 
 
 def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:

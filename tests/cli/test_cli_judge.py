@@ -146,7 +146,7 @@ def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox
     options = (*EAGER, "--isolation", "off", "--json", out)
     done = stark("judge", "model.py", "wrong.py", *options, state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stderr
-    assert "none: a plain process under your account" in done.stdout
+    assert "not kept apart: a plain process under your account" in done.stdout
     assert json.loads(out.read_text())["isolation"] == "process"
     assert "Wrong result" in done.stdout
     verdict = json.loads(out.read_text())
