@@ -98,7 +98,8 @@ async def single(folder: Path, settings: EvaluationSettings, salt: str) -> list[
             for dialect in Dialect.RAW, Dialect.INLINE, Dialect.TRITON:
                 verdict, took = await timed(judge, source(key[0], dialect, salt=f"first_{salt}"), dialect)
                 print(
-                    f"  first {dialect.value} (not counted): {verdict.status.value} {took:.2f} s {verdict.message[:200]}"
+                    f"  first {dialect.value} (not counted): {verdict.status.value} {took:.2f} s "
+                    f"{verdict.message[:200]}"
                 )
             await asyncio.sleep(SETTLE_S)
             for case in [case for case in every if (case.function, case.size) == key]:

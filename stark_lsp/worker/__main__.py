@@ -1,4 +1,4 @@
-"""Entry point by path: `<python> -u .../worker/__main__.py [runner | builder | probe] [confinement]`."""
+"""Entry point by path: `<python> -u .../worker/__main__.py [runner | builder | probe] [confinement [memory]]`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def main() -> None:
     package = _load_package()
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
     confinement = sys.argv[2] if len(sys.argv) > 2 else ""
+    # File descriptor and size of memory that is shared with the judge.
+    memory = tuple(int(word) for word in sys.argv[3].split(":")) if len(sys.argv) > 3 else None
     # User code must not see our arguments, nor take our entry point for its own main module.
     sys.argv[:] = [""]
     if confinement:
         # Before anything else is imported: what comes after is in the sandbox already.
-        importlib.import_module(package + ".sandbox").confine(confinement)
+        importlib.import_module(package + ".sandbox").confine(confinement, keep=memory[:1] if memory else ())
     if role == "runner":
-        importlib.import_module(package + ".runner").main()
+        importlib.import_module(package + ".runner").main(memory)
     elif role == "builder":
         importlib.import_module(package + ".building.builder").main()
     elif role == "probe":

@@ -10,11 +10,14 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import layout, modules, tensorfile, values
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
 
 Arguments = Any
 """`(args, kwargs)` of one call."""
@@ -60,6 +63,7 @@ class Forward:
         held: str = "",
         margin: bool = False,
         fingerprints: bool = False,
+        exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
 
@@ -82,6 +86,8 @@ class Forward:
             Put NaN before and behind each input.
         fingerprints
             Return a number for each input as it is now, see `fingerprint`; cheaper than `inputs_after`.
+        exchange
+            GPU memory shared with the judge, which tensors travel by.
 
         Returns
         -------
@@ -96,11 +102,11 @@ class Forward:
         NoGradient
             An output should have a gradient and has none.
         """
-        loaded = tensorfile.load(inputs, device=device)
+        loaded = tensorfile.load(inputs, device=device, exchange=exchange)
         wide = MARGIN if margin and loaded.nbytes <= MARGIN_LIMIT else 0
         arguments = loaded.tree(device, lookup, wide)
         del loaded
-        gradients = tensorfile.load(cotangents, device=device).tree(device) if cotangents else None
+        gradients = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
         with poisoned(device, poison or []):
             result = step(module, arguments, mode, gradients)
             modules.synchronize(device)
@@ -109,12 +115,14 @@ class Forward:
         if odd:
             return {"odd": odd, "ranges": None, "fingerprints": []}
         ranges = layout.report(result, arguments, module, self._held)
+        if exchange is not None:
+            exchange.reset()
         if outputs:
-            tensorfile.save(outputs, result)
+            tensorfile.save(outputs, result, exchange)
         if inputs_after:
-            tensorfile.save(inputs_after, arguments)
+            tensorfile.save(inputs_after, arguments, exchange)
         if held:
-            tensorfile.save(held, self._held)
+            tensorfile.save(held, self._held, exchange)
         if hold or held:
             self._held = found if hold else []
         marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import processes
 from .building import proxy
 from .frames import Channel, ChannelClosed, take_private_pipes
 
+if TYPE_CHECKING:
+    from .exchange import Exchange
 
-def main() -> None:
-    """Serve the judge until it closes the pipe."""
+
+def main(memory: tuple[int, ...] | None = None) -> None:
+    """Serve the judge until it closes the pipe.
+
+    Parameters
+    ----------
+    memory
+        File descriptor and size of GPU memory that is shared with the judge.
+    """
     processes.die_with_parent()
     # When memory runs out, this process is to go before the editor does.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -27,7 +37,7 @@ def main() -> None:
     channel = Channel(*take_private_pipes())
     # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
     runner = Runner(channel)
-    channel.send({"ready": True})
+    channel.send({"ready": True, "shares": memory is not None and runner.share(*memory)})
     while True:
         try:
             request = channel.receive()
@@ -85,6 +95,7 @@ class Runner:
 
         self._torch = torch
         self._channel = channel
+        self._exchange: Exchange | None = None
         self._loading = loading
         self._modules = modules
         self._files = tensorfile
@@ -97,9 +108,24 @@ class Runner:
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
 
+    def share(self, fd: int, nbytes: int) -> bool:
+        """Attach to memory that is shared with the judge; returns whether that works here."""
+        from .exchange import Exchange, Unavailable
+
+        try:
+            self._exchange = Exchange.attach(fd, nbytes)
+        except (Unavailable, RuntimeError) as error:
+            print(f"Tensors travel by files: {error}", file=sys.stderr)
+        return self._exchange is not None
+
+    def _load(self, path: str, device: str = "cpu") -> Any:
+        return self._files.load(path, device=device, exchange=self._exchange)
+
     def handle(self, request: dict[str, Any]) -> Any:
         """Carry out one request of the judge."""
         command = request.pop("command")
+        if self._exchange is not None:
+            self._exchange.reset()
         commands: dict[str, Callable[..., dict[str, Any]]] = {
             "load_candidate": self.load_candidate,
             "load_reference": self.load_reference,
@@ -174,7 +200,7 @@ class Runner:
         built = construct()
         message = ""
         try:
-            built.load_state_dict(self._files.load(weights).tree(), strict=True)
+            built.load_state_dict(self._load(weights).tree(), strict=True)
         except Exception as error:  # noqa: BLE001 - reported: the judge marks the candidate
             message = cut(safe_text(error), 2000) or type(error).__name__
             # A load that failed half-way has already overwritten some weights.
@@ -186,7 +212,7 @@ class Runner:
         """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
         self._module = None
         built = self._construct()
-        built.load_state_dict(self._files.load(weights).tree(), strict=True)
+        built.load_state_dict(self._load(weights).tree(), strict=True)
         self._module = self._modules.place(built, self._device, self._mode)
         return {}
 
@@ -209,14 +235,14 @@ class Runner:
         args, kwargs = self._files.load(init).tree("cpu", self._lookup)
         self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
         built = self._lookup(qualname)(*args, **kwargs)
-        built.load_state_dict(self._files.load(weights).tree(), strict=False)
+        built.load_state_dict(self._load(weights).tree(), strict=False)
         self._mode = mode
         self._module = self._modules.place(built, device, mode)
         return {}
 
     def use_weights(self, *, weights: str) -> dict[str, Any]:
         """Give the module other weights of the same shapes."""
-        self._module.load_state_dict(self._files.load(weights).tree(), strict=False)
+        self._module.load_state_dict(self._load(weights).tree(), strict=False)
         return {}
 
     def compile(self) -> dict[str, Any]:
@@ -234,24 +260,26 @@ class Runner:
 
     def forward(self, **request: Any) -> dict[str, Any]:
         """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
-        return self._forward.run(self._module, self._lookup, mode=self._mode, device=self._device, **request)
+        return self._forward.run(
+            self._module, self._lookup, mode=self._mode, device=self._device, exchange=self._exchange, **request
+        )
 
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
-        sets = [self._files.load(path).tree(self._device, self._lookup) for path in inputs]
+        sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
         return self._timed.hold(self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup)
 
     def profile(self, *, inputs: str) -> dict[str, Any]:
         """Tell what one forward pass launches, see `profile.launches.profile_call`."""
         from .profile.launches import profile_call
 
-        arguments = self._files.load(inputs).tree(self._device, self._lookup)
+        arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
         return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
 
     def counters(self, *, inputs: str) -> dict[str, Any]:
         """Run one forward pass for Nsight Compute, which this process was started under."""
         from .profile.counters import forward
 
-        arguments = self._files.load(inputs).tree(self._device, self._lookup)
+        arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
         forward(lambda: self._call(arguments))
         return {}

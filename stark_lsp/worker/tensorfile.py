@@ -12,11 +12,14 @@ import json
 import os
 import stat
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import values
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
 
 LENGTH = struct.Struct("<Q")
 ALIGN = 64
@@ -57,8 +60,13 @@ def _head(tensor: torch.Tensor, place: int, nbytes: int) -> dict[str, Any]:
     }
 
 
-def save(path: str, tree: Any) -> int:
+def save(path: str, tree: Any, exchange: Exchange | None = None) -> int:
     """Write a tree of tensors and plain values; returns the bytes written.
+
+    Parameters
+    ----------
+    exchange
+        Takes the bytes of tensors on the GPU, as long as there is room; the file then holds their places.
 
     Raises
     ------
@@ -72,15 +80,22 @@ def save(path: str, tree: Any) -> int:
     place = 0
     for tensor in tensors:
         flat = _flat(tensor)
-        heads.append(_head(tensor, place, flat.numel()))
+        shared = exchange.put(flat) if exchange is not None and flat.is_cuda else None
+        heads.append(_head(tensor, place if shared is None else shared, flat.numel()))
+        if shared is not None:
+            heads[-1]["shared"] = True
+            blobs.append(flat[:0])
+            continue
         blobs.append(flat)
         place += -(-flat.numel() // ALIGN) * ALIGN
+    if exchange is not None:
+        torch.cuda.synchronize()
     header = json.dumps({"tree": skeleton, "tensors": heads}).encode()
     start = -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
     with open(path, "wb") as file:
         file.write(LENGTH.pack(len(header)) + header)
         for head, flat in zip(heads, blobs):  # noqa: B905 - Python 3.9
-            if head["nbytes"]:
+            if flat.numel():
                 file.seek(start + head["place"])
                 _write(file, flat)
         file.truncate(start + place)
@@ -174,7 +189,7 @@ def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
     return middle.view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
 
 
-def load(path: str, limit: int | None = None, device: str = "cpu") -> Loaded:
+def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exchange | None = None) -> Loaded:
     """Read a file; the writer may be hostile, so it is read, never mapped.
 
     Parameters
@@ -183,6 +198,8 @@ def load(path: str, limit: int | None = None, device: str = "cpu") -> Loaded:
         Largest size in bytes that is accepted; None for any.
     device
         Where the tensors go; to a GPU piece by piece through page-locked memory.
+    exchange
+        Holds the bytes of tensors that the file only names.
 
     Raises
     ------
@@ -206,11 +223,12 @@ def load(path: str, limit: int | None = None, device: str = "cpu") -> Loaded:
                 raise Damaged(f"a header of {length} bytes")
             header = json.loads(file.read(length))
             start = -(-(LENGTH.size + length) // ALIGN) * ALIGN
-            places = [_check(head, start, info.st_size) for head in header["tensors"]]
-            if sum(nbytes for _, nbytes in places) > info.st_size:
+            sizes = (info.st_size, exchange.nbytes if exchange is not None else 0)
+            places = [_check(head, start, sizes) for head in header["tensors"]]
+            if _total(places) > sum(sizes) or (limit is not None and _total(places) > limit):
                 raise Damaged("tensors that overlap")
             tensors = [
-                _read(file, head, place, nbytes, device)
+                _read(file, head, place, nbytes, device, exchange)
                 for head, (place, nbytes) in zip(header["tensors"], places)  # noqa: B905 - Python 3.9
             ]
             return Loaded(header["tree"], tensors, header["tensors"])
@@ -220,8 +238,16 @@ def load(path: str, limit: int | None = None, device: str = "cpu") -> Loaded:
             raise Damaged(f"{type(error).__name__}: {error}") from error
 
 
-def _check(head: dict[str, Any], start: int, size: int) -> tuple[int, int]:
-    """Return place in the file and bytes of one tensor, after checking that its header fits the file."""
+def _total(places: list[tuple[int, int]]) -> int:
+    return sum(nbytes for _, nbytes in places)
+
+
+def _check(head: dict[str, Any], start: int, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Return place and bytes of one tensor, after checking that its header fits the file or the shared memory."""
+    if head.get("shared"):
+        start, size = 0, sizes[1]
+    else:
+        size = sizes[0]
     dtype = getattr(torch, head["dtype"])
     if not isinstance(dtype, torch.dtype):
         raise Damaged(f"no dtype {head['dtype']!r}")
@@ -234,11 +260,16 @@ def _check(head: dict[str, Any], start: int, size: int) -> tuple[int, int]:
     return start + place, nbytes
 
 
-def _read(file: Any, head: dict[str, Any], place: int, nbytes: int, device: str) -> torch.Tensor:
+def _read(
+    file: Any, head: dict[str, Any], place: int, nbytes: int, device: str, exchange: Exchange | None
+) -> torch.Tensor:
     """Read one tensor whose header was checked."""
     dtype = getattr(torch, head["dtype"])
     if nbytes == 0:
         return torch.empty_strided(head["shape"], head["stride"], dtype=dtype, device=device)
+    if head.get("shared") and exchange is not None:
+        taken = exchange.take(place, nbytes).to(device)
+        return taken.view(dtype).as_strided(head["shape"], head["stride"])
     data = torch.empty(nbytes, dtype=torch.uint8, device=device)
     stage = data if device == "cpu" else torch.empty(min(STAGE, nbytes), dtype=torch.uint8, pin_memory=True)
     file.seek(place)

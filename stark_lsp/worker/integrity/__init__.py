@@ -6,8 +6,8 @@ is the first of several defences and never the last one: what it cannot see must
 
 from __future__ import annotations
 
-from .checks import CHECKS, FLAGS
 from .check import check, check_native, flags, kernels
+from .checks import CHECKS, FLAGS
 from .words import Flag, Kernels, Refusal
 
 __all__ = ["CHECKS", "FLAGS", "Flag", "Kernels", "Refusal", "check", "check_native", "flags", "kernels"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .names import Names
 from .native import Unit, parse
 from .preprocess import TooMuch
-from .scopes import Bound, Scopes, SelfOf
+from .scopes import Bound, Element, Scopes
 from .strings import HOLE, Folder, Text
 from .tokens import Token
 from .uses import CALL, Use, uses_of
@@ -22,7 +22,13 @@ BUILDERS = (
     "torch.cuda._compile_kernel",
 )
 """What compiles a kernel's source."""
-LIBRARIES = ("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary", "ctypes.pydll.LoadLibrary", "torch.ops.load_library")
+LIBRARIES = (
+    "ctypes.CDLL",
+    "ctypes.PyDLL",
+    "ctypes.cdll.LoadLibrary",
+    "ctypes.pydll.LoadLibrary",
+    "torch.ops.load_library",
+)
 """What loads a library."""
 _JIT = ("triton.jit", "triton.runtime.jit.jit", "triton.experimental.gluon.jit")
 
@@ -98,7 +104,9 @@ class Candidate:
     def docstrings(self) -> set[ast.AST]:
         """Texts that stand alone as statements."""
         return {
-            node.value for node in ast.walk(self.tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            node.value
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         }
 
     def mentioned(self, start: Iterable[ast.AST], *, constructors: bool = True) -> set[ast.AST]:
@@ -139,7 +147,7 @@ class Candidate:
         for bound in bounds:
             if isinstance(bound.source, ast.AST):
                 found.append(bound.source)
-            elif bound.source is not None and not isinstance(bound.source, SelfOf) and hasattr(bound.source, "of"):
+            elif isinstance(bound.source, Element):
                 found.append(bound.source.of)
         return found
 
@@ -266,5 +274,7 @@ def looks_native(text: str) -> bool:
 def source_arguments(call: ast.Call) -> list[ast.expr]:
     """Return the expressions of a build's sources."""
     found = list(call.args[1:3])
-    found += [word.value for word in call.keywords if word.arg in ("cpp_sources", "cuda_sources", "sycl_sources", "source")]
+    found += [
+        word.value for word in call.keywords if word.arg in ("cpp_sources", "cuda_sources", "sycl_sources", "source")
+    ]
     return found

@@ -127,7 +127,9 @@ def _kernels(candidate: Candidate) -> Kernels:
                 names.append(function.name)
     for call in candidate.builds:
         words = {word.arg: word.value for word in call.keywords}
-        if "functions" in words and not (isinstance(words["functions"], ast.Constant) and words["functions"].value is None):
+        if "functions" in words and not (
+            isinstance(words["functions"], ast.Constant) and words["functions"].value is None
+        ):
             inline = True
         elif any(path == "torch.utils.cpp_extension.load_inline" for path in candidate.names.of(call.func)):
             module = words.get("is_python_module")
@@ -141,7 +143,9 @@ def _kernels(candidate: Candidate) -> Kernels:
                 if not function.is_kernel and function.outer and function.name in candidate.words:
                     names.append(function.name)
     raw = raw and bool(candidate.builds) and not (inline and not _calls_libraries(candidate))
-    dialects = [name for name, there in (("raw", raw), ("inline", inline), ("triton", bool(candidate.jit_functions))) if there]
+    dialects = [
+        name for name, there in (("raw", raw), ("inline", inline), ("triton", bool(candidate.jit_functions))) if there
+    ]
     return Kernels(tuple(dialects), tuple(dict.fromkeys(names)))
 
 

@@ -12,6 +12,7 @@ from collections import deque
 
 from .scopes import Bound, Element, Imported, Scope, Scopes, SelfOf
 from .strings import Folder
+from .words import listed
 
 MANY = 24
 """Paths that one expression may have."""
@@ -19,10 +20,10 @@ DEPTH = 60
 LENGTH = 200
 WORK = 400_000
 """Steps in reading one file: a long honest one needs some ten thousand."""
-STANDARD = frozenset(
-    "os sys subprocess builtins ctypes importlib gc inspect threading _thread multiprocessing socket pickle marshal shutil "
-    "time signal atexit tempfile pathlib io urllib http codecs base64 types operator runpy pkgutil posix mmap asyncio "
-    "concurrent resource faulthandler linecache traceback functools glob".split()
+STANDARD = listed(
+    "os sys subprocess builtins ctypes importlib gc inspect threading _thread multiprocessing socket pickle "
+    "marshal shutil time signal atexit tempfile pathlib io urllib http codecs base64 types operator runpy "
+    "pkgutil posix mmap asyncio concurrent resource faulthandler linecache traceback functools glob"
 )
 """Standard modules that other modules import: `torch.utils.cpp_extension.os` is `os`."""
 _SAME_NAME = ("torch.types", "torch.multiprocessing", "numpy.ctypeslib")
@@ -110,7 +111,9 @@ class Names:
 
     # ---- functions --------------------------------------------------------------------------------
 
-    def _made(self, node: ast.AST, depth: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef]:
+    def _made(
+        self, node: ast.AST, depth: int
+    ) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef]:
         self._step()
         if depth > 8:
             return []
@@ -214,7 +217,9 @@ class Names:
                     found |= self._resolve(node.args[2], depth)
             elif path in ("builtins.__import__", "importlib.import_module") and node.args:
                 said = self.folder.fold(node.args[0])
-                found.add(said.value.split(".")[0] if said and path.startswith(BUILTINS) else said.value if said else "?")
+                found.add(
+                    said.value.split(".")[0] if said and path.startswith(BUILTINS) else said.value if said else "?"
+                )
             elif path == "builtins.vars" and node.args:
                 found |= {f"{base}.__dict__" for base in self._resolve(node.args[0], depth)}
             elif path in ("builtins.globals", "builtins.locals", "builtins.vars"):

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from .preprocess import Include, Preprocessed, preprocess
 from .tokens import IDENTIFIER, STRING, Token
+from .words import listed
 
-_NOT_NAMES = frozenset(
+_NOT_NAMES = listed(
     "__launch_bounds__ __attribute__ __attribute alignas decltype noexcept __declspec requires __cluster_dims__ "
-    "__block_size__ __maxnreg__ __align__ asm __asm__ __asm if for while switch return sizeof alignof".split()
+    "__block_size__ __maxnreg__ __align__ asm __asm__ __asm if for while switch return sizeof alignof"
 )
 _TYPE_WORDS = ("class", "struct", "union", "enum")
 ALWAYS_ROOTS = ("PYBIND11_MODULE", "TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT", "TORCH_LIBRARY_IMPL", "main")
@@ -136,7 +137,7 @@ def _find_functions(unit: Unit) -> None:
 def _extern_c(header: list[Token]) -> bool:
     return any(
         a.text == "extern" and b.kind == STRING and b.value == "C"
-        for a, b in zip(header, header[1:])  # noqa: B905 - Python 3.9
+        for a, b in zip(header, header[1:])  # noqa: B905, RUF007 - Python 3.9
     )
 
 

@@ -143,9 +143,7 @@ class _Preprocessor:
             out += self._expand(placed, busy | {token.text}, depth + 1)
         return out
 
-    def _substitute(
-        self, macro: Macro, arguments: list[list[Token]], busy: frozenset[str], depth: int
-    ) -> list[Token]:
+    def _substitute(self, macro: Macro, arguments: list[list[Token]], busy: frozenset[str], depth: int) -> list[Token]:
         """Put the arguments into a macro's body, then join what `##` joins."""
         named: dict[str, list[Token]] = {}
         parameters = macro.parameters or ()

@@ -9,7 +9,7 @@ import ast
 from typing import NamedTuple, Optional, Union
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-Made = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda]
+Made = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda]  # noqa: UP007 - Python 3.9
 
 
 class Imported(NamedTuple):
@@ -30,7 +30,7 @@ class SelfOf(NamedTuple):
     cls: ast.ClassDef
 
 
-Source = Union[Imported, Element, SelfOf, ast.expr, Made, None]
+Source = Union[Imported, Element, SelfOf, ast.expr, Made, None]  # noqa: UP007 - Python 3.9
 """What a name may be bound to; None for what cannot be told."""
 
 
@@ -251,7 +251,6 @@ class Scopes(ast.NodeVisitor):
                 if isinstance(bound.source, SelfOf):
                     found = self.attributes.setdefault(bound.source.cls, {})
                     found.setdefault(target.attr, []).append(Bound(source, self._scope))
-
 
     def _bind_kept(self) -> None:
         """`box[key] = value` makes the value one more element of what `box` names."""

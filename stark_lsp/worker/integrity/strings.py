@@ -118,11 +118,11 @@ class Folder:
     def _operation(self, node: ast.BinOp, scope: Scope, depth: int) -> Text | None:
         if isinstance(node.op, ast.Add):
             # A chain of additions leans to the left and may be long.
-            parts, left = [node.right], node.left
-            while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add):
-                parts.append(left.right)
-                left = left.left
-            parts.append(left)
+            parts, first = [node.right], node.left
+            while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
+                parts.append(first.right)
+                first = first.left
+            parts.append(first)
             texts = [self.fold(part, scope, depth) for part in reversed(parts)]
             return join([text or Text(HOLE, ()) for text in texts]) if any(texts) else None
         left = self.fold(node.left, scope, depth)

@@ -107,16 +107,14 @@ class _Scanner:
         begin = self.at
         end = min(end, len(self.text))
         last = self.where[end - 1] + 1
-        self.tokens.append(Token(kind, self.text[begin:end] if text is None else text, self.where[begin], last, self.fresh))
+        self.tokens.append(
+            Token(kind, self.text[begin:end] if text is None else text, self.where[begin], last, self.fresh)
+        )
         self.at, self.fresh = end, False
 
     def _after_include(self) -> bool:
         line = self.tokens[self.line_begin :]
-        return (
-            len(line) == 2
-            and line[0].text == "#"
-            and line[1].text in ("include", "include_next", "import", "embed")
-        )
+        return len(line) == 2 and line[0].text == "#" and line[1].text in ("include", "include_next", "import", "embed")
 
     def _header(self, opening: str) -> None:
         closing = ">" if opening == "<" else '"'

@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+def listed(text: str) -> frozenset[str]:
+    """Return the words of a text: long lists of names stay readable that way."""
+    return frozenset(text.split())
+
+
 class Refusal(NamedTuple):
     """Why a candidate is not run."""
 

@@ -8,6 +8,7 @@ from ..candidate import Candidate
 from ..words import Flag, Refusal
 from . import (
     building,
+    counters,
     fallback,
     imports,
     interpreter,
@@ -52,7 +53,7 @@ CHECKS: dict[str, Check] = {
     "recognised inputs": replay.kept_by_pointer,
     "kept results": replay.kept_results,
     "memoised": replay.memoised,
-    "call counters": replay.call_counters,
+    "call counters": counters.call_counters,
     "C++ includes": native_includes.includes,
     "C++ symbols": native_symbols.symbols,
     "C++ calls": native_calls.calls,

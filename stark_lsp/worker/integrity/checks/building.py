@@ -7,17 +7,53 @@ from collections.abc import Iterator
 
 from ..candidate import BUILDERS, Candidate, source_arguments
 from ..uses import CALL
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 
-_OPTIONS = (
-    "-fplugin", "-plugin", "-B", "-specs", "--specs", "-wrapper", "-include", "--include", "-imacros", "-pre-include", "--pre-include",
-    "-ccbin", "--compiler-bindir", "--options-file", "-optf", "-fuse-ld", "-no-canonical-prefixes", "--sysroot",
-    "-isysroot", "-idirafter", "-iquote", "-fdump", "-save-temps", "--save-temps", "--keep", "-keep", "-o", "-MF", "-MD",
-    "-fprofile", "-load", "-Xclang", "-T", "--dlink", "-run", "--run", "-time", "--time", "-dumpdir", "-aux-info",
-    "-fauto-profile", "-x", "--dependency-output", "-Wa,", "-Xassembler", "--import",
-)  # fmt: skip
-_LINKER = ("--wrap", "-init", "-fini", "--defsym", "-T", "--script", "--dynamic-list", "-z,interpose", "--version-script", "-plugin", "--auxiliary", "--audit", "-dynamic-linker", "-Map", "-o,", "-e,", "--entry")
-_NEEDED = ("gomp", "omp", "cuda", "cublas", "cudnn", "cusparse", "torch", "c10", "m", "stdc++", "iomp5", "curand", "cufft", "cusolver", "nvrtc")
+_OPTIONS = tuple(
+    listed(
+        "-fplugin -plugin -B -specs --specs -wrapper -include --include -imacros -pre-include "
+        "--pre-include -ccbin --compiler-bindir --options-file -optf -fuse-ld -no-canonical-prefixes "
+        "--sysroot -isysroot -idirafter -iquote -fdump -save-temps --save-temps --keep -keep -o -MF -MD "
+        "-fprofile -load -Xclang -T --dlink -run --run -time --time -dumpdir -aux-info -fauto-profile -x "
+        "--dependency-output -Wa, -Xassembler --import "
+    )
+)
+_LINKER = (
+    "--wrap",
+    "-init",
+    "-fini",
+    "--defsym",
+    "-T",
+    "--script",
+    "--dynamic-list",
+    "-z,interpose",
+    "--version-script",
+    "-plugin",
+    "--auxiliary",
+    "--audit",
+    "-dynamic-linker",
+    "-Map",
+    "-o,",
+    "-e,",
+    "--entry",
+)
+_NEEDED = (
+    "gomp",
+    "omp",
+    "cuda",
+    "cublas",
+    "cudnn",
+    "cusparse",
+    "torch",
+    "c10",
+    "m",
+    "stdc++",
+    "iomp5",
+    "curand",
+    "cufft",
+    "cusolver",
+    "nvrtc",
+)
 
 
 def compiler_options(candidate: Candidate) -> Iterator[Refusal]:
@@ -64,7 +100,7 @@ def why_option(text: str, *, linking: bool = False) -> str:
 
 
 def _harmless(option: str) -> bool:
-    return option in ("-x", "cu", "-time") and False or option.startswith(("-openmp", "-Xcompiler")) or option in ("-B0",)
+    return option.startswith(("-openmp", "-Xcompiler"))
 
 
 def _texts(candidate: Candidate, node: ast.AST) -> list[str]:
@@ -91,7 +127,9 @@ def _texts(candidate: Candidate, node: ast.AST) -> list[str]:
 
 def _builders(candidate: Candidate) -> list[ast.Call]:
     return [
-        use.node for use in candidate.uses if use.kind == CALL and use.path in BUILDERS and isinstance(use.node, ast.Call)
+        use.node
+        for use in candidate.uses
+        if use.kind == CALL and use.path in BUILDERS and isinstance(use.node, ast.Call)
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..candidate import Candidate
 from ..uses import IMPORT
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 
 _WHY = {
     "starts processes or threads, which no kernel needs": (
@@ -26,19 +26,21 @@ _WHY = {
         "symtable rlcompleter _ctypes _testcapi forbiddenfruit wrapt torch._C torch.testing._internal"
     ),
     "reads or writes files": (
-        "shutil fileinput mmap sqlite3 zipfile tarfile dbm fcntl linecache netrc configparser h5py safetensors joblib "
-        "torch.serialization"
+        "shutil fileinput mmap sqlite3 zipfile tarfile dbm fcntl linecache netrc configparser h5py "
+        "safetensors joblib torch.serialization"
     ),
     "hides text from the reader": "base64 binascii zlib bz2 lzma gzip codecs quopri uu encodings rot13",
-    "overrides how torch dispatches its operators": "torch.utils._python_dispatch torch.overrides torch.fx.experimental",
+    "overrides how torch dispatches its operators": (
+        "torch.utils._python_dispatch torch.overrides torch.fx.experimental"
+    ),
 }
 REFUSED = {name: why for why, names in _WHY.items() for name in names.split()}
 """Modules by name, and what they do."""
-_FINE = frozenset(
+_FINE = listed(
     "torch triton math typing typing_extensions functools itertools collections dataclasses os sys time ctypes "
     "threading inspect warnings platform abc enum contextlib hashlib string textwrap re random operator numbers "
-    "__future__ numpy types weakref copy glob pathlib tempfile logging importlib gc traceback cutlass cute einops "
-    "cuda packaging io json decimal fractions statistics bisect heapq array struct uuid sysconfig pprint".split()
+    "__future__ numpy types weakref copy glob pathlib tempfile logging importlib gc traceback cutlass cute "
+    "cuda io json decimal fractions statistics bisect heapq array struct uuid sysconfig pprint"
 )
 
 
@@ -66,7 +68,9 @@ def refused_imports(candidate: Candidate) -> Iterator[Refusal]:
         name = next(".".join(path.split(".")[:n]) for n in range(9, 0, -1) if ".".join(path.split(".")[:n]) in REFUSED)
         yield Refusal(f"The module {name} {why}.", use.line)
     for use in candidate.uses:
-        if use.kind == IMPORT and use.path.split(".")[0].lower().startswith(("stark_lsp", "stark_candidate", "kernelbench")):
+        if use.kind == IMPORT and use.path.split(".")[0].lower().startswith(
+            ("stark_lsp", "stark_candidate", "kernelbench")
+        ):
             yield Refusal("It imports parts of the judge.", use.line)
 
 

@@ -7,19 +7,22 @@ from collections.abc import Iterator
 
 from ..candidate import Candidate
 from ..uses import CALL, IMPORT, LOAD, Use
-from ..words import Refusal
+from ..words import Refusal, listed
 
-GADGETS = frozenset(
+GADGETS = listed(
     "__subclasses__ __globals__ __builtins__ __code__ __closure__ __bases__ __base__ __mro__ __getattribute__ "
-    "__reduce__ __reduce_ex__ __loader__ __spec__ __import__ __setattr__ __delattr__ __self__ __func__ __wrapped__ "
-    "__init_subclass__ __set_name__ __prepare__ f_globals f_locals f_back f_builtins f_code gi_frame gi_code cr_frame "
-    "ag_frame tb_frame tb_next co_code co_consts func_globals __kwdefaults__ __defaults__ mro __torch_function__ "
-    "__torch_dispatch__ __del__ __doc__".split()
+    "__reduce__ __reduce_ex__ __loader__ __spec__ __import__ __setattr__ __delattr__ __self__ __func__ "
+    "__wrapped__ __init_subclass__ __set_name__ __prepare__ f_globals f_locals f_back f_builtins f_code "
+    "gi_frame gi_code cr_frame ag_frame tb_frame tb_next co_code co_consts func_globals __kwdefaults__ "
+    "__defaults__ mro __torch_function__ __torch_dispatch__ __del__ __doc__"
 )
 """Attributes that lead from a harmless object to everything else."""
-_OWN = frozenset("__del__ __setattr__ __delattr__ __getattribute__ __torch_function__ __torch_dispatch__ __init_subclass__ __reduce__ __reduce_ex__".split())
+_OWN = listed(
+    "__del__ __setattr__ __delattr__ __getattribute__ __torch_function__ __torch_dispatch__ __init_subclass__ "
+    "__reduce__ __reduce_ex__"
+)
 """Those that a class may not define either."""
-_SUPER_FINE = frozenset("__setattr__ __delattr__ __init_subclass__".split())
+_SUPER_FINE = listed("__setattr__ __delattr__ __init_subclass__")
 _CALLS = {
     "builtins.exec": "runs text as code",
     "builtins.eval": "runs text as code",
@@ -41,16 +44,17 @@ _CALLS = {
     "gc.set_threshold": "changes garbage collection",
     "gc.set_debug": "changes garbage collection",
 }
-_SYS = frozenset(
-    "modules _getframe _current_frames _getframemodulename settrace gettrace setprofile getprofile meta_path path_hooks "
-    "path_importer_cache path addaudithook monitoring setswitchinterval call_tracing _debugmallocstats exc_info last_traceback "
-    "last_exc displayhook excepthook unraisablehook breakpointhook stdin __stdout__ __stderr__ __stdin__ setdlopenflags "
-    "_clear_type_cache set_asyncgen_hooks set_coroutine_origin_tracking_depth activate_stack_trampoline exit "
-    "_current_exceptions intern_dict ps1 argv orig_argv".split()
+_SYS = listed(
+    "modules _getframe _current_frames _getframemodulename settrace gettrace setprofile getprofile meta_path "
+    "path_hooks path_importer_cache path addaudithook monitoring setswitchinterval call_tracing "
+    "_debugmallocstats exc_info last_traceback last_exc displayhook excepthook unraisablehook breakpointhook "
+    "stdin __stdout__ __stderr__ __stdin__ setdlopenflags _clear_type_cache set_asyncgen_hooks "
+    "set_coroutine_origin_tracking_depth activate_stack_trampoline exit _current_exceptions intern_dict ps1 "
+    "argv orig_argv"
 )
-_INSPECT = frozenset("signature cleandoc isfunction isclass ismethod Parameter Signature getfullargspec unwrap getdoc".split())
+_INSPECT = listed("signature cleandoc isfunction isclass ismethod Parameter Signature getfullargspec unwrap getdoc")
 _IMPORTLIB = ("importlib.util.find_spec", "importlib.metadata", "importlib.util", "importlib")
-_THREADING = frozenset("Lock RLock local get_ident current_thread".split())
+_THREADING = listed("Lock RLock local get_ident current_thread")
 _MODULE_STATE = ("globals", "locals")
 
 
@@ -62,7 +66,13 @@ def forbidden_attributes(candidate: Candidate) -> Iterator[Refusal]:
             over_super = isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
             if not (over_super and node.attr in _SUPER_FINE):
                 yield Refusal(f"It uses {node.attr}, which leads into the interpreter.", line)
-        elif isinstance(node, ast.Name) and node.id in ("__builtins__", "__loader__", "__spec__", "__import__", "__doc__"):
+        elif isinstance(node, ast.Name) and node.id in (
+            "__builtins__",
+            "__loader__",
+            "__spec__",
+            "__import__",
+            "__doc__",
+        ):
             yield Refusal(f"It uses {node.id}, which leads into the interpreter.", line)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in _OWN:
             yield Refusal(f"It defines {node.name}, which intercepts what others do.", line)
@@ -78,7 +88,11 @@ def forbidden_attributes(candidate: Candidate) -> Iterator[Refusal]:
                     yield Refusal(f"It uses {said.value}, which leads into the interpreter.", line)
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             said = candidate.folder.fold(node)
-            if said and "{" in said.value and any(f".{word}" in said.value for word in GADGETS if word.startswith("__")):
+            if (
+                said
+                and "{" in said.value
+                and any(f".{word}" in said.value for word in GADGETS if word.startswith("__"))
+            ):
                 yield Refusal("A format text leads into the interpreter.", line)
 
 

@@ -10,63 +10,82 @@ from ..words import Flag, Refusal
 
 _ANYWHERE = {
     "starts threads": (
-        "pthread_create pthread_self pthread_kill pthread_atfork thrd_create jthread packaged_task _beginthread "
-        "clone3 set_thread_area"
+        "pthread_create pthread_self pthread_kill pthread_atfork thrd_create jthread packaged_task "
+        "_beginthread clone3 set_thread_area"
     ),
     "starts or ends processes": (
-        "vfork posix_spawn posix_spawnp popen pclose execv execve execvp execl execlp execle execvpe fexecve daemon waitpid "
-        "_exit _Exit quick_exit at_quick_exit abort_handler_s prctl setrlimit prlimit unshare setns"
+        "vfork posix_spawn posix_spawnp popen pclose execv execve execvp execl execlp execle execvpe fexecve "
+        "daemon waitpid _exit _Exit quick_exit at_quick_exit abort_handler_s prctl setrlimit prlimit unshare "
+        "setns"
     ),
-    "calls the system by itself": "syscall __syscall ptrace process_vm_readv process_vm_writev personality bpf perf_event_open ioctl",
-    "opens other libraries": "dlopen dlsym dlmopen dlvsym dladdr dlclose dl_iterate_phdr RTLD_NEXT RTLD_DEFAULT link_map r_debug _r_debug",
+    "calls the system by itself": (
+        "syscall __syscall ptrace process_vm_readv process_vm_writev personality bpf perf_event_open ioctl"
+    ),
+    "opens other libraries": (
+        "dlopen dlsym dlmopen dlvsym dladdr dlclose dl_iterate_phdr RTLD_NEXT RTLD_DEFAULT link_map r_debug _r_debug"
+    ),
     "reads or writes files": (
-        "fopen fopen64 freopen fdopen openat open64 creat ifstream ofstream fstream filebuf wifstream wofstream memfd_create "
-        "shm_open mkstemp tmpfile tmpnam fmemopen opendir readdir scandir sendfile"
+        "fopen fopen64 freopen fdopen openat open64 creat ifstream ofstream fstream filebuf wifstream "
+        "wofstream memfd_create shm_open mkstemp tmpfile tmpnam fmemopen opendir readdir scandir sendfile"
     ),
-    "changes how memory is mapped": "mmap mmap64 munmap mprotect mremap shmat shmget userfaultfd pkey_mprotect remap_file_pages madvise",
-    "reaches the network": "socket socketpair getaddrinfo gethostbyname recvfrom sendto recvmsg sendmsg epoll_create io_uring_setup",
-    "handles signals": "sigaction sigprocmask setjmp longjmp sigsetjmp siglongjmp setitimer timer_create raise_signal __libc_start_main",
-    "changes the environment": "setenv putenv unsetenv clearenv environ __environ",
+    "changes how memory is mapped": (
+        "mmap mmap64 munmap mprotect mremap shmat shmget userfaultfd pkey_mprotect remap_file_pages madvise"
+    ),
+    "reaches the network": (
+        "socket socketpair getaddrinfo gethostbyname recvfrom sendto recvmsg sendmsg epoll_create io_uring_setup"
+    ),
+    "handles signals": (
+        "sigaction sigprocmask setjmp longjmp sigsetjmp siglongjmp setitimer timer_create raise_signal "
+        "__libc_start_main"
+    ),
+    "changes the environment": ("setenv putenv unsetenv clearenv environ __environ"),
     "reaches the Python interpreter": (
-        "PyRun_SimpleString PyRun_String PyRun_StringFlags PyRun_SimpleStringFlags PyRun_File PyEval_EvalCode PyEval_SetProfile "
-        "PyEval_SetTrace PyEval_GetFrame PyEval_GetGlobals PyEval_GetBuiltins PyEval_GetLocals PyImport_ImportModule "
-        "PyImport_Import PyImport_AddModule PyImport_GetModuleDict PyImport_ImportModuleLevel Py_CompileString "
-        "PyObject_SetAttrString PyObject_SetAttr PyFrame_GetBack PyThreadState_Get PySys_SetObject PySys_GetObject "
-        "PyGC_Collect PyObject_GC_IsTracked PyUnstable_GC_VisitObjects PyInterpreterState_Get PyModule_GetDict "
-        "Py_AtExit PyMarshal_ReadObjectFromString PyDict_SetItemString PyObject_GenericSetAttr Py_AddPendingCall "
+        "PyRun_SimpleString PyRun_String PyRun_StringFlags PyRun_SimpleStringFlags PyRun_File PyEval_EvalCode "
+        "PyEval_SetProfile PyEval_SetTrace PyEval_GetFrame PyEval_GetGlobals PyEval_GetBuiltins "
+        "PyEval_GetLocals PyImport_ImportModule PyImport_Import PyImport_AddModule PyImport_GetModuleDict "
+        "PyImport_ImportModuleLevel Py_CompileString PyObject_SetAttrString PyObject_SetAttr PyFrame_GetBack "
+        "PyThreadState_Get PySys_SetObject PySys_GetObject PyGC_Collect PyObject_GC_IsTracked "
+        "PyUnstable_GC_VisitObjects PyInterpreterState_Get PyModule_GetDict Py_AtExit "
+        "PyMarshal_ReadObjectFromString PyDict_SetItemString PyObject_GenericSetAttr Py_AddPendingCall "
         "PyType_Modified PyCapsule_Import"
     ),
     "makes or uses other streams": (
-        "cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamNonBlocking cudaStreamPerThread "
-        "getStreamFromPool getStreamFromExternal setCurrentCUDAStream cuStreamCreate cuStreamCreateWithPriority "
-        "CU_STREAM_NON_BLOCKING CU_STREAM_PER_THREAD cudaLaunchHostFunc cudaStreamAddCallback cuLaunchHostFunc cudaGraphLaunch "
-        "cudaGraphAddHostNode cudaStreamFireAndForget cudaStreamGraphTailLaunch cudaStreamGraphFireAndForget CUDA_API_PER_THREAD_DEFAULT_STREAM"
+        "cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamNonBlocking "
+        "cudaStreamPerThread getStreamFromPool getStreamFromExternal setCurrentCUDAStream cuStreamCreate "
+        "cuStreamCreateWithPriority CU_STREAM_NON_BLOCKING CU_STREAM_PER_THREAD cudaLaunchHostFunc "
+        "cudaStreamAddCallback cuLaunchHostFunc cudaGraphLaunch cudaGraphAddHostNode cudaStreamFireAndForget "
+        "cudaStreamGraphTailLaunch cudaStreamGraphFireAndForget CUDA_API_PER_THREAD_DEFAULT_STREAM"
     ),
     "pins data in the cache between calls": (
-        "cudaLimitPersistingL2CacheSize cudaStreamSetAttribute cudaStreamAttributeAccessPolicyWindow cudaAccessPropertyPersisting "
-        "cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow cuStreamSetAttribute cudaMemAdvise cuMemAdvise "
-        "cudaMemPrefetchAsync CU_LIMIT_PERSISTING_L2_CACHE_SIZE CU_ACCESS_PROPERTY_PERSISTING cudaCtxResetPersistingL2Cache"
+        "cudaLimitPersistingL2CacheSize cudaStreamSetAttribute cudaStreamAttributeAccessPolicyWindow "
+        "cudaAccessPropertyPersisting cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow "
+        "cuStreamSetAttribute cudaMemAdvise cuMemAdvise cudaMemPrefetchAsync "
+        "CU_LIMIT_PERSISTING_L2_CACHE_SIZE CU_ACCESS_PROPERTY_PERSISTING cudaCtxResetPersistingL2Cache"
     ),
     "changes the device for everybody": (
-        "cudaDeviceReset cudaDeviceSetLimit cudaSetDeviceFlags cudaIpcOpenMemHandle cudaIpcGetMemHandle cudaIpcGetEventHandle "
-        "cudaIpcOpenEventHandle cuCtxCreate cuCtxDestroy cuDevicePrimaryCtxReset cuCtxSetLimit cuCtxPushCurrent cuGetProcAddress "
-        "cudaGetDriverEntryPoint cudaGetDriverEntryPointByVersion cuIpcOpenMemHandle cudaDeviceEnablePeerAccess "
-        "cudaDeviceSetMemPool cudaProfilerStart cudaProfilerStop cuptiSubscribe cuptiActivityEnable nvmlInit nvmlInit_v2 cuptiEnableCallback "
-        "cudaHostRegister cudaMemPoolSetAttribute cudaDeviceSetCacheConfig"
+        "cudaDeviceReset cudaDeviceSetLimit cudaSetDeviceFlags cudaIpcOpenMemHandle cudaIpcGetMemHandle "
+        "cudaIpcGetEventHandle cudaIpcOpenEventHandle cuCtxCreate cuCtxDestroy cuDevicePrimaryCtxReset "
+        "cuCtxSetLimit cuCtxPushCurrent cuGetProcAddress cudaGetDriverEntryPoint "
+        "cudaGetDriverEntryPointByVersion cuIpcOpenMemHandle cudaDeviceEnablePeerAccess cudaDeviceSetMemPool "
+        "cudaProfilerStart cudaProfilerStop cuptiSubscribe cuptiActivityEnable nvmlInit nvmlInit_v2 "
+        "cuptiEnableCallback cudaHostRegister cudaMemPoolSetAttribute cudaDeviceSetCacheConfig"
     ),
-    "reaches torch's memory behind its back": (
-        "CUDACachingAllocator setAllocator SetAllocator CUDAAllocator getChunk recordStream raw_delete raw_alloc emptyCache "
-        "cudaPointerGetAttributes cuMemGetAddressRange cuMemGetAddressRange_v2 cudaMemGetInfo_"
+    "reaches the memory of torch behind its back": (
+        "CUDACachingAllocator setAllocator SetAllocator CUDAAllocator getChunk recordStream raw_delete "
+        "raw_alloc emptyCache cudaPointerGetAttributes cuMemGetAddressRange cuMemGetAddressRange_v2 "
+        "cudaMemGetInfo_"
     ),
     "changes torch for everybody": (
-        "TORCH_LIBRARY_IMPL RegisterOperators setAllowTF32CuBLAS setAllowTF32CuDNN setFloat32MatmulPrecision globalContext "
-        "setAllowFP16ReductionCuBLAS registerDispatchKey addGlobalCallback addThreadLocalCallback pushGlobalCallback set_default_dtype "
-        "setFlushDenormal Dispatcher setDeterministicAlgorithms set_default_tensor_type registerImpl PythonDispatcherTLS setBenchmarkCuDNN_ "
-        "TorchDispatchModeTLS"
+        "TORCH_LIBRARY_IMPL RegisterOperators setAllowTF32CuBLAS setAllowTF32CuDNN setFloat32MatmulPrecision "
+        "globalContext setAllowFP16ReductionCuBLAS registerDispatchKey addGlobalCallback "
+        "addThreadLocalCallback pushGlobalCallback set_default_dtype setFlushDenormal Dispatcher "
+        "setDeterministicAlgorithms set_default_tensor_type registerImpl PythonDispatcherTLS "
+        "setBenchmarkCuDNN_ TorchDispatchModeTLS"
     ),
     "lowers the precision of matrix products without saying so": (
-        "CUBLAS_TF32_TENSOR_OP_MATH CUBLAS_COMPUTE_32F_FAST_TF32 CUBLAS_COMPUTE_32F_FAST_16F CUBLAS_COMPUTE_32F_FAST_16BF "
-        "CUBLAS_TENSOR_OP_MATH CUBLAS_GEMM_DEFAULT_TENSOR_OP_ CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION"
+        "CUBLAS_TF32_TENSOR_OP_MATH CUBLAS_COMPUTE_32F_FAST_TF32 CUBLAS_COMPUTE_32F_FAST_16F "
+        "CUBLAS_COMPUTE_32F_FAST_16BF CUBLAS_TENSOR_OP_MATH CUBLAS_GEMM_DEFAULT_TENSOR_OP_ "
+        "CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION"
     ),
 }
 ANYWHERE = {name: why for why, names in _ANYWHERE.items() for name in names.split()}
@@ -80,7 +99,14 @@ _CALLED = {
 }
 CALLED = {name: why for why, names in _CALLED.items() for name in names.split()}
 """Names that may also mean something harmless: refused when called as a function of the system."""
-_STD = {"thread": "starts threads", "async": "starts threads", "system": "starts or ends processes", "raise": "handles signals", "signal": "handles signals", "atexit": "leaves work to be done later", "remove": ""}
+_STD = {
+    "thread": "starts threads",
+    "async": "starts threads",
+    "system": "starts or ends processes",
+    "raise": "handles signals",
+    "signal": "handles signals",
+    "atexit": "leaves work to be done later",
+}
 _PYBIND = ("exec", "eval", "eval_file", "globals", "module_", "import")
 _NOTED = {
     "cudaEventElapsedTime": "It measures its own time.",
@@ -133,15 +159,23 @@ def _why(tokens: list[Token], at: int, own: set[str]) -> str:
     if owner == "module_" or (owner == "module" and name == "import"):
         return "reaches the Python interpreter"
     if name in CALLED and after == "(" and not member and owner == "" and name not in own:
-        # `float signal(...)` is a declaration of a name, `return read(...)` a call.
-        declares = at > 0 and tokens[at - 1].kind == IDENTIFIER and before not in ("return", "else", "do", "case", "goto", "throw", "co_return")
-        declares = declares or before in ("&", "*") and at > 1 and tokens[at - 2].kind == IDENTIFIER and tokens[at - 2].text in ("auto", "void", "int", "float")
-        return "" if declares else CALLED[name]
+        return "" if _declares(tokens, at) else CALLED[name]
     return ""
 
 
+def _declares(tokens: list[Token], at: int) -> bool:
+    """Whether a name before `(` is declared rather than called: `float signal(...)`, but not `return read(...)`."""
+    before = tokens[at - 1] if at else None
+    if before is None:
+        return False
+    if before.kind == IDENTIFIER:
+        return before.text not in ("return", "else", "do", "case", "goto", "throw", "co_return")
+    return before.text in ("&", "*") and at > 1 and tokens[at - 2].text in ("auto", "void", "int", "float")
+
+
 def _in_printf(tokens: list[Token], at: int) -> bool:
-    return at >= 2 and tokens[at - 1].text in ("(", ",") and any(t.text in ("printf", "fprintf") for t in tokens[max(0, at - 4) : at])
+    near = {token.text for token in tokens[max(0, at - 4) : at]}
+    return at >= 2 and tokens[at - 1].text in ("(", ",") and bool(near & {"printf", "fprintf"})
 
 
 def _launch(native: Native, tokens: list[Token], at: int) -> Iterator[Refusal]:
@@ -162,7 +196,8 @@ def _launch(native: Native, tokens: list[Token], at: int) -> Iterator[Refusal]:
     numbers = [token for token in stream if token.kind == NUMBER and token.text.strip("uUlL") not in ("0", "0x0")]
     called = any(token.text == "(" for token in stream) and any(token.text.startswith("get") for token in stream)
     if numbers and not called:
-        yield Refusal("Its C++ code launches on a stream of its own; kernels must go to the current stream.", native.line(stream[0]))
+        reason = "Its C++ code launches on a stream of its own; kernels must go to the current stream."
+        yield Refusal(reason, native.line(stream[0]))
 
 
 def noted(candidate: Candidate) -> Iterator[Flag]:

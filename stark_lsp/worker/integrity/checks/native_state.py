@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from ..candidate import Candidate, Native
 from ..tokens import IDENTIFIER, NUMBER, Token
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 
-_DEVICE = frozenset("__device__ __constant__ __shared__ constexpr const inline_".split())
-_NUMBERS = frozenset("int long short unsigned size_t int64_t int32_t uint64_t uint32_t uint8_t bool char atomic auto".split())
+_DEVICE = listed("__device__ __constant__ __shared__ constexpr const inline_")
+_NUMBERS = listed("int long short unsigned size_t int64_t int32_t uint64_t uint32_t uint8_t bool char atomic auto")
+_NO_VARIABLE = listed("using typedef template struct class extern namespace public private enum # return friend")
+"""Words that begin a statement which declares no variable."""
 
 
 def kept_tensors(candidate: Candidate) -> Iterator[Refusal]:
@@ -33,7 +35,12 @@ def kept_memory(candidate: Candidate) -> Iterator[Flag]:
     for native in candidate.natives:
         for name, declaration in _statics(native):
             words = [token.text for token in declaration]
-            if "*" in words and not {"char", "Tensor"} & set(words) and "(" not in words and "cudaMalloc" in native.text.value:
+            if (
+                "*" in words
+                and not {"char", "Tensor"} & set(words)
+                and "(" not in words
+                and "cudaMalloc" in native.text.value
+            ):
                 yield Flag("Its C++ code keeps memory between calls.", native.line(name))
 
 
@@ -62,37 +69,37 @@ def _statics(native: Native) -> Iterator[tuple[Token, list[Token]]]:
 
 def _declared(statement: list[Token]) -> Iterator[tuple[Token, list[Token]]]:
     words = [token.text for token in statement]
-    if not statement or _DEVICE & set(words) or words[0] in ("using", "typedef", "template", "struct", "class", "extern", "namespace", "public", "private", "enum", "#", "return", "friend"):
+    if not statement or _DEVICE & set(words) or words[0] in _NO_VARIABLE:
         return
     end = next((i for i, word in enumerate(words) if word in ("=", "(")), len(words))
     if end < len(words) and words[end] == "(" and "=" not in words:
         # A function's declaration, or an object made with arguments.
         inside = words[end + 1 : end + 2]
-        if not inside or inside[0] == ")" or not (statement[end + 1].kind == NUMBER):
+        if not inside or inside[0] == ")" or statement[end + 1].kind != NUMBER:
             return
     named = [token for token in statement[:end] if token.kind == IDENTIFIER]
     if len(named) >= 2 and len(words) > 1:
         yield named[-1], statement[:end]
 
 
+_COMPARISONS = ("<", ">", "==", "!=", ">=", "<=", "%")
+
+
 def _counts(native: Native, name: str) -> bool:
     """Whether a variable grows, and is looked at in a comparison or remainder."""
     grows = looked = False
     for function in native.unit.functions:
-        body = function.body
         if function.words & {"__device__", "__global__"}:
             continue
-        for at, token in enumerate(body):
-            if token.text != name or token.kind != IDENTIFIER:
+        words = ["", "", *(token.text for token in function.body), "", "", ""]
+        for at in range(2, len(words) - 3):
+            if words[at] != name:
                 continue
-            before = body[at - 1].text if at else ""
-            after = body[at + 1].text if at + 1 < len(body) else ""
-            if "++" in (before, after) or after == "+=" or after == "." and body[at + 2 : at + 3] and body[at + 2].text == "fetch_add":
+            far, before, after, further = words[at - 2], words[at - 1], words[at + 1], words[at + 2]
+            if "++" in (before, after):
                 grows = True
-                further = body[at + 2].text if at + 2 < len(body) else ""
-                looked = looked or further in ("<", ">", "==", "!=", ">=", "<=", "%") or body[at - 2 : at - 1] and body[at - 2].text in ("<", ">", "==", "!=", ">=", "<=", "%")  # type: ignore[assignment]
-            if after in ("<", ">", "==", "!=", ">=", "<=", "%", "&", "?") or before in ("<", ">", "==", "!=", ">=", "<="):
-                looked = True
-            if before == "=" or after == "=" and at + 3 < len(body) and body[at + 2].text == name:
-                grows = grows or body[at + 3].text == "+" if at + 3 < len(body) else grows
-    return grows and bool(looked)
+                looked = looked or further in _COMPARISONS or far in _COMPARISONS
+            grows = grows or after == "+=" or (after, further) == (".", "fetch_add")
+            grows = grows or (after, further, words[at + 3]) == ("=", name, "+")
+            looked = looked or after in (*_COMPARISONS, "&", "?") or before in _COMPARISONS
+    return grows and looked

@@ -6,18 +6,35 @@ from collections.abc import Iterator
 
 from ..candidate import Candidate, Native
 from ..tokens import IDENTIFIER, STRING, Token
-from ..words import Refusal
+from ..words import Refusal, listed
 
-_LIBC = frozenset(
-    "clock_gettime gettimeofday time clock times nanosleep clock_nanosleep malloc calloc realloc free posix_memalign "
-    "aligned_alloc memcpy memmove memset memcmp strcmp strncmp strlen strcpy printf fprintf puts write read open openat close "
-    "fopen fclose fread fwrite dlopen dlsym dlclose getenv setenv fork vfork execve exit _exit abort kill signal sigaction "
-    "pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock sched_yield usleep sleep select poll mmap munmap "
-    "ioctl fcntl send recv sendmsg recvmsg syscall rand srand random getpid main _init _fini __libc_start_main "
-    "sendfile readlink stat fstat lseek dup dup2 pipe getrandom rdtsc qsort sem_post sem_wait futex".split()
+_LIBC = listed(
+    "clock_gettime gettimeofday time clock times nanosleep clock_nanosleep malloc calloc realloc free "
+    "posix_memalign aligned_alloc memcpy memmove memset memcmp strcmp strncmp strlen strcpy printf fprintf "
+    "puts write read open openat close fopen fclose fread fwrite dlopen dlsym dlclose getenv setenv fork "
+    "vfork execve exit _exit abort kill signal sigaction pthread_create pthread_join pthread_mutex_lock "
+    "pthread_mutex_unlock sched_yield usleep sleep select poll mmap munmap ioctl fcntl send recv sendmsg "
+    "recvmsg syscall rand srand random getpid main _init _fini __libc_start_main sendfile readlink stat fstat "
+    "lseek dup dup2 pipe getrandom rdtsc qsort sem_post sem_wait futex"
 )
 """Functions whose definition would take the place of the C library's."""
-_PREFIXES = ("cuda", "cublas", "cudnn", "cupti", "nvml", "nvrtc", "nccl", "pthread_", "__cuda", "_Py", "_ZN", "__libc", "__cxa", "at_", "_dl_")
+_PREFIXES = (
+    "cuda",
+    "cublas",
+    "cudnn",
+    "cupti",
+    "nvml",
+    "nvrtc",
+    "nccl",
+    "pthread_",
+    "__cuda",
+    "_Py",
+    "_ZN",
+    "__libc",
+    "__cxa",
+    "at_",
+    "_dl_",
+)
 _ATTRIBUTES = {
     "constructor": "runs before it is called",
     "destructor": "runs after it was called",
@@ -29,8 +46,60 @@ _ATTRIBUTES = {
     "cleanup": "",
     "naked": "assembles by hand",
 }
-_ASSEMBLER = (".incbin", ".include", "syscall", "sysenter", "int $0x80", "int 0x80", "int $128", ".globl", ".global", ".section", ".pushsection", ".symver", ".weak", ".previous", ".macro", "svc #0", "svc 0", ".init_array", ".set ", ".type ", "cpuid", "rdpmc", "wrfsbase", "wrgsbase", "iretq", ".byte", ".long 0x", ".quad")
-_PTX_FINE = ("ld.global", "st.global", "mov.", "mma.", "cp.async", "ldmatrix", "fma.", "prefetch", "bar.", "membar", "fence", "mbarrier", "wgmma", "red.", "atom.", "shfl.", "cvt.", "griddepcontrol", "setmaxnreg", "tcgen05", "elect.", "createpolicy")
+_ASSEMBLER = (
+    ".incbin",
+    ".include",
+    "syscall",
+    "sysenter",
+    "int $0x80",
+    "int 0x80",
+    "int $128",
+    ".globl",
+    ".global",
+    ".section",
+    ".pushsection",
+    ".symver",
+    ".weak",
+    ".previous",
+    ".macro",
+    "svc #0",
+    "svc 0",
+    ".init_array",
+    ".set ",
+    ".type ",
+    "cpuid",
+    "rdpmc",
+    "wrfsbase",
+    "wrgsbase",
+    "iretq",
+    ".byte",
+    ".long 0x",
+    ".quad",
+)
+_PTX_FINE = (
+    "ld.global",
+    "st.global",
+    "mov.",
+    "mma.",
+    "cp.async",
+    "ldmatrix",
+    "fma.",
+    "prefetch",
+    "bar.",
+    "membar",
+    "fence",
+    "mbarrier",
+    "wgmma",
+    "red.",
+    "atom.",
+    "shfl.",
+    "cvt.",
+    "griddepcontrol",
+    "setmaxnreg",
+    "tcgen05",
+    "elect.",
+    "createpolicy",
+)
 
 
 def symbols(candidate: Candidate) -> Iterator[Refusal]:
@@ -57,17 +126,13 @@ def symbols_of(native: Native) -> Iterator[Refusal]:
                 yield Refusal(f"Its C++ code {_ATTRIBUTES[token.text]} ({token.text}).", native.line(token))
         elif token.text in ("asm", "__asm__", "__asm"):
             yield from _assembler(native, tokens, at)
-        elif token.text in ("operator",) and at + 1 < len(tokens) and tokens[at + 1].text in ("new", "delete") and at > 0:
-            outer = not any(token in function.body for function in native.unit.functions)
-            if outer and tokens[at - 1].text == "*" and "::" not in (tokens[at - 1].text,):
-                yield Refusal("Its C++ code replaces how memory is allocated.", native.line(token))
 
 
 def _variables(native: Native) -> Iterator[Refusal]:
     """`extern "C"` variables named like functions of others."""
     loose = native.unit.loose
-    for before, token in zip(loose, loose[1:]):  # noqa: B905 - Python 3.9
-        if before.text in ("*", ")") and token.kind == IDENTIFIER and token.text in ("__malloc_hook", "__free_hook", "environ"):
+    for before, token in zip(loose, loose[1:]):  # noqa: B905, RUF007 - Python 3.9
+        if before.text in ("*", ")") and token.text in ("__malloc_hook", "__free_hook", "environ"):
             yield Refusal(f"Its C++ code changes {token.text}.", native.line(token))
 
 
@@ -75,7 +140,9 @@ def _foreign(name: str) -> bool:
     if name in _LIBC or name.startswith(_PREFIXES):
         # `cuda_add` is a name of one's own, `cudaAdd` looks like the runtime's.
         return not name.startswith("cuda_") and not (name.startswith("cuda") and name[4:5].islower())
-    return name.startswith("cu") and name[2:3].isupper() or name.startswith("Py") and (name[2:3].isupper() or name[2:3] == "_") and not name.startswith("PyInit_")
+    driver = name.startswith("cu") and name[2:3].isupper()
+    python = name.startswith("Py") and (name[2:3].isupper() or name[2:3] == "_") and not name.startswith("PyInit_")
+    return driver or python
 
 
 def _attributes(native: Native, rest: list[Token]) -> Iterator[Refusal]:
@@ -105,7 +172,8 @@ def _assembler(native: Native, tokens: list[Token], at: int) -> Iterator[Refusal
             texts.append(token.value)
     text = "".join(texts)
     low = " ".join(text.lower().split())
-    if any(word in low for word in _ASSEMBLER) and not low.startswith(_PTX_FINE) or ".incbin" in low or ".include" in low:
+    reads = ".incbin" in low or ".include" in low
+    if reads or (any(word in low for word in _ASSEMBLER) and not low.startswith(_PTX_FINE)):
         yield Refusal("Its C++ code calls the system or reads files by assembler.", native.line(tokens[at]))
     inside = any(tokens[at] is part for function in native.unit.functions for part in function.body)
     if text.strip() and text.strip().replace("_", "a").replace("$", "a").replace(".", "a").isalnum() and not inside:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..candidate import Candidate
 from ..uses import CALL, LOAD, STORE
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 
 _SETTINGS = (
     "torch.backends.",
@@ -20,9 +20,9 @@ _SETTINGS = (
     "logging.",
 )
 """Stores that set an option, rather than replace a function. Precision has a check of its own."""
-_TIMERS = frozenset(
+_TIMERS = listed(
     "Event elapsed_time synchronize perf_counter perf_counter_ns monotonic monotonic_ns time_ns process_time "
-    "current_stream allclose assert_close load_state_dict manual_seed randn randn_like empty_cache __call__".split()
+    "current_stream allclose assert_close load_state_dict manual_seed randn randn_like empty_cache __call__"
 )
 """Names that only a judge's own objects have: setting them on anything is tampering."""
 _GLOBAL_HOOKS = (
@@ -128,14 +128,21 @@ def dispatch(candidate: Candidate) -> Iterator[Refusal]:
     for cls in candidate.classes.values():
         for base in cls.bases:
             for path in candidate.names.of(base):
-                if path in ("torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch._tensor.Tensor"):
+                if path in (
+                    "torch.Tensor",
+                    "torch.nn.Parameter",
+                    "torch.nn.parameter.Parameter",
+                    "torch._tensor.Tensor",
+                ):
                     yield Refusal("It makes a tensor class of its own; results must be plain tensors.", cls.lineno)
                 elif path.endswith(("TorchFunctionMode", "TorchDispatchMode")):
                     yield Refusal("It intercepts torch's operators.", cls.lineno)
     for use in candidate.uses:
         path = use.path
         if path.startswith("torch.library.") and use.kind == CALL and isinstance(use.node, ast.Call):
-            if path.endswith(("Library", "impl", "register_kernel", "define", "custom_op")) and _of_torch(candidate, use.node):
+            if path.endswith(("Library", "impl", "register_kernel", "define", "custom_op")) and _of_torch(
+                candidate, use.node
+            ):
                 yield Refusal("It gives torch's own operators another meaning.", use.line)
         elif path.startswith(_DISPATCH) and not path.startswith("torch.library"):
             yield Refusal(f"It intercepts torch's operators ({path.split('()')[0]}).", use.line)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from ..candidate import Candidate
 from ..uses import CALL, STORE
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 
-_HALF = frozenset("half bfloat16".split())
+_HALF = listed("half bfloat16")
 
 
 def lowered_precision(candidate: Candidate) -> Iterator[Refusal]:
@@ -73,10 +73,15 @@ def _half_uses(candidate: Candidate) -> dict[str, int]:
     for use in candidate.uses:
         if use.path in ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast") and use.kind == CALL:
             found.setdefault("autocast", use.line)
-        if use.path in ("torch.float16", "torch.half", "torch.bfloat16") and id(use.node) not in comparisons:
-            if id(use.node) in casts:
-                found.setdefault("cast", use.line)
+        half = use.path in ("torch.float16", "torch.half", "torch.bfloat16")
+        if half and id(use.node) in casts and id(use.node) not in comparisons:
+            found.setdefault("cast", use.line)
     for node in candidate.forward_nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _HALF and not node.args:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _HALF
+            and not node.args
+        ):
             found.setdefault("cast", node.lineno)
     return found

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from ..candidate import LIBRARIES, Candidate
 from ..uses import CALL, IMPORT, STORE
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 
-_OS_FINE = frozenset(
-    "path environ getenv putenv cpu_count process_cpu_count sched_getaffinity sep linesep name uname getcwd fspath PathLike pathsep "
-    "curdir pardir extsep devnull".split()
+_OS_FINE = listed(
+    "path environ getenv putenv cpu_count process_cpu_count sched_getaffinity sep linesep name uname getcwd "
+    "fspath PathLike pathsep curdir pardir extsep devnull"
 )
-_OS_NOTED = frozenset("makedirs mkdir getpid".split())
+_OS_NOTED = listed("makedirs mkdir getpid")
 _FILES = (
     "builtins.open",
     "io.open",
@@ -42,17 +42,39 @@ _FILES = (
     "tempfile.mkstemp",
     "tempfile.SpooledTemporaryFile",
 )
-_PATH_METHODS = frozenset(
-    "open write_text write_bytes read_text read_bytes unlink rename replace symlink_to hardlink_to touch rmdir chmod mkdir "
-    "iterdir glob rglob readlink".split()
+_PATH_METHODS = listed(
+    "open write_text write_bytes read_text read_bytes unlink rename replace symlink_to hardlink_to touch "
+    "rmdir chmod mkdir iterdir glob rglob readlink"
 )
-_FILE_METHODS = frozenset("tofile write_text write_bytes read_text read_bytes".split())
-_MEMORY = frozenset(
+_FILE_METHODS = listed("tofile write_text write_bytes read_text read_bytes")
+_MEMORY = listed(
     "memmove memset string_at wstring_at pythonapi py_object PYFUNCTYPE from_address addressof _dlopen "
-    "CFUNCTYPE_from_address util PyDLL pydll PyObj_FromPtr".split()
+    "CFUNCTYPE_from_address util PyDLL pydll PyObj_FromPtr"
 )
-_LIBRARY_WORDS = ("libc", "libdl", "libpthread", "libpython", "libcuda", "libcudart", "libtorch", "libc10", "librt.", "libm.", "ld-linux")
-_ENVIRONMENT = ("LD_", "GLIBC_", "PYTHON", "CUDA_INJECTION", "NVCC_PREPEND", "NVCC_APPEND", "COMPILER_PATH", "GCC_EXEC", "CPATH")
+_LIBRARY_WORDS = (
+    "libc",
+    "libdl",
+    "libpthread",
+    "libpython",
+    "libcuda",
+    "libcudart",
+    "libtorch",
+    "libc10",
+    "librt.",
+    "libm.",
+    "ld-linux",
+)
+_ENVIRONMENT = (
+    "LD_",
+    "GLIBC_",
+    "PYTHON",
+    "CUDA_INJECTION",
+    "NVCC_PREPEND",
+    "NVCC_APPEND",
+    "COMPILER_PATH",
+    "GCC_EXEC",
+    "CPATH",
+)
 _PRECISION = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
 
 
@@ -78,28 +100,40 @@ def processes(candidate: Candidate) -> Iterator[Refusal]:
         root, _, rest = use.path.partition(".")
         first = rest.split(".")[0].split("(")[0].split("[")[0]
         if root == "os" and first and first not in _OS_FINE | _OS_NOTED and use.path not in ours:
-            yield Refusal(f"It uses os.{first.replace('?', '…')}: files and processes are none of a kernel's business.", use.line)
+            yield Refusal(
+                f"It uses os.{first.replace('?', '…')}: files and processes are none of a kernel's business.", use.line
+            )
 
 
 def environment(candidate: Candidate) -> Iterator[Refusal]:
     """Variables that change what is loaded, compiled or computed."""
     for node in ast.walk(candidate.tree):
         key: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and "os.environ" in candidate.names.of(node.value):
+        if (
+            isinstance(node, ast.Subscript)
+            and not isinstance(node.ctx, ast.Load)
+            and "os.environ" in candidate.names.of(node.value)
+        ):
             key = node.slice
-        elif isinstance(node, ast.Call) and node.args and candidate.names.of(node.func) & {
-            "os.environ.setdefault",
-            "os.putenv",
-            "os.environ.__setitem__",
-        }:
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and candidate.names.of(node.func)
+            & {
+                "os.environ.setdefault",
+                "os.putenv",
+                "os.environ.__setitem__",
+            }
+        ):
             key = node.args[0]
         elif isinstance(node, ast.Call) and candidate.names.of(node.func) & {"os.environ.update", "os.environ.clear"}:
             for argument in node.args:
-                for item in argument.keys if isinstance(argument, ast.Dict) else [argument]:
-                    yield from _variable(candidate, item, node.lineno)
+                keys = argument.keys if isinstance(argument, ast.Dict) else [argument]
+                for item in keys:
+                    yield from _variable(candidate, item, getattr(node, "lineno", 1))
             continue
         if key is not None:
-            yield from _variable(candidate, key, node.lineno)
+            yield from _variable(candidate, key, getattr(node, "lineno", 1))
 
 
 def _variable(candidate: Candidate, key: ast.expr | None, line: int) -> Iterator[Refusal]:
@@ -146,7 +180,9 @@ def _library(candidate: Candidate, call: ast.Call) -> Iterator[Refusal]:
 def folders(candidate: Candidate) -> Iterator[Flag]:
     """Making folders is harmless, and seldom needed."""
     for use in candidate.uses:
-        if use.kind == CALL and (use.path in ("os.makedirs", "os.mkdir", "tempfile.mkdtemp", "tempfile.TemporaryDirectory")):
+        if use.kind == CALL and (
+            use.path in ("os.makedirs", "os.mkdir", "tempfile.mkdtemp", "tempfile.TemporaryDirectory")
+        ):
             yield Flag("It makes a folder.", use.line)
         elif use.kind == IMPORT and use.path.split(".")[0] in ("cupy", "numba", "cffi", "pycuda"):
             yield Flag(f"It builds kernels with {use.path.split('.')[0]}, which the judge cannot look into.", use.line)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..candidate import Candidate
 from ..names import own_nodes
 from ..uses import IMPORT
-from ..words import Flag, Refusal
+from ..words import Flag, Refusal, listed
 from .imports import _FINE as KNOWN
 
 
@@ -85,7 +85,11 @@ def _super_calls(candidate: Candidate, main: ast.ClassDef, base: ast.ClassDef) -
     """Return calls of a base's forward in the class's own methods."""
     found = []
     for node in ast.walk(main):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("forward", "__call__"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("forward", "__call__")
+        ):
             owner = node.func.value
             is_super = isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super"
             if is_super or base in candidate.names.functions(owner):
@@ -104,9 +108,9 @@ def _guarded(candidate: Candidate, main: ast.ClassDef, call: ast.Call) -> bool:
     return False
 
 
-_CONDITIONS = frozenset(
-    "dtype device is_cuda shape size dim ndim numel is_contiguous stride requires_grad is_grad_enabled training is_available "
-    "is_floating_point itemsize layout is_sparse".split()
+_CONDITIONS = listed(
+    "dtype device is_cuda shape size dim ndim numel is_contiguous stride requires_grad is_grad_enabled "
+    "training is_available is_floating_point itemsize layout is_sparse"
 )
 
 

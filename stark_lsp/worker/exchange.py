@@ -1,0 +1,172 @@
+"""GPU memory that the judge and one child both see, so that large tensors need not travel by way of files.
+
+The judge allocates it through the driver's virtual memory management and hands the child a file descriptor
+(CUDA Driver API, `cuMemExportToShareableHandle`); unlike CUDA's older handles between processes, that works across
+process namespaces. Both sides only ever copy to and from it: what the judge has read, the child cannot change any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import torch
+
+ALIGN = 512
+ON_DEVICE = 1
+"""CU_MEM_LOCATION_TYPE_DEVICE and CU_MEM_ALLOCATION_TYPE_PINNED."""
+FILE_DESCRIPTOR = 1
+"""CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR."""
+READ_WRITE = 3
+"""CU_MEM_ACCESS_FLAGS_PROT_READWRITE."""
+
+
+class Unavailable(Exception):
+    """This driver or device cannot share memory in this way."""
+
+
+class _Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class _Properties(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("handles", ctypes.c_int),
+        ("location", _Location),
+        ("windows", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    ]
+
+
+class _Access(ctypes.Structure):
+    _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
+
+
+class _Array:
+    """A piece of memory as the CUDA Array Interface describes it (numba.readthedocs.io, version 3)."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "strides": None,
+            "version": 3,
+        }
+
+
+def _call(name: str, *arguments: Any) -> None:
+    try:
+        code = int(getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments))
+    except (OSError, AttributeError) as error:
+        raise Unavailable(str(error)) from error
+    if code != 0:
+        raise Unavailable(f"{name} gave error {code}")
+
+
+class Exchange:
+    """One piece of shared memory, filled from its beginning anew for each request.
+
+    Made by `create` in the judge and by `attach` in the child.
+    """
+
+    def __init__(self, handle: int, nbytes: int, fd: int) -> None:
+        self.nbytes = nbytes
+        self.fd = fd
+        """What a child is handed; -1 in the child."""
+        self._handle = ctypes.c_ulonglong(handle)
+        self._address = ctypes.c_ulonglong()
+        size = ctypes.c_size_t(nbytes)
+        zero = ctypes.c_ulonglong(0)
+        _call("cuMemAddressReserve", ctypes.byref(self._address), size, ctypes.c_size_t(0), zero, zero)
+        _call("cuMemMap", self._address, size, ctypes.c_size_t(0), self._handle, zero)
+        access = _Access(_Location(ON_DEVICE, torch.cuda.current_device()), READ_WRITE)
+        _call("cuMemSetAccess", self._address, size, ctypes.byref(access), ctypes.c_size_t(1))
+        self._memory = torch.as_tensor(_Array(self._address.value, nbytes), device="cuda")
+        self._used = 0
+
+    @classmethod
+    def create(cls, nbytes: int) -> Exchange:
+        """Allocate at least `nbytes` on the current device.
+
+        Raises
+        ------
+        Unavailable
+        """
+        # Makes the device's context, which the calls below need.
+        torch.cuda.synchronize()
+        properties = _Properties(ON_DEVICE, FILE_DESCRIPTOR, _Location(ON_DEVICE, torch.cuda.current_device()))
+        granularity = ctypes.c_size_t()
+        _call("cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(properties), 0)
+        unit = granularity.value or 1
+        nbytes = -(-max(nbytes, 1) // unit) * unit
+        handle = ctypes.c_ulonglong()
+        zero = ctypes.c_ulonglong(0)
+        _call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(nbytes), ctypes.byref(properties), zero)
+        fd = ctypes.c_int(-1)
+        try:
+            _call("cuMemExportToShareableHandle", ctypes.byref(fd), handle, FILE_DESCRIPTOR, zero)
+            return cls(handle.value, nbytes, fd.value)
+        except Unavailable:
+            _call("cuMemRelease", handle)
+            raise
+
+    @classmethod
+    def attach(cls, fd: int, nbytes: int) -> Exchange:
+        """Map what the judge allocated.
+
+        Raises
+        ------
+        Unavailable
+        """
+        torch.cuda.synchronize()
+        handle = ctypes.c_ulonglong()
+        _call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(fd), FILE_DESCRIPTOR)
+        os.close(fd)
+        return cls(handle.value, nbytes, -1)
+
+    def reset(self) -> None:
+        """Fill it from its beginning again."""
+        self._used = 0
+
+    def put(self, flat: torch.Tensor) -> int | None:
+        """Copy bytes in; returns their place, None if there is no room.
+
+        Parameters
+        ----------
+        flat
+            One-dimensional bytes on the device.
+        """
+        place = self._used
+        end = place + flat.numel()
+        if end > self.nbytes:
+            return None
+        self._memory[place:end].copy_(flat)
+        self._used = -(-end // ALIGN) * ALIGN
+        return place
+
+    def take(self, place: int, nbytes: int) -> torch.Tensor:
+        """Return a copy of the bytes at a place.
+
+        Raises
+        ------
+        ValueError
+            They are not inside.
+        """
+        if place < 0 or nbytes < 0 or place + nbytes > self.nbytes:
+            raise ValueError("outside of the shared memory")
+        return self._memory[place : place + nbytes].clone()
+
+    def close(self) -> None:
+        """Give the memory back; a child that still maps it keeps it until it ends."""
+        del self._memory
+        size = ctypes.c_size_t(self.nbytes)
+        torch.cuda.synchronize()
+        _call("cuMemUnmap", self._address, size)
+        _call("cuMemAddressFree", self._address, size)
+        _call("cuMemRelease", self._handle)
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
