@@ -1,4 +1,4 @@
-"""Entry point by path: `<python> -u .../worker/__main__.py [runner | builder | probe] [confinement [memory]]`."""
+"""Entry point by path: `<python> -u .../worker/__main__.py [runner | builder | probe] [confinement [device]]`."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def main() -> None:
     package = _load_package()
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
     confinement = sys.argv[2] if len(sys.argv) > 2 else ""
-    # File descriptor and size of memory that is shared with the judge.
-    memory = tuple(int(word) for word in sys.argv[3].split(":")) if len(sys.argv) > 3 else None
+    # `cuda`, and file descriptor and size of GPU memory that is shared with the judge: `cuda:7:2097152`.
+    device, *memory = sys.argv[3].split(":") if len(sys.argv) > 3 else [""]
     # User code must not see our arguments, nor take our entry point for its own main module.
     sys.argv[:] = [""]
     if confinement:
         # Before anything else is imported: what comes after is in the sandbox already.
-        importlib.import_module(package + ".sandbox").confine(confinement, keep=memory[:1] if memory else ())
+        importlib.import_module(package + ".sandbox").confine(confinement, keep=[int(fd) for fd in memory[:1]])
     if role == "runner":
-        importlib.import_module(package + ".runner").main(memory)
+        importlib.import_module(package + ".runner").main(device, *(int(number) for number in memory))
     elif role == "builder":
         importlib.import_module(package + ".building.builder").main()
     elif role == "probe":

@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import integrity, timing, trees, watched
+from . import integrity, sanitize, timing, trees, watched
 from .building.service import Built
 from .building.triton_cache import TritonFolder
 from .classify import Finding, build_finding, classify, stages
+from .confinement import Tool
 from .failed import Failed
 from .profile import counters
 from .profile.assemble import make_profile, never_launched
@@ -38,6 +39,8 @@ WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
 MOST_BUILDS = 16
 """Extensions one candidate may build."""
+SANITIZER_LOG = 8000
+"""Characters of compute-sanitizer's report that are kept."""
 TRITON_LIMIT = 256 << 20
 """Bytes of a candidate's Triton cache that are kept."""
 
@@ -270,17 +273,38 @@ class Attempt:
         Failed
             It reads or writes memory that is not its own.
         """
-        judge, loading = self._judge, self._loading
+        if self._settings["sanitizer"]:
+            self._sanitize(inputs)
         if not self._settings["counters"]:
             return []
         ncu = counters.find()
         if ncu is None:
             self._notes.append(counters.MISSING)
             return []
-        _, text = watched.run(judge, self._source, loading, self._build, watched.ncu(ncu), "counters", inputs)
+        _, text = self._watched(watched.ncu(ncu), "counters", inputs)
         metrics, notes = counters.read(text)
         self._notes += notes
         return metrics
+
+    def _sanitize(self, inputs: str) -> None:
+        """Look for memory errors of its kernels with compute-sanitizer, where that is installed."""
+        program = sanitize.available()
+        if program is None:
+            self._notes.append(sanitize.MISSING)
+            return
+        kernels = integrity.kernels(self._source).names
+        for tool in sanitize.TOOLS:
+            _, report = self._watched(watched.sanitizer(program, tool), "forward", inputs)
+            found = sanitize.read(report)
+            if found is not None:
+                finding = Finding("CRASHED", found.message)
+                finding.details = cut(report, SANITIZER_LOG)
+                raise Failed(finding)
+            if kernels and not sanitize.complete(report):
+                self._notes.append(sanitize.INCOMPLETE.format(tool=tool))
+
+    def _watched(self, tool: Tool, command: str, inputs: str) -> tuple[str, str]:
+        return watched.run(self._judge, self._source, self._loading, self._build, tool, command, inputs)
 
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""

@@ -156,15 +156,6 @@ class Bench:
         with self._slot.turn(waiting), self._lock, self.quiet.measuring():
             yield
 
-    def timing_inputs(self) -> list[str]:
-        """Return the files that the inputs of timed calls are mixed from."""
-        cases = [case for case in self._reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
-        paths = [case.inputs_path for case in cases[:SETS]]
-        limit = SETS_LIMIT[self.device]
-        while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > limit:
-            paths.pop()
-        return paths
-
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
         """Have a loaded runner warm up and get ready to be timed.
 
@@ -174,7 +165,7 @@ class Bench:
         """
         timer = Timer(runner, float(self._settings["run_timeout_s"]))
         timer.hold(
-            self.timing_inputs(),
+            timing_inputs(self._reference),
             warmup=int(self._settings["warmup"]),
             round_ms=float(self._settings["round_ms"]),
             run_s=run_s,
@@ -337,6 +328,16 @@ class Bench:
             if timer is not None:
                 self._children.end(timer.runner)
             self._sides[name] = None
+
+
+def timing_inputs(reference: Reference) -> list[str]:
+    """Return the files that the inputs of timed calls are mixed from."""
+    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
+    paths = [case.inputs_path for case in cases[:SETS]]
+    limit = SETS_LIMIT[reference.device]
+    while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > limit:
+        paths.pop()
+    return paths
 
 
 def of_twin(index: int) -> bool:

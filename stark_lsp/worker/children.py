@@ -7,6 +7,7 @@ import threading
 from .confinement import Confinement, Tool
 from .errors import Broken
 from .folders import Folder
+from .handover import Gpu
 from .household import Household
 from .limits import Limits
 from .runners import RUNNER_FAILURES, RunnerProcess
@@ -31,6 +32,8 @@ class Children:
         What candidates and compilers are kept in.
     limits
         What a confined child may take.
+    gpu
+        What a runner shares with the judge; None on a CPU.
     """
 
     def __init__(
@@ -40,12 +43,14 @@ class Children:
         log_limit: int,
         confinement: Confinement,
         limits: Limits | None,
+        gpu: Gpu | None = None,
     ) -> None:
         self._environment = environment
         self._folder = folder
         self._log_limit = log_limit
         self._confinement = confinement
         self._limits = limits
+        self._gpu = gpu
         self._spawner = Spawner()
         self._spares: dict[str, list[RunnerProcess]] = {RUNNER: [], BUILDER: []}
         self._lock = threading.Lock()
@@ -123,5 +128,7 @@ class Children:
                 confinement=confinement,
                 limits=self._limits if confinement is not None else None,
                 tool=tool,
+                # A tool may not know memory that processes share.
+                gpu=self._gpu if role == RUNNER and tool is None else None,
             )
         )

@@ -47,7 +47,14 @@ class Confinement:
         return self.layer is not Layer.PROCESS
 
     def apply(
-        self, role: str, command: list[str], environment: dict[str, str], folder: Folder, tool: Tool | None = None
+        self,
+        role: str,
+        command: list[str],
+        environment: dict[str, str],
+        folder: Folder,
+        *,
+        arguments: Iterable[str] = (),
+        tool: Tool | None = None,
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command and environment that start a child confined.
 
@@ -55,6 +62,8 @@ class Confinement:
         ----------
         role
             `runner` or `builder`; a builder gets no GPU.
+        arguments
+            Of the child, besides what it is told of its confinement.
         tool
             Puts a tool that watches the child before its command; it runs inside as well.
         """
@@ -62,7 +71,7 @@ class Confinement:
             policy = sandbox.build_policy(folder.path, read=self._build_read)
         else:
             policy = sandbox.run_policy(folder.path, gpu=self._gpu, watched=tool is not None, read=self._read)
-        told = [*command, sandbox.instructions(self.layer, policy)]
+        told = [*command, sandbox.instructions(self.layer, policy), *arguments]
         watched = tool(told, folder) if tool is not None else told
         return sandbox.wrap(self.layer, policy, watched), private_environment(environment, folder)
 

@@ -132,20 +132,24 @@ class Exchange:
         self._used = 0
 
     def put(self, flat: torch.Tensor) -> int | None:
-        """Copy bytes in; returns their place, None if there is no room.
+        """Copy bytes in; returns their place, None if there is no room, or if they are not on the device.
 
         Parameters
         ----------
         flat
-            One-dimensional bytes on the device.
+            One-dimensional bytes.
         """
         place = self._used
         end = place + flat.numel()
-        if end > self.nbytes:
+        if not flat.is_cuda or end > self.nbytes:
             return None
         self._memory[place:end].copy_(flat)
         self._used = -(-end // ALIGN) * ALIGN
         return place
+
+    def settle(self) -> None:
+        """Wait until all is there; the other side copies from here on a stream of its own."""
+        torch.cuda.synchronize()
 
     def take(self, place: int, nbytes: int) -> torch.Tensor:
         """Return a copy of the bytes at a place.
@@ -159,14 +163,18 @@ class Exchange:
             raise ValueError("outside of the shared memory")
         return self._memory[place : place + nbytes].clone()
 
+    def close_descriptor(self) -> None:
+        """Close this side's descriptor, once the child has its own."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
     def close(self) -> None:
         """Give the memory back; a child that still maps it keeps it until it ends."""
+        self.close_descriptor()
         del self._memory
         size = ctypes.c_size_t(self.nbytes)
         torch.cuda.synchronize()
         _call("cuMemUnmap", self._address, size)
         _call("cuMemAddressFree", self._address, size)
         _call("cuMemRelease", self._handle)
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1

@@ -40,11 +40,9 @@ class Folder:
         link
             Share the file instead of copying it; only for a child that cannot change it.
         """
-        place = os.path.join(self.inside, name or os.path.basename(path))
-        if place == path:
-            return place
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
+        if os.path.join(self.inside, name or os.path.basename(path)) == path:
+            return path
+        place = self.place(path, name)
         if link:
             try:
                 os.link(path, place)
@@ -53,6 +51,13 @@ class Folder:
                 # Another file system, or one without hard links.
                 pass
         shutil.copyfile(path, place)
+        return place
+
+    def place(self, path: str, name: str = "") -> str:
+        """Return where in `in` a file of the judge goes; nothing is there, so nothing that is shared is changed."""
+        place = os.path.join(self.inside, name or os.path.basename(path))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
         return place
 
     def write(self, name: str, text: str) -> str:

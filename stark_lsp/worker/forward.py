@@ -115,8 +115,6 @@ class Forward:
         if odd:
             return {"odd": odd, "ranges": None, "fingerprints": []}
         ranges = layout.report(result, arguments, module, self._held)
-        if exchange is not None:
-            exchange.reset()
         if outputs:
             tensorfile.save(outputs, result, exchange)
         if inputs_after:

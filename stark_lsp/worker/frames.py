@@ -5,6 +5,7 @@ A frame is four bytes, big-endian, with the length of what follows: UTF-8 JSON.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -28,7 +29,7 @@ class ChannelDamaged(Exception):
 
 
 class DeadlinePassed(Exception):
-    """No frame came in time."""
+    """No frame came, or was taken, in time."""
 
 
 def take_private_pipes() -> tuple[int, int]:
@@ -65,22 +66,39 @@ class Channel:
         self._buffer = bytearray()
         self._lock = threading.Lock()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any], deadline: float | None = None) -> None:
         """Write one frame; safe from several threads.
+
+        Parameters
+        ----------
+        deadline
+            Value of `time.monotonic()` after which to give up on a reader that does not read; the channel is of no
+            use afterwards. None waits for ever.
 
         Raises
         ------
         ChannelClosed
             The other side is gone.
+        DeadlinePassed
         """
         body = json.dumps(plain(message), allow_nan=False).encode("utf-8", "backslashreplace")
         view = memoryview(HEADER.pack(len(body)) + body)
         with self._lock:
             try:
                 while view:
-                    view = view[os.write(self._write_fd, view) :]
+                    view = view[self._write(view, deadline) :]
             except OSError as error:
                 raise ChannelClosed(str(error)) from error
+
+    def _write(self, view: memoryview, deadline: float | None) -> int:
+        """Write some of it and return how much."""
+        if deadline is None or self._write_fd < 0:
+            return os.write(self._write_fd, view)
+        _, ready, _ = select.select([], [self._write_fd], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise DeadlinePassed
+        # A pipe that is ready takes so much without waiting, see pipe(7).
+        return os.write(self._write_fd, view[: select.PIPE_BUF])
 
     def receive(self, deadline: float | None = None) -> dict[str, Any]:
         """Return the next frame.
@@ -98,6 +116,8 @@ class Channel:
             message = self._take()
             if message is not None:
                 return message
+            if self._read_fd < 0:
+                raise ChannelClosed("closed here")
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self._read_fd], [], [], timeout)
             if not ready:
@@ -123,16 +143,17 @@ class Channel:
         del self._buffer[: HEADER.size + length]
         try:
             message = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ChannelDamaged(str(error)) from error
         if not isinstance(message, dict):
             raise ChannelDamaged("a frame that is no object")
         return message
 
     def close(self) -> None:
-        """Close both ends."""
-        for fd in (self._read_fd, self._write_fd):
-            try:
+        """Close both ends; safe to call twice, although their numbers may be somebody else's by then."""
+        with self._lock:
+            fds = (self._read_fd, self._write_fd)
+            self._read_fd = self._write_fd = -1
+        for fd in fds:
+            with contextlib.suppress(OSError):
                 os.close(fd)
-            except OSError:
-                continue

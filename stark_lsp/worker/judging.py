@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from typing import Any
 
 import torch
 
-from . import confinement, fingerprint, modules, tensorfile, timing
+from . import confinement, fingerprint, handover, modules, tensorfile, timing
 from .attempt import WAITING_S, Attempt
-from .bench import Bench, Progress, runner_environment, spares
+from .bench import Bench, Progress, runner_environment, spares, timing_inputs
 from .building.service import BuildService
 from .building.triton_cache import TritonCache
 from .children import BUILDER, RUNNER, Children
@@ -22,6 +23,12 @@ from .profile.launches import profile_call
 from .reference import Reference
 from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from .sandbox import Layer
+from .verify import AFTER_LIMIT
+
+REFERENCE_RUNNERS = 3
+"""Eager, a second process of it, and torch.compile."""
+MANY_CORES = 8
+"""On fewer, what builds need is made when it is needed."""
 
 
 class Judge:
@@ -78,9 +85,12 @@ class Judge:
                 read=confinement.project_files(self.reference.path),
             ),
             Limits(memory_limit(float(settings["memory_share"]))),
+            self._gpu(),
         )
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
+        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
+            threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         locks = os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots")
         self.bench = Bench(self.reference, settings, self.children, self.threads, locks)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
@@ -93,6 +103,25 @@ class Judge:
         self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
         self._keep_spares()
+
+    def _gpu(self) -> handover.Gpu | None:
+        """Return what runners share with the judge on the GPU; None on a CPU."""
+        reference = self.reference
+        if reference.device != "cuda":
+            return None
+        cases = [*reference.cases, *reference.special]
+        paths = [path for case in cases for path in (case.inputs_path, case.cotangents_path) if path]
+        rotating = handover.size_of(timing_inputs(reference))
+        children = REFERENCE_RUNNERS + self.parallel + spares(reference.device)
+        nbytes = handover.exchange_bytes(
+            [rotating, *(handover.size_of([path]) for path in paths)],
+            # Beside the outputs, small inputs and an earlier result come back.
+            [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases],
+            children=children,
+            resident=handover.size_of(paths),
+            total=torch.cuda.mem_get_info()[1],
+        )
+        return handover.Gpu(handover.Resident(paths if nbytes else []), nbytes)
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.children.builder()

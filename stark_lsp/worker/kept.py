@@ -65,8 +65,9 @@ def digests(rows: torch.Tensor) -> list[int]:
 def digest_of(tensors: list[torch.Tensor]) -> int:
     """Return the digest that `Kept` pledges for these tensors."""
     layout = layout_of(tensors)
-    row = torch.zeros(layout.length, dtype=torch.uint8)
-    copy_into(row, [tensor.detach().cpu() for tensor in tensors], layout)
+    device = tensors[0].device if tensors else "cpu"
+    row = torch.zeros(layout.length, dtype=torch.uint8, device=device)
+    copy_into(row, [tensor.detach().to(device) for tensor in tensors], layout)
     return digests(row.view(1, -1))[0]
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+_THREADS = 17
+"""Place of `num_threads` in /proc/<pid>/stat after the command, see proc(5)."""
 
 
 def _prctl(option: int, value: int) -> bool:
@@ -33,7 +35,10 @@ def die_with_parent(sig: int = signal.SIGKILL) -> bool:
 
 
 def parents(*, dead: bool = False) -> dict[int, int]:
-    """Return the parent of every live process; with `dead`, of every zombie instead."""
+    """Return the parent of every live process; with `dead`, of every zombie instead.
+
+    A zombie whose other threads go on lives: only its main thread has ended, and what is below it is still its own.
+    """
     found: dict[int, int] = {}
     if os.path.isdir("/proc/self"):
         for name in os.listdir("/proc"):
@@ -45,7 +50,7 @@ def parents(*, dead: bool = False) -> dict[int, int]:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if (fields[0] in (b"Z", b"X")) is dead:
+            if (fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1) is dead:
                 found[int(name)] = int(fields[1])
         return found
     listing = subprocess.run(

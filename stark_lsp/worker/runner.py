@@ -6,7 +6,9 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -22,13 +24,15 @@ if TYPE_CHECKING:
     from .exchange import Exchange
 
 
-def main(memory: tuple[int, ...] | None = None) -> None:
+def main(device: str = "", fd: int = -1, nbytes: int = 0) -> None:
     """Serve the judge until it closes the pipe.
 
     Parameters
     ----------
-    memory
-        File descriptor and size of GPU memory that is shared with the judge.
+    device
+        `cuda` to be ready for it; a GPU takes a while to start using.
+    fd, nbytes
+        Descriptor and size of GPU memory that is shared with the judge, if any is.
     """
     processes.die_with_parent()
     # When memory runs out, this process is to go before the editor does.
@@ -37,7 +41,9 @@ def main(memory: tuple[int, ...] | None = None) -> None:
     channel = Channel(*take_private_pipes())
     # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
     runner = Runner(channel)
-    channel.send({"ready": True, "shares": memory is not None and runner.share(*memory)})
+    if device == "cuda":
+        runner.warm_up()
+    channel.send({"ready": True, "shares": fd >= 0 and runner.share(fd, nbytes)})
     while True:
         try:
             request = channel.receive()
@@ -108,12 +114,21 @@ class Runner:
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
 
+    def warm_up(self) -> None:
+        """Do what any candidate for a GPU will need, so that none waits for it."""
+        # Whatever fails here fails again where it can be told.
+        with contextlib.suppress(RuntimeError):
+            self._torch.zeros(1, device="cuda")
+        with contextlib.suppress(ImportError, AttributeError, OSError, RuntimeError, subprocess.SubprocessError):
+            # Triton is optional, and its driver compiles a helper when it is first asked anything.
+            importlib.import_module("triton").runtime.driver.active.get_current_device()
+
     def share(self, fd: int, nbytes: int) -> bool:
         """Attach to memory that is shared with the judge; returns whether that works here."""
         from .exchange import Exchange, Unavailable
 
         try:
-            self._exchange = Exchange.attach(fd, nbytes)
+            self._exchange = self._timed.exchange = Exchange.attach(fd, nbytes)
         except (Unavailable, RuntimeError) as error:
             print(f"Tensors travel by files: {error}", file=sys.stderr)
         return self._exchange is not None

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import processes
+from . import processes, tensorfile
 from .capture import Capture
 from .confinement import Confinement, Tool
 from .folders import Folder
 from .frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
+from .handover import Gpu
 from .limits import Exceeded, Limits
 from .spawner import Spawner
 
@@ -129,6 +130,8 @@ class RunnerProcess:
         What its process tree may take.
     tool
         Runs it under a tool; only for a confined one.
+    gpu
+        What it shares with the judge on the GPU.
     """
 
     def __init__(
@@ -142,12 +145,26 @@ class RunnerProcess:
         confinement: Confinement | None = None,
         limits: Limits | None = None,
         tool: Tool | None = None,
+        gpu: Gpu | None = None,
     ) -> None:
+        self._resident = gpu.resident if gpu is not None else None
+        self.exchange = gpu.exchange() if gpu is not None else None
+        """GPU memory that it shares with the judge."""
+        self.device = "cpu" if gpu is None else "cuda"
+        """Where its outputs are compared."""
+        self._asked = True
         main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
         command = [sys.executable, "-u", main, role]
+        arguments = [gpu.argument(self.exchange)] if gpu is not None else []
         if confinement is not None:
-            command, environment = confinement.apply(role, command, environment, folder, tool)
-        self._process = spawner.start(command, environment, folder.out)
+            command, environment = confinement.apply(role, command, environment, folder, arguments=arguments, tool=tool)
+        else:
+            command = [*command, "", *arguments]
+        self._process = spawner.start(
+            command, environment, folder.out, keep=() if self.exchange is None else (self.exchange.fd,)
+        )
+        if self.exchange is not None:
+            self.exchange.close_descriptor()
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         write_fd, read_fd, log_fd = (os.dup(stream.fileno()) for stream in streams if stream is not None)
         for stream in streams:
@@ -177,6 +194,16 @@ class RunnerProcess:
 
     def give(self, path: str, name: str = "") -> str:
         """Hand a file over; returns the path under which the child can read it."""
+        loaded = self._resident.get(path) if self._resident is not None and self.exchange is not None else None
+        if loaded is None or self.exchange is None:
+            return self.files.give(path, name, link=self._links)
+        if self._asked:
+            # What was handed over before the last request has been read.
+            self.exchange.reset()
+            self._asked = False
+        place = self.files.place(path, name)
+        if tensorfile.save_shared(place, loaded, self.exchange):
+            return place
         return self.files.give(path, name, link=self._links)
 
     @property
@@ -201,7 +228,9 @@ class RunnerProcess:
         RunnerDied, RunnerTimedOut
         """
         if not self._ready:
-            self._receive(START_S, START_S)
+            answer = self._receive(START_S, START_S)
+            if not answer.get("shares"):
+                self._unshare()
             self._ready = True
 
     def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
@@ -219,11 +248,9 @@ class RunnerProcess:
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         self.wait_ready()
-        try:
-            self._channel.send({"command": command, **params})
-        except ChannelClosed:
-            raise self._death() from None
+        self._send({"command": command, **params}, run_s)
         answer = self._receive(run_s, build_s)
+        self._asked = True
         if "error" in answer and isinstance(answer["error"], dict):
             raise RunnerError(answer["error"])
         if not isinstance(answer.get("result"), dict):
@@ -231,18 +258,29 @@ class RunnerProcess:
             raise RunnerForged(str(answer)[:200])
         return answer["result"]
 
+    def _send(self, message: dict[str, Any], seconds: float) -> None:
+        """Send a message; one who does not read it is out of time."""
+        try:
+            self._channel.send(message, time.monotonic() + seconds)
+        except ChannelClosed:
+            raise self._death() from None
+        except DeadlinePassed:
+            self.kill()
+            raise RunnerTimedOut(False, seconds) from None
+
     def _receive(self, run_s: float, build_s: float) -> dict[str, Any]:
         """Wait for one answer, and charge the time to running or to building, whichever went on."""
         spent = {False: 0.0, True: 0.0}
         limits = {False: run_s, True: build_s or run_s}
         while True:
             begin = time.monotonic()
+            request = None
+            building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
-                if not isinstance(message.get("build"), dict):
+                request = message.get("build")
+                if not isinstance(request, dict):
                     return message
-                self._build(message["build"])
-                continue
             except ChannelClosed:
                 raise self._death() from None
             except ChannelDamaged as error:
@@ -257,6 +295,8 @@ class RunnerProcess:
             if spent[building] > limits[building]:
                 self.kill()
                 raise RunnerTimedOut(building, limits[building])
+            if request is not None:
+                self._build(request, run_s)
 
     def _compilers(self) -> list[int]:
         """Return the processes it started itself, such as those of a just-in-time compiler."""
@@ -264,12 +304,12 @@ class RunnerProcess:
         own = 2 if self._wrapped else 0
         return processes.descendants(self.pid)[own:]
 
-    def _build(self, request: dict[str, Any]) -> None:
+    def _build(self, request: dict[str, Any], run_s: float) -> None:
         """Answer one request to build; whoever builds keeps to a limit of its own."""
         begin = time.monotonic()
         answer = {"error": "Nothing can be built here."} if self.builds is None else self.builds(request)
         self.build_s += time.monotonic() - begin
-        self._channel.send({"built": answer})
+        self._send({"built": answer}, run_s)
 
     def _watch(self) -> None:
         """Kill it when it floods its log or passes a limit."""
@@ -305,6 +345,12 @@ class RunnerProcess:
             self._process.wait(seconds)
         self.kill()
 
+    def _unshare(self) -> None:
+        """Give back the memory that is shared with it."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.close()
+
     def kill(self) -> None:
         """Kill the process and all below it, and wait until it is gone."""
         if self._process.poll() is None:
@@ -321,3 +367,4 @@ class RunnerProcess:
         except subprocess.TimeoutExpired:
             self.stuck = True
         self._channel.close()
+        self._unshare()

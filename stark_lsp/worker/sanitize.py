@@ -19,6 +19,8 @@ MOST = 100
 """Errors that are written down; each can be that of many threads."""
 LAUNCH_S = 60
 """After this time a kernel is given up."""
+MISSING = "Memory errors were not looked for: compute-sanitizer was not found. It comes with the CUDA toolkit."
+INCOMPLETE = "compute-sanitizer's {tool} could not run to its end here."
 
 OTHERS = re.compile(
     r"\b(at::|at_cuda_detail|c10::|cub::|thrust::|cutlass|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)"
@@ -32,6 +34,7 @@ _ERROR = re.compile(
     r"|Misaligned (?:shared or local|__\w+__) .*|Invalid (?:local|shared) \w+ .*|Device-side assert.*"
     r"|(?:Warp )?(?:Illegal|Lane|Device|Invalid|Stack) [A-Z_a-z ]*(?:Exception|exception|Overflow|Instruction).*)$"
 )
+_SUMMARY = re.compile(r"^========= ERROR SUMMARY: \d+ error", re.MULTILINE)
 _NEW_PLACE = re.compile(r"^at (?P<kernel>.+?)\+0x[0-9a-f]+(?: in (?P<file>.+?):(?P<line>\d+))?$")
 _OLD_PLACE = re.compile(r"^at 0x[0-9a-f]+ in (?:(?P<file>[^:]+):(?P<line>\d+):)?(?P<kernel>.+)$")
 _NEAR = re.compile(r"^(?:and )?is (?P<bytes>[\d,]+) bytes (?P<side>after|before) the nearest allocation")
@@ -133,6 +136,11 @@ def read(log: str, kernels: list[str] | None = None) -> Finding | None:
         elif finding.kernel in kernels:
             return finding
     return None
+
+
+def complete(log: str) -> bool:
+    """Return whether a tool ran to its end: it says then how many errors it met."""
+    return _SUMMARY.search(log) is not None
 
 
 def findings(log: str) -> list[Finding]:

@@ -80,26 +80,52 @@ def save(path: str, tree: Any, exchange: Exchange | None = None) -> int:
     place = 0
     for tensor in tensors:
         flat = _flat(tensor)
-        shared = exchange.put(flat) if exchange is not None and flat.is_cuda else None
+        shared = exchange.put(flat) if exchange is not None else None
         heads.append(_head(tensor, place if shared is None else shared, flat.numel()))
         if shared is not None:
             heads[-1]["shared"] = True
-            blobs.append(flat[:0])
-            continue
+            flat = flat[:0]
         blobs.append(flat)
         place += -(-flat.numel() // ALIGN) * ALIGN
     if exchange is not None:
-        torch.cuda.synchronize()
-    header = json.dumps({"tree": skeleton, "tensors": heads}).encode()
-    start = -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
+        exchange.settle()
+    header, start = _header(skeleton, heads)
     with open(path, "wb") as file:
-        file.write(LENGTH.pack(len(header)) + header)
+        file.write(header)
         for head, flat in zip(heads, blobs):  # noqa: B905 - Python 3.9
             if flat.numel():
                 file.seek(start + head["place"])
                 _write(file, flat)
         file.truncate(start + place)
     return start + place
+
+
+def _header(skeleton: Any, heads: list[dict[str, Any]]) -> tuple[bytes, int]:
+    """Return the beginning of a file, and the place in it where the bytes of tensors begin."""
+    header = json.dumps({"tree": skeleton, "tensors": heads}).encode()
+    return LENGTH.pack(len(header)) + header, -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
+
+
+def save_shared(path: str, loaded: Loaded, exchange: Exchange) -> bool:
+    """Put all tensors of `loaded`, which are on the GPU, into shared memory, and write a file that names them.
+
+    Returns
+    -------
+    bool
+        False, and nothing is written, if there is no room.
+    """
+    heads = []
+    for tensor, head in zip(loaded.tensors, loaded.heads):  # noqa: B905 - Python 3.9
+        place = exchange.put(_flat(tensor))
+        if place is None:
+            return False
+        heads.append({**head, "place": place, "shared": True})
+    exchange.settle()
+    header, start = _header(loaded.skeleton, heads)
+    with open(path, "wb") as file:
+        file.write(header)
+        file.truncate(start)
+    return True
 
 
 def _write(file: Any, flat: torch.Tensor) -> None:

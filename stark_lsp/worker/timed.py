@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import clock, fresh, kept, modules, placement, tensorfile
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
 
 WARMUP_S = 1.0
 """After this time no further warm-up call is begun, once two are made."""
@@ -38,6 +41,8 @@ class Timed:
         self._numbers: list[int] = []
         self._sample: Any = None
         self._little = False
+        self.exchange: Exchange | None = None
+        """Memory that outputs are handed over by."""
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
         """Return what the judge may ask for, by name."""
@@ -157,14 +162,14 @@ class Timed:
         """Write what call `index` of the last round returned."""
         if self._kept is None:
             raise LookupError("nothing is kept")
-        tensorfile.save(outputs, self._kept.tree(index, self._lookup))
+        tensorfile.save(outputs, self._kept.tree(index, self._lookup), self.exchange)
         return {}
 
     def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:
         """Run one call of a round once more, untimed, and write what it returned."""
         result = self._call(self._inputs(seed, index))
         modules.synchronize(self._device)
-        tensorfile.save(outputs, result)
+        tensorfile.save(outputs, result, self.exchange)
         return {}
 
     def tails(self, seed: str, calls: int) -> dict[str, Any]:

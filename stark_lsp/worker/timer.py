@@ -14,6 +14,8 @@ from .wall import Sample
 
 MOST = 200
 """Calls of one round."""
+DEVICE_LIMIT = 4 << 30
+"""Bytes up to which outputs are compared on the device they were made on."""
 HEADER_ROOM = 1 << 20
 """Bytes of an output file besides the tensors."""
 
@@ -140,7 +142,9 @@ class Timer:
         path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")
         try:
             self.runner.ask(command, outputs=path, run_s=self._seconds, **params)
-            return tensorfile.load(path, limit)
+            # By the limit, which is the same for all sides, so that what is compared lies in one place.
+            device = self.runner.device if limit <= DEVICE_LIMIT else "cpu"
+            return tensorfile.load(path, limit, device, self.runner.exchange)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

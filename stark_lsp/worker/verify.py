@@ -188,9 +188,10 @@ class Verifier:
             raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
         device = str(case.outputs.tensors[0].device.type)
         try:
-            found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device)
-            after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device)
-            earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM) if held is not None else None
+            shared = self._runner.exchange
+            found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
+            after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
+            earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
             sharing = layout.shared(answer["ranges"])
         except (tensorfile.Damaged, KeyError, TypeError, ValueError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error

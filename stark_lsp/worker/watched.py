@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import sanitize
 from .confinement import Tool
 from .folders import Folder
 from .profile import counters
@@ -27,6 +28,17 @@ def ncu(program: str) -> Tool:
         return counters.command(program, command, f"{folder.out}/{REPORT}")
 
     return tool
+
+
+def sanitizer(program: str, tool: str) -> Tool:
+    """Return what runs a child under one of compute-sanitizer's tools."""
+
+    def wrapped(command: list[str], folder: Folder) -> list[str]:
+        assigned = [f"{name}={value}" for name, value in sanitize.environment().items()]
+        report = f"{folder.out}/{REPORT}"
+        return ["/usr/bin/env", *assigned, *sanitize.wrap(command, tool=tool, log=report, program=program)]
+
+    return wrapped
 
 
 def run(

@@ -35,6 +35,8 @@ class Here:
         self._call = call
         self.timed = Timed()
         self.killed = False
+        self.device = "cpu"
+        self.exchange = None
 
     def give(self, path: str) -> str:
         return path

@@ -178,3 +178,79 @@ def test_tensors_that_claim_the_same_bytes_many_times_are_refused(tmp_path: Path
     path.write_bytes(tensorfile.LENGTH.pack(len(text)) + text + b"\0" * 8000)
     with pytest.raises(tensorfile.Damaged, match="overlap"):
         tensorfile.load(str(path))
+
+
+class Memory:
+    """Shared memory as `exchange.Exchange` is, on the host."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self._memory = torch.zeros(nbytes, dtype=torch.uint8)
+        self._used = 0
+        self.settled = False
+
+    def put(self, flat: torch.Tensor) -> int | None:
+        place, end = self._used, self._used + flat.numel()
+        if end > self.nbytes:
+            return None
+        self._memory[place:end] = flat
+        self._used = -(-end // 512) * 512
+        self.settled = False
+        return place
+
+    def settle(self) -> None:
+        self.settled = True
+
+    def take(self, place: int, nbytes: int) -> torch.Tensor:
+        return self._memory[place : place + nbytes].clone()
+
+
+def test_tensors_travel_by_shared_memory_and_the_rest_by_the_file(tmp_path: Path) -> None:
+    tree = {"a": torch.randn(4, 6).t(), "b": torch.randn(40, 40), "c": torch.arange(5), "n": 3}
+    memory, path = Memory(2048), str(tmp_path / "f")
+    tensorfile.save(path, tree, memory)
+    assert memory.settled
+    assert os.path.getsize(path) > 6400, "what has no room is in the file"
+    found = tensorfile.load(path, exchange=memory).tree("cpu")
+    assert found["a"].stride() == tree["a"].stride()
+    assert all(torch.equal(found[name], tree[name]) for name in "abc")
+    with pytest.raises(tensorfile.Damaged):
+        tensorfile.load(path)
+
+
+def test_what_was_loaded_is_handed_on_by_shared_memory_or_not_at_all(tmp_path: Path) -> None:
+    tree = ((torch.randn(3, 8).t(), torch.zeros(0)), {"n": 2})
+    tensorfile.save(str(tmp_path / "f"), tree)
+    loaded, given = tensorfile.load(str(tmp_path / "f")), str(tmp_path / "g")
+    assert not tensorfile.save_shared(given, loaded, Memory(64))
+    assert not os.path.exists(given)
+    memory = Memory(4096)
+    assert tensorfile.save_shared(given, loaded, memory)
+    assert memory.settled
+    (matrix, empty), rest = tensorfile.load(given, exchange=memory).tree("cpu")
+    assert torch.equal(matrix, tree[0][0])
+    assert matrix.stride() == (1, 8)
+    assert empty.shape == (0,)
+    assert rest == {"n": 2}
+
+
+@pytest.mark.parametrize("change", [{"place": -8}, {"place": 4080}, {"nbytes": 1 << 40}, {"shape": [1 << 40]}])
+def test_a_place_outside_of_shared_memory_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    memory, path = Memory(4096), tmp_path / "f"
+    tensorfile.save(str(path), torch.randn(10), memory)
+    data = path.read_bytes()
+    (length,) = tensorfile.LENGTH.unpack(data[: tensorfile.LENGTH.size])
+    header = json.loads(data[tensorfile.LENGTH.size : tensorfile.LENGTH.size + length])
+    header["tensors"][0].update(change)
+    text = json.dumps(header).encode()
+    path.write_bytes(tensorfile.LENGTH.pack(len(text)) + text + b"\0" * 128)
+    with pytest.raises(tensorfile.Damaged):
+        tensorfile.load(str(path), exchange=memory)
+
+
+def test_what_comes_by_shared_memory_counts_for_the_limit(tmp_path: Path) -> None:
+    memory, path = Memory(8192), str(tmp_path / "f")
+    tensorfile.save(path, torch.randn(1000), memory)
+    assert os.path.getsize(path) < 1000
+    with pytest.raises(tensorfile.Damaged):
+        tensorfile.load(path, limit=1000, exchange=memory)

@@ -73,7 +73,7 @@ def verify(
         built.load_state_dict(tensorfile.load(weights).tree())
         return modules.place(built, "cpu", reference.mode)
 
-    runner = SimpleNamespace(files=SimpleNamespace(out=str(folder)), give=lambda path: path)
+    runner = SimpleNamespace(files=SimpleNamespace(out=str(folder)), give=lambda path: path, exchange=None)
     holder = {"module": construct(reference.weights_path)}
     calls = forward.Forward()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
 import hashlib
@@ -32,6 +33,10 @@ from .steps import MANY_CORES
 VERSION = 1
 """Raised when the same request would be built differently."""
 AID_S = 300.0
+FAILED = 256
+"""Failed builds that are kept in mind."""
+CHANCE = ("Killed", "Terminated", "internal compiler error", "No space left", "Cannot allocate memory", "out of memory")
+"""Words of a failure that another try may not meet."""
 LOG = 20000
 """Characters of a build's log that are kept."""
 
@@ -152,6 +157,7 @@ class BuildService:
         self._cache = Cache(os.path.join(cache_dir, "libraries"))
         self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepare)
         self._slots = threading.BoundedSemaphore(max(1, jobs))
+        self._failed: dict[str, Built] = {}
 
     def build(self, request: dict[str, Any], *, seconds: float) -> Built:
         """Return what came of a request of `proxy`.
@@ -177,7 +183,9 @@ class BuildService:
             if found is not None:
                 return found
             with self._slots:
-                return self._build(asked, key, seconds, keep=held)
+                built = self._build(asked, key, seconds, keep=held)
+            self._remember(key, built)
+            return built
 
     def warm(self, with_cuda: bool) -> list[str]:
         """Make ahead what speeds builds in the inline dialect up; takes up to a minute once for each torch.
@@ -230,7 +238,20 @@ class BuildService:
         text = json.dumps([self._toolchain, asked], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
 
+    def _remember(self, key: str, built: Built) -> None:
+        """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""
+        own = built.failure is Failure.COMPILER and any(message["line"] for message in built.compiler)
+        if own and not any(word in f"{built.error}\n{built.log}" for word in CHANCE):
+            again = copy.copy(built)
+            again.cached, again.seconds = True, 0.0
+            self._failed[key] = again
+            while len(self._failed) > FAILED:
+                self._failed.pop(next(iter(self._failed)), None)
+
     def _kept(self, key: str) -> Built | None:
+        failed = self._failed.get(key)
+        if failed is not None:
+            return failed
         entry = self._cache.get(key)
         if entry is None:
             return None

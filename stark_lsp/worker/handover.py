@@ -1,0 +1,102 @@
+"""What the judge hands to runners on the GPU itself: inputs that stay there, and memory both sides see."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import torch
+
+from . import tensorfile
+from .exchange import Exchange, Unavailable
+
+WORTH = 8 << 20
+"""Bytes of inputs and outputs of a call from which it pays; what is smaller is read from a file at once."""
+EXCHANGE_SHARE = 0.2
+"""Of the GPU's memory, for the memory that is shared with all children together."""
+RESIDENT_SHARE = 0.1
+"""Of the GPU's memory, for the inputs that stay there."""
+SLACK = 4 << 20
+"""Bytes that are lost between tensors, and those of small ones."""
+
+
+class Resident:
+    """Inputs on the GPU by the path of their file; safe to use from several threads.
+
+    Parameters
+    ----------
+    paths
+        The files; each is read when it is first wanted.
+    """
+
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = frozenset(paths)
+        self._loaded: dict[str, tensorfile.Loaded] = {}
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> tensorfile.Loaded | None:
+        """Return what a file holds, None if it is not one of those that stay on the GPU."""
+        if path not in self._paths:
+            return None
+        with self._lock:
+            if path not in self._loaded:
+                self._loaded[path] = tensorfile.load(path, device="cuda")
+                # Copied in pieces on this thread's stream; others read it from theirs.
+                torch.cuda.synchronize()
+            return self._loaded[path]
+
+
+class Gpu:
+    """What all runners of a judge share with it on the GPU.
+
+    Parameters
+    ----------
+    resident
+        Inputs that stay there.
+    nbytes
+        Size of the memory that each runner shares with the judge; 0 for none.
+    """
+
+    def __init__(self, resident: Resident, nbytes: int) -> None:
+        self.resident = resident
+        self._nbytes = nbytes
+
+    def exchange(self) -> Exchange | None:
+        """Allocate memory for one runner; None if tensors are to travel by files."""
+        if not self._nbytes:
+            return None
+        try:
+            return Exchange.create(self._nbytes)
+        except Unavailable:
+            # Files always work.
+            return None
+
+    @staticmethod
+    def argument(exchange: Exchange | None) -> str:
+        """Return what a runner is told on its command line, see `__main__`."""
+        return "cuda" if exchange is None else f"cuda:{exchange.fd}:{exchange.nbytes}"
+
+
+def exchange_bytes(asked: list[int], answered: list[int], *, children: int, resident: int, total: int) -> int:
+    """Return the size of the memory that is shared with each child, 0 if tensors should travel by files.
+
+    Parameters
+    ----------
+    asked, answered
+        Bytes of what goes into one request, and of what comes back, for each kind of request.
+    children
+        How many children there are at most.
+    resident
+        Bytes of all inputs.
+    total
+        Bytes of the GPU's memory.
+    """
+    if max([*asked, *answered], default=0) < WORTH:
+        return 0
+    size = max([*asked, *answered]) + SLACK
+    return size if size * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total else 0
+
+
+def size_of(paths: list[str]) -> int:
+    """Return the bytes of files together."""
+    return sum(os.path.getsize(path) for path in paths)
