@@ -24,6 +24,8 @@ SETS = 3
 """Input sets that the inputs of timed calls are mixed from."""
 SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
+MOST_SPARES = 4
+"""Each holds a context on the GPU."""
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
 TWIN = "twin"
@@ -355,7 +357,7 @@ def device_key(device: str) -> str:
 
 def spares(device: str) -> int:
     """Return how many runners are started ahead of the candidates that will want them."""
-    return 2 if device == "cuda" and (os.cpu_count() or 1) >= 8 else 1
+    return max(1, min(MOST_SPARES, (os.cpu_count() or 1) // 4)) if device == "cuda" else 1
 
 
 Progress = Callable[[str, float], None]

@@ -31,6 +31,10 @@ POISON_SHARE = 0.25
 """Share of a GPU's free memory that is poisoned at most."""
 COTANGENT_SEED = 11
 """Of the random gradients that flow into the outputs in training mode."""
+LATE_LIMIT = 1 << 30
+"""Bytes of inputs up to which they can arrive late."""
+LATE_CYCLES = 4_000_000
+"""Clock cycles of the GPU after which they do: some milliseconds, longer than starting a kernel takes."""
 WORDS = 1 << 22
 """Words of eight bytes that are weighed at a time."""
 M_PERTURB = -6
@@ -63,6 +67,7 @@ class Forward:
         held: str = "",
         margin: bool = False,
         fingerprints: bool = False,
+        late: bool = False,
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -86,6 +91,9 @@ class Forward:
             Put NaN before and behind each input.
         fingerprints
             Return a number for each input as it is now, see `fingerprint`; cheaper than `inputs_after`.
+        late
+            Call it before the inputs are there, as happens whenever the GPU is busy: they arrive on the current
+            stream, so that kernels that do not wait for it compute from NaN.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -107,7 +115,10 @@ class Forward:
         arguments = loaded.tree(device, lookup, wide)
         del loaded
         gradients = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
+        arriving = late and device == "cuda" and sum(map(_nbytes, modules.tensors_of(arguments))) <= LATE_LIMIT
         with poisoned(device, poison or []):
+            if arriving:
+                arrive_late(modules.tensors_of(arguments))
             result = step(module, arguments, mode, gradients)
             modules.synchronize(device)
         found = modules.tensors_of(result)
@@ -125,6 +136,27 @@ class Forward:
             self._held = found if hold else []
         marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []
         return {"odd": [], "ranges": ranges, "fingerprints": marks}
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def arrive_late(tensors: list[torch.Tensor]) -> None:
+    """Fill tensors on a GPU with NaN (integers: -1) until the current stream gets to writing their values.
+
+    Whatever is started on this stream afterwards meets the values, as in any program.
+    """
+    pieces = [tensorfile.bytes_of(tensor) for tensor in tensors]
+    values_of = [piece.clone() for piece in pieces]
+    for piece in pieces:
+        piece.fill_(POISON)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(LATE_CYCLES)
+    for piece, value in zip(pieces, values_of):  # noqa: B905 - Python 3.9
+        piece.copy_(value)
+        # Its memory must not be given to another stream before the copy is made.
+        value.record_stream(torch.cuda.current_stream())
 
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)

@@ -119,9 +119,18 @@ class Runner:
         # Whatever fails here fails again where it can be told.
         with contextlib.suppress(RuntimeError):
             self._torch.zeros(1, device="cuda")
-        with contextlib.suppress(ImportError, AttributeError, OSError, RuntimeError, subprocess.SubprocessError):
-            # Triton is optional, and its driver compiles a helper when it is first asked anything.
+        # Triton is optional, and its driver compiles a helper when it is first asked anything; not where the
+        # candidate's kernels go, whose folder is kept.
+        kept = os.environ.get("TRITON_CACHE_DIR")
+        os.environ["TRITON_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), "triton-driver")
+        try:
             importlib.import_module("triton").runtime.driver.active.get_current_device()
+        except (ImportError, AttributeError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+            print(f"Triton cannot be used: {error}", file=sys.stderr)
+        finally:
+            del os.environ["TRITON_CACHE_DIR"]
+            if kept is not None:
+                os.environ["TRITON_CACHE_DIR"] = kept
 
     def share(self, fd: int, nbytes: int) -> bool:
         """Attach to memory that is shared with the judge; returns whether that works here."""

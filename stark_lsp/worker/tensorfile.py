@@ -39,7 +39,7 @@ def span(shape: list[int], stride: list[int]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride))  # noqa: B905 - Python 3.9
 
 
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the memory span of `tensor` as a contiguous one-dimensional tensor of bytes on its device."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     count = span(list(tensor.shape), list(tensor.stride()))
@@ -79,7 +79,7 @@ def save(path: str, tree: Any, exchange: Exchange | None = None) -> int:
     blobs: list[torch.Tensor] = []
     place = 0
     for tensor in tensors:
-        flat = _flat(tensor)
+        flat = bytes_of(tensor)
         shared = exchange.put(flat) if exchange is not None else None
         heads.append(_head(tensor, place if shared is None else shared, flat.numel()))
         if shared is not None:
@@ -116,7 +116,7 @@ def save_shared(path: str, loaded: Loaded, exchange: Exchange) -> bool:
     """
     heads = []
     for tensor, head in zip(loaded.tensors, loaded.heads):  # noqa: B905 - Python 3.9
-        place = exchange.put(_flat(tensor))
+        place = exchange.put(bytes_of(tensor))
         if place is None:
             return False
         heads.append({**head, "place": place, "shared": True})
@@ -189,7 +189,7 @@ def capture(tree: Any, device: str) -> Loaded:
     skeleton = values.encode(tree, tensors)
     heads, copies = [], []
     for tensor in tensors:
-        flat = _flat(tensor)
+        flat = bytes_of(tensor)
         heads.append(_head(tensor, 0, flat.numel()))
         copied = flat.to(device, copy=True).view(tensor.dtype)
         copies.append(copied.as_strided(tensor.shape, tensor.stride(), 0))
@@ -207,7 +207,7 @@ def _to_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
 
 def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
     """Copy a tensor into the middle of a wider piece of memory full of NaN (integers: -1), strides kept."""
-    flat = _flat(tensor)
+    flat = bytes_of(tensor)
     # Bytes of ones are NaN in every floating type of torch that has one.
     wide = torch.full((flat.numel() + 2 * margin,), 0xFF, dtype=torch.uint8, device=device)
     middle = wide[margin : margin + flat.numel()]

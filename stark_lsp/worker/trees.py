@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -49,6 +50,9 @@ def _copy(source: str, target: str, room: int) -> int:
             return 0
         if info.st_size > room:
             raise TooLarge(f"{source} holds {info.st_size} bytes")
+        # A file that is mapped into a process, such as a library, must not change under it.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(target)
         with open(target, "wb") as copy:
             shutil.copyfileobj(file, copy)
         os.chmod(target, stat.S_IMODE(info.st_mode) & 0o700)

@@ -28,6 +28,11 @@ AFTER_LIMIT = 64 << 20
 """Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
 the reference changes them."""
 
+OUT_OF_STREAM = (
+    "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
+    "torch.cuda.current_stream(), or have their own stream wait for it."
+)
+
 Ask = Callable[..., dict[str, Any]]
 """`ask(stage, command, **params)`: asks the candidate's runner; raises `Failed` when it fails."""
 
@@ -123,10 +128,21 @@ class Verifier:
             self.compared = True
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
+            if self._reference.device == "cuda" and self._right_if_waited_for(case):
+                raise Failed(Finding("WRONG_RESULT", _with(OUT_OF_STREAM, case))) from error
             raise Failed(Finding(error.status, _with(str(error), case))) from error
         self._check_inputs(case, after)
         self._check_sharing(case, sharing)
         return outputs
+
+    def _right_if_waited_for(self, case: Case) -> bool:
+        """Whether a wrong result is right once the inputs are there before the call."""
+        try:
+            outputs, _, _ = self._forward(case, look_back=False, late=False)
+            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self._reference.what)
+        except (Failed, compare.Mismatch):
+            return False
+        return True
 
     def _check_sharing(self, case: Case, sharing: list[set[str]]) -> None:
         """See that outputs lie in memory of their own, unless the reference's do not."""
@@ -138,7 +154,7 @@ class Verifier:
 
     def _repeat(self, case: Case, words: str) -> None:
         """Run a case once more; what matched before and does not now is not deterministic."""
-        outputs, sharing, _ = self._forward(case, look_back=False)
+        outputs, sharing, _ = self._forward(case, look_back=False, late=False)
         try:
             compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
         except compare.Mismatch as error:
@@ -146,7 +162,7 @@ class Verifier:
         self._check_sharing(case, sharing)
 
     def _forward(
-        self, case: Case, *, hold: bool = False, look_back: bool = True
+        self, case: Case, *, hold: bool = False, look_back: bool = True, late: bool = True
     ) -> tuple[tensorfile.Loaded, list[set[str]], tensorfile.Loaded | None]:
         """Run one case; returns outputs, whose memory they share, and the inputs afterwards.
 
@@ -156,6 +172,8 @@ class Verifier:
             Have the runner keep the outputs.
         look_back
             See that the outputs that are kept, if there are any, have outlived this call.
+        late
+            Have the inputs arrive on the stream only after the call was made, see `forward.Forward.run`.
         """
         folder = self._runner.files.out
         paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
@@ -179,6 +197,7 @@ class Verifier:
                 held=paths["held"] if held is not None else "",
                 margin=True,
                 fingerprints=marking,
+                late=late,
             )
         except Failed as failure:
             failure.finding.message = _with(failure.finding.message, case)
