@@ -178,6 +178,10 @@ class Verdict:
     speedup_vs_eager: Interval | None = None
     """Paired ratio eager / candidate, rounds interleaved in one session."""
     speedup_vs_compile: Interval | None = None
+    eager: Timing | None = None
+    """Time of eager in the same rounds; None in records of versions that did not keep it."""
+    compiled: Timing | None = None
+    """Time of torch.compile in the same rounds, None if it was not among them."""
     weights_loaded: bool = True
     """False if the candidate only matches when built with the same seed (`load_state_dict` failed)."""
     environment: Environment | None = None

@@ -342,6 +342,8 @@ class Attempt:
             "runtime": times.timing("candidate") if times else None,
             "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
             "speedup_vs_compile": times.ratio("compile", "candidate") if times and with_compile else None,
+            "eager": times.timing("eager") if times else None,
+            "compiled": times.timing("compile") if times and with_compile else None,
             "weights_loaded": not self._weights_message,
             "environment": self._judge.environment,
             "stages_s": stages(self._stages),
