@@ -45,6 +45,17 @@ TRITON_LIMIT = 256 << 20
 """Bytes of a candidate's Triton cache that are kept."""
 
 
+def sources_of(request: dict[str, Any]) -> list[str]:
+    """Return the C++ and CUDA texts of a request to build, whatever else a hostile process has put into it."""
+    texts: list[Any] = []
+    for key in ("cpp_sources", "cuda_sources"):
+        value = request.get(key)
+        texts += value if isinstance(value, list) else [value]
+    files = request.get("files")
+    texts += [item.get("text") for item in files if isinstance(item, dict)] if isinstance(files, list) else []
+    return [text for text in texts if isinstance(text, str)]
+
+
 class Attempt:
     """The judging of one candidate.
 
@@ -72,7 +83,8 @@ class Attempt:
         self._runner: RunnerProcess | None = None
         self._triton: TritonFolder | None = None
         self._forwarded = False
-        self._builds: list[Built] = []
+        self._builds: list[tuple[str, Built]] = []
+        """Name and outcome of each extension."""
         self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
@@ -211,6 +223,11 @@ class Attempt:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         if len(self._builds) >= MOST_BUILDS:
             return {"error": f"More than {MOST_BUILDS} extensions."}
+        for text in sources_of(request):
+            # Put together at run time, it may be other text than what the check read.
+            refusal = integrity.check_native(text)
+            if refusal is not None:
+                raise Failed(Finding("REFUSED", f"{refusal.reason} (in C++ that it builds)"))
         request = {**request, "stock": self._final}
         on_gpu = self._reference.device == "cuda"
         if on_gpu:
@@ -221,14 +238,16 @@ class Attempt:
         finally:
             if on_gpu:
                 self._work.enter_context(self._bench.quiet.working())
-        self._builds.append(built)
+        self._builds.append((str(request.get("name")), built))
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
 
     def _considering_builds(self, finding: Finding) -> Finding:
-        """What ran after every build failed was not what the candidate claims to be, however it was caught."""
-        if not self._builds or any(built.library for built in self._builds):
+        """What ran without an extension that never built was not what the candidate claims to be."""
+        built = {name for name, built in self._builds if built.library}
+        missing = [failed for name, failed in self._builds if name not in built]
+        if not missing or finding.status == "REFUSED":
             return finding
-        failed = build_finding(self._builds[-1])
+        failed = build_finding(missing[-1])
         failed.line = finding.line
         return failed
 
@@ -260,7 +279,7 @@ class Attempt:
         metrics: list[dict[str, Any]] = []
         if self._final and self._reference.device == "cuda":
             metrics = self._watch(inputs)
-        resources = {name: figures for built in self._builds for name, figures in built.resources.items()}
+        resources = {name: figures for _, built in self._builds for name, figures in built.resources.items()}
         self._profile = make_profile(
             claimed, resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes
         )

@@ -28,7 +28,7 @@ FLOAT64_SECONDS = 2.0
 SPECIAL_LIMIT = 64 << 20
 """Bytes of inputs, and of outputs, up to which special inputs are tried."""
 SPECIAL_SECONDS = 40.0
-"""After this time no further special inputs are tried. Long: what is checked must not depend on how busy a machine is."""
+"""After this time no further ones are tried; long, since what is checked must not depend on how busy a machine is."""
 RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
 """Parts of the names of operators that draw random numbers."""
 SCREEN_FLOPS = 2e10
