@@ -21,6 +21,8 @@ LAUNCHES = 12
 LOG_LINES = 15
 """Last lines of the candidate's output that are shown when it failed."""
 NAME_WIDTH = 60
+BEFORE = ", before the candidate came"
+"""Told of times that are not of the candidate's own rounds: the machine may have changed since."""
 
 
 def show(console: Console, reference: Reference, verdict: Verdict) -> None:
@@ -96,9 +98,10 @@ def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
     if verdict.speedup_vs_compile is not None:
         yield "against torch.compile", figures.times_interval(verdict.speedup_vs_compile)
-    yield "eager", figures.timing(reference.baselines.eager)
-    if reference.baselines.compile is not None:
-        yield "torch.compile", figures.timing(reference.baselines.compile)
+    baselines = verdict.baselines(reference.baselines)
+    yield "eager", f"{figures.timing(baselines.eager)}{'' if verdict.eager else BEFORE}"
+    if baselines.compile is not None:
+        yield "torch.compile", f"{figures.timing(baselines.compile)}{'' if verdict.compiled else BEFORE}"
     elif why := _no_compile(reference):
         yield "torch.compile", f"no time: {why}"
 

@@ -15,6 +15,7 @@ from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
+from stark_lsp.core.verdict import Baselines, Reference
 
 MAX_DEPTH = 8
 """Levels of the tree that are indented; deeper attempts stand below each other and name their parent."""
@@ -81,7 +82,7 @@ def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
         parent = nodes[number].parent
         if parent is not None:
             children.setdefault(parent, []).append(number)
-    top = Tree(_root_label(run), guide_style="dim")
+    top = Tree(_root_label(run, nodes), guide_style="dim")
     waiting = [(0, top, 0)]
     while waiting:
         number, branch, depth = waiting.pop()
@@ -96,9 +97,13 @@ def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
 
 
 def numbers(run: Run, nodes: Mapping[int, Node]) -> Table:
-    """Return the table of times: eager, torch.compile and the proposal, with 95 % intervals."""
+    """Return the table of times: eager, torch.compile and the proposal, with 95 % intervals.
+
+    All are of the same rounds where the proposal's verdict has them; without a proposal they are those of the start.
+    """
     assert run.reference is not None
-    baselines = run.reference.baselines
+    best = nodes.get(run.best) if run.best is not None else None
+    baselines = _baselines(run.reference, best)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("", "one call", "against eager", "against compile"):
         table.add_column(column, no_wrap=True)
@@ -108,7 +113,6 @@ def numbers(run: Run, nodes: Mapping[int, Node]) -> Table:
         table.add_row("torch.compile", figures.timing(baselines.compile), figures.times(ratio))
     elif baselines.compile_message:
         table.add_row("torch.compile", Text("no time", style="dim"))
-    best = nodes.get(run.best) if run.best is not None else None
     if best is not None and best.verdict is not None and best.verdict.runtime is not None:
         verdict, runtime = best.verdict, best.verdict.runtime
         table.add_row(
@@ -137,7 +141,7 @@ def compile_remark(run: Run) -> str:
 def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
     """Whether the proposal's ratio is far from that of the two times above it, which would puzzle a reader."""
     best = nodes.get(run.best) if run.best is not None else None
-    if run.reference is None or best is None or best.verdict is None:
+    if run.reference is None or best is None or best.verdict is None or best.verdict.eager is not None:
         return False
     gain, runtime = best.verdict.speedup_vs_eager, best.verdict.runtime_ms
     if gain is None or not runtime:
@@ -145,10 +149,17 @@ def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
     return abs(run.reference.baselines.eager.median_ms / runtime / gain.value - 1) > 0.1
 
 
-def _root_label(run: Run) -> Text:
+def _baselines(reference: Reference, best: Node | None) -> Baselines:
+    """Return the times of the reference that stand next to the proposal's."""
+    verdict = best.verdict if best is not None else None
+    return reference.baselines if verdict is None else verdict.baselines(reference.baselines)
+
+
+def _root_label(run: Run, nodes: Mapping[int, Node]) -> Text:
     label = Text.assemble((clean(run.problem.qualname), "bold"), (" as it is", "dim"))
     if run.reference is not None:
-        label.append(f"  {figures.milliseconds(run.reference.baselines.eager.median_ms)}")
+        best = nodes.get(run.best) if run.best is not None else None
+        label.append(f"  {figures.milliseconds(_baselines(run.reference, best).eager.median_ms)}")
     return label
 
 

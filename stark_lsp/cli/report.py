@@ -78,8 +78,9 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
         "samples": runtime.n if runtime is not None else None,
         "compiler": [to_wire(message) for message in verdict.compiler],
         "weights_loaded": verdict.weights_loaded,
-        "notes": [*reference.notes, *verdict.notes],
+        "notes": list(dict.fromkeys([*reference.notes, *verdict.notes])),
         "profile": to_wire(profile) if profile is not None else None,
+        "same_rounds": {"eager": _times(verdict.eager), "compile": _times(verdict.compiled)},
         "baselines": {
             "eager": _times(reference.baselines.eager),
             "compile": _times(reference.baselines.compile),
@@ -161,6 +162,8 @@ def _best(node: Node) -> dict[str, Any]:
     return {
         "node": node.id,
         "runtime_ms": verdict.runtime_ms,
+        "eager_ms": verdict.eager.median_ms if verdict.eager is not None else None,
+        "compile_ms": verdict.compiled.median_ms if verdict.compiled is not None else None,
         "speedup_vs_eager": eager.value if eager is not None else None,
         "speedup_vs_compile": compiled.value if compiled is not None else None,
         "interval": _bounds(eager),

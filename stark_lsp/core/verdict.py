@@ -201,3 +201,11 @@ class Verdict:
     def runtime_ms(self) -> float | None:
         """Median runtime in milliseconds, None unless `OK`."""
         return self.runtime.median_ms if self.runtime is not None else None
+
+    def baselines(self, prepared: Baselines) -> Baselines:
+        """Return the times of the reference that stand next to this runtime.
+
+        Those of the candidate's own rounds, so that times and ratios tell the same; what is not among them is as it was
+        `prepared`.
+        """
+        return Baselines(self.eager or prepared.eager, self.compiled or prepared.compile, prepared.compile_message)

@@ -45,7 +45,7 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     lines += ["", tamed(chosen.plan.advice).strip()]
     lines += ["", f"**Lineage** {wording.lineage(chosen.node, _parents(view))}"]
     if view.reference is not None:
-        lines += ["", *_baselines(view.reference)]
+        lines += ["", *_baselines(view.reference, result.verdict if result is not None else None)]
     lines += ["", f"Run {code(view.id)} · {escaped(view.status)}"]
     return "\n".join(lines)
 
@@ -115,8 +115,8 @@ def _parents(view: RunView) -> dict[int, int | None]:
     return {node.id: node.parent for node in view.nodes.values()}
 
 
-def _baselines(reference: Reference) -> list[str]:
-    baselines = reference.baselines
+def _baselines(reference: Reference, verdict: Verdict | None) -> list[str]:
+    baselines = reference.baselines if verdict is None else verdict.baselines(reference.baselines)
     eager = f"eager {wording.milliseconds(baselines.eager)}"
     if baselines.compile is not None:
         compiled = f"torch.compile {wording.milliseconds(baselines.compile)}"

@@ -53,7 +53,8 @@ def evidence(view: RunView, best: Node) -> list[str]:
         errors = best.verdict.errors
         lines.append(f"Largest relative error {errors.max_rel:.2g}, allowed {errors.tolerance:.2g}")
     if view.reference is not None:
-        baselines = view.reference.baselines
+        prepared = view.reference.baselines
+        baselines = best.verdict.baselines(prepared) if best.verdict is not None else prepared
         compiled = wording.milliseconds(baselines.compile) if baselines.compile is not None else "not timed"
         lines.append(f"Baselines: eager {wording.milliseconds(baselines.eager)}, torch.compile {compiled}")
         lines.append(f"On: {plain(wording.device(view.reference.environment))}")

@@ -126,6 +126,9 @@ def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(f
     assert verdict["isolation"] in ("bubblewrap", "landlock"), "plain processes are for those who ask for them"
     assert verdict["stages_s"]["time"] > 0
     assert verdict["samples"] >= 3
+    assert verdict["same_rounds"]["eager"]["n"] == verdict["samples"], "timed in the same rounds"
+    assert verdict["same_rounds"]["compile"] is None
+    assert "before the candidate came" not in done.stdout
     assert isinstance(verdict["launched"], list)
     assert verdict["candidate"]["class"] == "ModelNew"
     assert not (folder / "state" / "runs.sqlite3").exists(), "judging is no run"
@@ -137,6 +140,7 @@ def test_with_torch_compile_the_page_says_which_is_faster(folder: Path) -> None:
     verdict = json.loads(done.stdout)
     assert verdict["baselines"]["compile"]["ms"] > 0, verdict["baselines"]
     assert verdict["speedup_vs_compile"] > 0
+    assert verdict["same_rounds"]["compile"]["n"] == verdict["samples"]
     assert "against torch.compile" in done.stderr
     assert "Verified" in done.stderr, "the page is on standard error where the JSON is on standard output"
 

@@ -60,6 +60,8 @@ GOOD = Verdict(
     runtime=Timing(0.0385, 0.038, 0.039, 30),
     speedup_vs_eager=Interval(5.2, 5.1, 5.3),
     speedup_vs_compile=Interval(2.1, 2.0, 2.2),
+    eager=Timing(0.25, 0.24, 0.26, 30),
+    compiled=Timing(0.09, 0.089, 0.091, 30),
     environment=ENVIRONMENT,
     stages_s=(("check", 0.01), ("build", 0.9), ("build", 0.1)),
     profile=PROFILE,
@@ -80,7 +82,8 @@ def test_all_of_a_good_verdict_is_on_the_page() -> None:
         "38.5 µs (38.0–39.0), n = 30",
         "5.20x (5.10–5.30)",
         "2.10x (2.00–2.20)",
-        "200 µs (190–210)",
+        "250 µs (240–260)\n",
+        "90.0 µs (89.0–91.0)\n",
         "2e-07 of the largest output",
         "2e-05 of the largest output",
         "3e-08 of the largest output",
@@ -99,6 +102,20 @@ def test_all_of_a_good_verdict_is_on_the_page() -> None:
         "The compiler's figures could not be read.",
     ):
         assert part in text, part
+
+
+def test_times_that_are_not_of_the_same_rounds_say_so() -> None:
+    text = page(replace(GOOD, compiled=None))
+    assert "250 µs (240–260)\n" in text
+    assert "80.0 µs (79.0–81.0), before the candidate came" in text
+    stored_earlier = page(replace(GOOD, eager=None, compiled=None))
+    assert "200 µs (190–210), before the candidate came" in stored_earlier
+
+
+def test_a_note_of_both_preparing_and_judging_is_told_once() -> None:
+    verdict = replace(GOOD, notes=("The machine is busy.", "Others used the GPU meanwhile."))
+    assert of_verdict(REFERENCE, verdict)["notes"] == ["The machine is busy.", "Others used the GPU meanwhile."]
+    assert page(verdict).count("The machine is busy.") == 1
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,7 @@ def test_a_failure_has_its_reason_its_lines_and_no_times_of_its_own() -> None:
     assert "\x1b[31m" not in text
     assert "ninja" not in text, "the compiler's messages say it better"
     assert "one call" not in text
+    assert "200 µs (190–210), before the candidate came" in text
     assert "not kept apart: a plain process under your account" in text
 
 
@@ -157,6 +175,8 @@ def test_the_json_has_the_whole_verdict() -> None:
     assert report["stages_s"] == {"check": 0.01, "build": 1.0}
     assert report["launched"][0]["name"] == "fused_kernel"
     assert report["isolation"] == "bubblewrap"
+    assert report["same_rounds"]["eager"] == {"ms": 0.25, "interval": [0.24, 0.26], "n": 30}
+    assert report["same_rounds"]["compile"]["ms"] == 0.09
     assert report["baselines"]["compile"]["ms"] == 0.08
     assert report["notes"] == ["The machine is busy.", "Others used the GPU meanwhile."]
     assert report["settings"] == "default"

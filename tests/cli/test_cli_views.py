@@ -189,6 +189,27 @@ def test_numbers_fit_eighty_columns(tmp_path: Path) -> None:
     assert "…" not in text
 
 
+def test_times_beside_the_proposal_are_those_of_its_own_rounds(tmp_path: Path) -> None:
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    assert run.best is not None
+    verdict = nodes[run.best].verdict
+    assert verdict is not None
+    # A machine that was busier later: against the times of the start the proposal would look slower than eager.
+    slower = replace(
+        verdict, runtime=Timing(45.0, 44.0, 46.0, 9), eager=Timing(90.0, 88.0, 92.0, 9), compiled=Timing(60, 59, 61, 9)
+    )
+    console, file = recorder()
+    outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=slower)})
+    text = file.getvalue()
+    assert "90.0 ms (88.0–92.0)" in text
+    assert "60.0 ms (59.0–61.0)  1.50x" in text
+    assert "at different moments" not in text
+    stored_earlier = replace(slower, eager=None, compiled=None)
+    console, file = recorder()
+    outcome.show(console, run, {**nodes, run.best: replace(nodes[run.best], verdict=stored_earlier)})
+    assert "at different moments" in file.getvalue()
+
+
 def test_torch_compile_gets_the_credit_where_it_is_due(tmp_path: Path) -> None:
     path = write(tmp_path, "model.py", CHAIN)
     run, nodes = finished_run(path, best=None)

@@ -22,7 +22,7 @@ from stark_lsp.core.problem import InputSpec, Span
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import AgentRole, Dialect, RunState, VerdictStatus
-from stark_lsp.core.verdict import Interval, Timing, Verdict
+from stark_lsp.core.verdict import Baselines, Interval, Timing, Verdict
 from stark_lsp.core.wire import WireError, dumps, from_wire, loads, to_wire
 
 MODULES: tuple[ModuleType, ...] = (candidate, events, plan, problem, run, settings_module, verdict)
@@ -95,6 +95,17 @@ def test_enums_come_back_as_enums() -> None:
     assert again.role is AgentRole.DEBUG
     assert again.candidate.dialect is Dialect.TRITON
     assert again.failed
+
+
+def test_a_verdict_stored_before_baselines_were_kept_with_it_is_still_read() -> None:
+    word = Verdict(VerdictStatus.OK, runtime=Timing(1, 1, 1, 9), eager=Timing(2, 2, 2, 9))
+    stored = to_wire(word)
+    del stored["eager"], stored["compiled"]
+    again = from_wire(stored, Verdict)
+    assert (again.eager, again.compiled) == (None, None)
+    prepared = Baselines(Timing(3, 3, 3, 9), Timing(4, 4, 4, 9))
+    assert again.baselines(prepared) == prepared
+    assert word.baselines(prepared) == Baselines(Timing(2, 2, 2, 9), Timing(4, 4, 4, 9))
 
 
 def test_events_round_trip_with_what_they_carry() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from lsprotocol import types
 from server_views import PATH, TEXT, URI, failed, node, plan, verified, view
 
 from stark_lsp.core.problem import Span
 from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import Timing
 from stark_lsp.server.client import ClientFacts, read_facts
 from stark_lsp.server.code_actions import run_commands, wanted
 from stark_lsp.server.diagnostics import build
@@ -15,6 +18,7 @@ from stark_lsp.server.documents import Change
 from stark_lsp.server.hover import hover_at
 from stark_lsp.server.lenses import decision_commands
 from stark_lsp.server.markup import unmarked
+from stark_lsp.server.review import evidence
 from stark_lsp.server.text import Units, split_lines
 from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import Shape, insertion, workspace_edit
@@ -91,6 +95,16 @@ def test_hover_tells_plan_attempts_lineage_baselines_and_environment() -> None:
     assert "Lineage 2 ← 1 ← 0 (your class)" in words
     assert "Baselines eager 2.00 ms · torch.compile 1.50 ms" in words
     assert "Measured on Some CPU, 2 threads; torch 2.13.0; 8x8 float32" in words
+
+
+def test_baselines_beside_an_attempt_are_those_of_its_own_rounds() -> None:
+    timed = replace(verified(2.0), eager=Timing(3.0, 2.9, 3.1, 9), compiled=Timing(2.5, 2.4, 2.6, 9))
+    shown = view(node(1, 0, plan("Fuse"), timed))
+    found = hover_at([shown], 6)
+    assert found is not None
+    assert "Baselines eager 3.00 ms · torch.compile 2.50 ms" in unmarked(found[0])
+    assert shown.best is not None
+    assert "Baselines: eager 3.00 ms, torch.compile 2.50 ms" in evidence(shown, shown.best)
 
 
 def test_hover_elsewhere_says_nothing() -> None:
