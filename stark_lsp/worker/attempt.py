@@ -8,12 +8,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import integrity, sanitize, timing, trees, watched
+import torch
+
+from . import claims, integrity, sanitize, timing, trees, watched
 from .building.service import Built
 from .building.triton_cache import TritonFolder
 from .classify import Finding, build_finding, classify, stages
 from .confinement import Tool
 from .failed import Failed
+from .limits import RestWatch
 from .profile import counters
 from .profile.assemble import make_profile, never_launched
 from .runner import cut
@@ -81,6 +84,7 @@ class Attempt:
         self._class_name: str = candidate["class_name"]
         self._final = final
         self._runner: RunnerProcess | None = None
+        self._rest: RestWatch | None = None
         self._triton: TritonFolder | None = None
         self._forwarded = False
         self._builds: list[tuple[str, Built]] = []
@@ -117,17 +121,27 @@ class Attempt:
                 self._examine(runner, self._measured.times.median("candidate"))
         except Failed as failure:
             return self._verdict(self._considering_builds(self._considering_weights(failure.finding)))
+        except RecursionError:
+            # Nothing here nests so deep but what the candidate returned.
+            return self._verdict(Finding("WRONG_SHAPE", "The outputs are nested too deep to be read."))
+        except torch.cuda.OutOfMemoryError:
+            # In this process: outputs are compared beside whatever the candidate holds.
+            return self._verdict(Finding("OUT_OF_MEMORY", "It left too little memory to compare its outputs."))
         return self._verdict(self._considering_builds(Finding("OK", self._praise())))
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
         runner, triton = self._runner, self._triton
-        if runner is not None:
-            self._judge.children.household.end(runner)
+        self._end_runner()
         if triton is not None:
             triton.finish(triton.cached or (runner is not None and self._forwarded and self._keep(runner, triton)))
         if runner is not None:
             runner.files.remove()
+
+    def _end_runner(self) -> None:
+        if self._rest is not None:
+            self._rest.end()
+        self._judge.children.household.end(self._runner)
 
     @staticmethod
     def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
@@ -195,6 +209,7 @@ class Attempt:
         """Take a runner and give it the candidate."""
         self._triton = self._judge.triton.open(self._source)
         runner = self._runner = self._judge.children.runner()
+        self._rest = RestWatch(runner.watch_rest)
         if self._triton.cached:
             trees.copy_tree(self._triton.path, runner.files.triton, TRITON_LIMIT)
         return runner
@@ -204,7 +219,7 @@ class Attempt:
         # Named after nothing that leads to the expected outputs.
         self._path = runner.files.write("candidate.py", self._source)
         runner.builds = lambda request: self._build(runner, request)
-        return str(self._ask("load", "load_candidate", **self._loading(runner))["weights_message"])
+        return claims.text(self._ask("load", "load_candidate", **self._loading(runner)).get("weights_message"))
 
     def _loading(self, runner: RunnerProcess) -> dict[str, Any]:
         """Return what a runner is told to load the candidate."""
@@ -233,8 +248,12 @@ class Attempt:
         if on_gpu:
             # The runner waits for the compiler, so others may time on the device.
             self._work.close()
+        seconds = float(self._settings["build_timeout_s"])
         try:
-            built = self._judge.builds.build(request, seconds=float(self._settings["build_timeout_s"]))
+            built = self._judge.builds.build(request, seconds=seconds)
+            if built.ended:
+                # Perhaps not its own fault; what the source does to a compiler, it does again.
+                built = self._judge.builds.build(request, seconds=seconds)
         finally:
             if on_gpu:
                 self._work.enter_context(self._bench.quiet.working())
@@ -343,7 +362,7 @@ class Attempt:
         """Put the verdict together; the runner is dead afterwards, so that its log is complete."""
         log = finding.details
         if self._runner is not None:
-            self._judge.children.household.end(self._runner)
+            self._end_runner()
             captured = self._runner.log()
             log = f"{captured}\n{log}" if captured and log else captured or log
             self._stages.append(("build", self._runner.build_s))

@@ -156,6 +156,10 @@ def build_finding(built: Built) -> Finding:
     if built.failure in (Failure.TIMED_OUT, Failure.MEMORY):
         status = "TIMED_OUT" if built.failure is Failure.TIMED_OUT else "OUT_OF_MEMORY"
         return Finding(status, f"The compiler was {_after_colon(built.error)}")
+    if built.failure is Failure.BROKEN:
+        finding = Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}")
+        finding.details = built.log
+        return finding
     finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", _after_colon(built.error))
     finding.compiler = finding.compiler or built.compiler
     finding.details = built.log

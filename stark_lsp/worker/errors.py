@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from typing import Any
@@ -61,6 +62,32 @@ class Broken(Reported):
     """Something outside the user's code broke."""
 
     kind = "fault"
+
+
+MACHINE = {
+    errno.ENOSPC: ("The disk is full", "Free some space on it; what was judged so far is kept."),
+    errno.EDQUOT: ("Your quota of the disk is used up", "Free some space; what was judged so far is kept."),
+    errno.EMFILE: ("Too many files are open", "Raise the limit (ulimit -n)."),
+    errno.ENFILE: ("Too many files are open on this machine", "End other programs."),
+    errno.EAGAIN: ("No more process can be started", "End other programs, or raise the limit (ulimit -u)."),
+    errno.ENOMEM: ("The machine has no memory left", "End other programs, or use smaller inputs."),
+}
+"""What the system lacks, and the cure, by the number of the error (errno(3))."""
+
+
+def broken(error: BaseException, folder: str = "") -> Broken:
+    """Return what is reported of an error that nobody expected.
+
+    Parameters
+    ----------
+    folder
+        Where it was most likely written to, if the error does not say.
+    """
+    if not isinstance(error, OSError) or error.errno not in MACHINE:
+        return Broken(f"The worker failed: {describe(error)}.", "Please report this.", details=full_text(error))
+    what, cure = MACHINE[error.errno]
+    place = os.path.dirname(error.filename) if isinstance(error.filename, str) else folder
+    return Broken(f"{what} ({place})." if place else f"{what}.", cure, details=full_text(error))
 
 
 def describe(error: BaseException, limit: int = 400) -> str:

@@ -22,6 +22,8 @@ Ranges = Mapping[str, list[Range]]
 """What `report` returns."""
 INPUT, WEIGHT, EARLIER = "an input", "a weight or buffer of the module", "an earlier result"
 """Whose memory an output can share."""
+MOST = 100_000
+"""More tensors than a module has."""
 
 
 def problem(expected: torch.Tensor, found: torch.Tensor, dense: bool = True) -> str | None:
@@ -87,21 +89,25 @@ def report(outputs: Any, arguments: Any, module: Any, held: list[torch.Tensor]) 
     }
 
 
-def shared(ranges: Any) -> list[set[str]]:
+def shared(ranges: Any, results: int | None = None) -> list[set[str]]:
     """Return for each output whose memory it shares: `INPUT`, `WEIGHT`, `EARLIER`.
 
     Parameters
     ----------
     ranges
         What `report` gave; of a hostile runner it may be anything.
+    results
+        How many outputs are looked at, in order; all of them by default.
 
     Raises
     ------
     ValueError, TypeError, KeyError
         It is not what `report` gives.
     """
+    if any(len(ranges[owner]) > MOST for owner in (INPUT, WEIGHT, EARLIER)):
+        raise ValueError("more tensors than there can be")
     found = []
-    for begin, end in ranges["outputs"]:
+    for begin, end in ranges["outputs"][:results]:
         owners = set()
         for owner in (INPUT, WEIGHT, EARLIER):
             if any(int(b) < int(end) and int(begin) < int(e) for b, e in ranges[owner]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .sandbox import watch
@@ -11,6 +13,12 @@ PROCESSES = 512
 """More processes and threads of compilers than any honest candidate needs at once."""
 DISK = 8 << 30
 """Bytes a child may write to its folder."""
+DISK_SHARE = 0.5
+"""Of what would be free without it; the rest is for the judge, and for whoever else uses this disk."""
+DISK_LEAST = 256 << 20
+"""Bytes that it may write in any case: a disk so full is not a child's fault."""
+REST_WATCH_S = 0.5
+"""How often a child is looked at that nothing is asked of."""
 
 
 class Exceeded(NamedTuple):
@@ -51,10 +59,51 @@ class Limits:
         if resident + hidden > self._memory:
             text = f"it took {resident + hidden >> 20} MiB of memory, much of it in files without a name"
             return Exceeded("memory", text)
-        written = watch.folder_bytes(folder)
-        if written + hidden > self._disk:
+        written = watch.folder_bytes(folder) + hidden
+        if written > min(self._disk, disk_limit(folder, written)):
             return Exceeded("disk", f"it wrote {written >> 20} MiB to the disk")
         return None
+
+
+def disk_limit(folder: str, written: int) -> int:
+    """Return the bytes that a child may write to its folder on a disk that others need as well.
+
+    Parameters
+    ----------
+    written
+        Bytes that it has written.
+    """
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return DISK_LEAST
+    free = found.f_bavail * found.f_frsize
+    return max(DISK_LEAST, int(DISK_SHARE * (free + written)))
+
+
+class RestWatch:
+    """Looks at a child, in a thread of its own, until it is ended.
+
+    Parameters
+    ----------
+    look
+        Looks once; never raises.
+    """
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._ended = threading.Event()
+        self._look = look
+        self._thread = threading.Thread(target=self._watch, name="stark-rest-watch", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(REST_WATCH_S):
+            self._look()
+
+    def end(self) -> None:
+        """Look no more, also not in the midst of it; safe to call twice."""
+        self._ended.set()
+        self._thread.join()
 
 
 def memory_limit(share: float) -> int:

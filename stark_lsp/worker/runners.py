@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import processes, tensorfile
+from . import claims, processes, tensorfile
 from .capture import Capture
 from .confinement import Confinement, Tool
 from .folders import Folder
@@ -23,6 +23,8 @@ from .spawner import Spawner
 TICK_S = 0.05
 WATCH_S = 0.2
 """How often the size of the process tree and of its folder is looked at."""
+REST_S = 1.0
+"""A child that nothing was asked of for so long is looked at while it rests; between timed rounds there is less."""
 KILL_S = 5.0
 """A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
 SIGNALLED = 128
@@ -103,10 +105,8 @@ def exit_text(code: int) -> str:
     """Return how a process ended, for a person."""
     if code >= 0:
         return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
+    known = -code in set(signal.Signals)
+    return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
 
 
 class RunnerProcess:
@@ -175,6 +175,9 @@ class RunnerProcess:
         self._ready = False
         self._limits = limits
         self._looked = 0.0
+        self._rests: float | None = None
+        self._exceeded: Exceeded | None = None
+        self._collected = False
         self.files = folder
         """Its private folder."""
         self._wrapped = confinement is not None and confinement.wraps
@@ -248,11 +251,13 @@ class RunnerProcess:
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         self.wait_ready()
+        self._rests = None
         self._send({"command": command, **params}, run_s)
         answer = self._receive(run_s, build_s)
+        self._rests = time.monotonic()
         self._asked = True
         if "error" in answer and isinstance(answer["error"], dict):
-            raise RunnerError(answer["error"])
+            raise RunnerError(claims.report(answer["error"]))
         if not isinstance(answer.get("result"), dict):
             self.kill()
             raise RunnerForged(str(answer)[:200])
@@ -306,8 +311,9 @@ class RunnerProcess:
 
     def _build(self, request: dict[str, Any], run_s: float) -> None:
         """Answer one request to build; whoever builds keeps to a limit of its own."""
-        begin = time.monotonic()
+        begin = self._rests = time.monotonic()
         answer = {"error": "Nothing can be built here."} if self.builds is None else self.builds(request)
+        self._rests = None
         self.build_s += time.monotonic() - begin
         self._send({"built": answer}, run_s)
 
@@ -325,8 +331,23 @@ class RunnerProcess:
             self.kill()
             raise RunnerExceeded(exceeded)
 
-    def _death(self) -> RunnerDied:
+    def watch_rest(self) -> None:
+        """Kill it when it passes a limit although nothing is asked of it; the next request tells.
+
+        Called from another thread while it waits for a turn or a build: what it has started goes on meanwhile.
+        """
+        rests = self._rests
+        if self._limits is None or rests is None or self._exceeded is not None or time.monotonic() - rests < REST_S:
+            return
+        self._exceeded = self._limits.check(self.pid, self.files.out)
+        if self._exceeded is not None:
+            self._kill_tree()
+
+    def _death(self) -> RunnerDied | RunnerExceeded:
         """Collect a process that closed its pipe."""
+        if self._exceeded is not None:
+            self.kill()
+            return RunnerExceeded(self._exceeded)
         try:
             code = self._process.wait(2.0)
         except subprocess.TimeoutExpired:
@@ -339,7 +360,7 @@ class RunnerProcess:
         return RunnerDied(code)
 
     def finish(self, seconds: float) -> None:
-        """Let it end by itself, so that a tool around it can say its last words; kill it when that takes too long."""
+        """Let it end by itself, so that a tool around it has its last words; kill it when that takes too long."""
         self._channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
@@ -352,7 +373,20 @@ class RunnerProcess:
             exchange.close()
 
     def kill(self) -> None:
-        """Kill the process and all below it, and wait until it is gone."""
+        """Kill the process and all below it, and wait until it is gone; safe to call twice."""
+        if not self._collected:
+            self._kill_tree()
+            try:
+                # One that is stuck is waited for once: each further end of it would take as long.
+                self._process.wait(0.0 if self.stuck else KILL_S)
+                self._collected = True
+            except subprocess.TimeoutExpired:
+                self.stuck = True
+        self._channel.close()
+        self._unshare()
+
+    def _kill_tree(self) -> None:
+        """Send SIGKILL to the process and all below it."""
         if self._process.poll() is None:
             # Stopped first, it cannot start more while those below it are found.
             with contextlib.suppress(ProcessLookupError):
@@ -362,9 +396,3 @@ class RunnerProcess:
             os.killpg(self.pid, signal.SIGKILL)
         if self._process.poll() is None:
             processes.kill(self.pid)
-        try:
-            self._process.wait(KILL_S)
-        except subprocess.TimeoutExpired:
-            self.stuck = True
-        self._channel.close()
-        self._unshare()

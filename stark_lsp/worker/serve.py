@@ -8,11 +8,12 @@ import queue
 import shutil
 import sys
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import processes
-from .errors import Bad, Broken, Reported, describe, full_text
+from .errors import Bad, Broken, Reported, broken, describe, full_text
 from .frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
 from .sandbox import kernel
 
@@ -60,16 +61,19 @@ class Worker:
     def _answer(self, request: dict[str, Any]) -> None:
         """Carry out one request and send what came of it."""
         number = request.get("id")
+        lost = False
         try:
             answer: dict[str, Any] = {"id": number, "result": self._handle(request)}
         except Reported as error:
             answer = {"id": number, "error": error.to_wire()}
-        except Exception as error:  # noqa: BLE001 - reported to the server as a fault
-            fault = Broken(f"The worker failed: {describe(error)}.", "Please report this.", details=full_text(error))
-            answer = {"id": number, "error": fault.to_wire()}
+        except BaseException as error:  # noqa: BLE001 - reported to the server as a fault
+            answer = {"id": number, "error": broken(error, self._folder).to_wire()}
+            lost = device_lost(error)
         try:
             self._channel.send(answer)
         except ChannelClosed:
+            self._end()
+        if lost:
             self._end()
 
     def _read(self) -> None:
@@ -78,6 +82,10 @@ class Worker:
             try:
                 self._requests.put(self._channel.receive())
             except (ChannelClosed, ChannelDamaged):
+                self._end()
+            except BaseException:  # noqa: BLE001 - told in the log; the server notices the end
+                # Nothing could be asked of this worker any more.
+                traceback.print_exc()
                 self._end()
 
     def _end(self) -> None:
@@ -116,6 +124,11 @@ class Worker:
         self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether this process can use its GPU no more: an error of a kernel stays until the process ends."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
 
 
 def require_torch() -> None:

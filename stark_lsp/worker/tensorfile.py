@@ -260,7 +260,9 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
             return Loaded(header["tree"], tensors, header["tensors"])
         except torch.cuda.OutOfMemoryError:
             raise
-        except (struct.error, ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
+        except (
+            struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RuntimeError, RecursionError
+        ) as error:  # fmt: skip
             raise Damaged(f"{type(error).__name__}: {error}") from error
 
 

@@ -136,7 +136,10 @@ class Timer:
         answer = self.runner.ask("tails", seed=secrets.token_hex(8), calls=calls, run_s=self._seconds).get("ms")
         if not isinstance(answer, list):
             raise self._forged("times", answer)
-        return [(float(done), float(tail)) for done, tail in answer]
+        try:
+            return [(float(done), float(tail)) for done, tail in answer]
+        except (TypeError, ValueError, OverflowError):
+            raise self._forged("times", answer) from None
 
     def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
         path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import compare, layout, modules, tensorfile
+from . import claims, compare, layout, modules, tensorfile
 from .cases import Case, CaseKind
 from .classify import Finding
 from .difference import relative_errors
@@ -148,7 +148,7 @@ class Verifier:
         """See that outputs lie in memory of their own, unless the reference's do not."""
         first = self._reference.cases[0]
         allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
-        problem = layout.sharing_problem(allowed, sharing[: case.results])
+        problem = layout.sharing_problem(allowed, sharing)
         if problem is not None:
             raise Failed(Finding("WRONG_RESULT", _with(problem, case)))
 
@@ -202,8 +202,8 @@ class Verifier:
         except Failed as failure:
             failure.finding.message = _with(failure.finding.message, case)
             raise
-        if answer.get("odd"):
-            odd = ", ".join(str(name) for name in answer["odd"])[:200]
+        odd = ", ".join(claims.texts(answer.get("odd")))[:200]
+        if odd:
             raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
         device = str(case.outputs.tensors[0].device.type)
         try:
@@ -211,8 +211,8 @@ class Verifier:
             found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
             after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
             earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
-            sharing = layout.shared(answer["ranges"])
-        except (tensorfile.Damaged, KeyError, TypeError, ValueError) as error:
+            sharing = layout.shared(answer["ranges"], case.results)
+        except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
         if marking and answer.get("fingerprints") != self._reference.fingerprints(case):
             raise Failed(

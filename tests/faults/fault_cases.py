@@ -149,6 +149,16 @@ static long ask(long what, long a = 0, long b = 0, long c = 0) {
 """Calls the system (x86-64, glibc) by the instruction in some function of libc: no word that a check could look for."""
 
 
+def forged(message: str, times: int = 1) -> str:
+    """Return C code that writes a well-formed frame to every pipe that the judge might read, so many times."""
+    body = message.encode()
+    octal = "".join(f"\\{byte:03o}" for byte in len(body).to_bytes(4, "big") + body)
+    return (
+        f"for (int k = 0; k < {times}; ++k) for (int fd = 3; fd < 64; ++fd)"
+        f' ask(WRITE, fd, (long)"{octal}", {len(body) + 4});'
+    )
+
+
 def kernel(harm: str, before: str = "") -> str:
     """Return the candidate with a kernel, with C code at the beginning of its call and before its function."""
     call = KERNEL_CALL if "ask(" in harm + before else ""
@@ -161,6 +171,7 @@ RAISED = {Status.RUNTIME_ERROR}
 NO_MEMORY = {Status.OUT_OF_MEMORY, Status.CRASHED}
 REFUSED = {Status.REFUSED}
 NOT_BUILT = {Status.COMPILE_ERROR, Status.TIMED_OUT, Status.OUT_OF_MEMORY}
+UNREADABLE_OUTPUTS = {Status.WRONG_SHAPE}
 TAMPERED = {Status.CHEATED, Status.CRASHED, Status.RUNTIME_ERROR, Status.TIMED_OUT}
 
 
@@ -176,6 +187,14 @@ class Fault:
 
 STUCK = kernel('ask(NAME, 15, (long)"stuck"); volatile int go = 1; while (go) {}')
 """Computes without end, in a process that can be found by its name."""
+
+DISK_FILLED = kernel(
+    'static char text[1 << 20]; char name[] = "fill-00";'
+    "for (int i = 0;; ++i) { name[5] = '0' + i / 10 % 10; name[6] = '0' + i % 10;"
+    " long file = ask(OPEN, (long)name, 01101, 0600);"
+    " while (ask(WRITE, file, (long)text, sizeof text) > 0) {} }"
+)
+"""Writes one file after another; judged on a small disk of its own."""
 
 DEEP = """
 static int deep(int n) { volatile char room[4096]; room[n % 4096] = (char)n; return deep(n + 1) + room[0]; }
@@ -236,21 +255,21 @@ FAULTS: dict[str, Fault] = {
         NOT_BUILT | REFUSED,
         runs=False,
     ),
-    "a disk that is filled": Fault(
-        kernel(
-            'static char text[1 << 20]; char name[] = "fill-00";'
-            "for (int i = 0;; ++i) { name[5] = '0' + i / 10 % 10; name[6] = '0' + i % 10;"
-            " long file = ask(OPEN, (long)name, 01101, 0600);"
-            " while (ask(WRITE, file, (long)text, sizeof text) > 0) {} }"
-        ),
-        STOPPED | RAISED | DIED,
-    ),
     "a deadlock with a file lock held": Fault(
         kernel('long file = ask(OPEN, (long)"lock", 0102, 0600); ask(FLOCK, file, 2); for (;;) ask(PAUSE);'), STOPPED
     ),
     "all file descriptors closed": Fault(kernel("for (int fd = 0; fd < 1024; ++fd) ask(CLOSE, fd);"), TAMPERED),
     "garbage written to every file descriptor": Fault(
         kernel('for (int fd = 0; fd < 256; ++fd) ask(WRITE, fd, (long)"\\1\\2\\3{\\"ms\\": [0]}", 15);'), TAMPERED
+    ),
+    "builds asked for by somebody who reads no answer": Fault(kernel(forged('{"build":{}}', 20000)), STOPPED),
+    "an answer of the wrong kinds": Fault(
+        kernel(forged('{"result":{"odd":5,"ranges":{"outputs":[[1e999,2]]},"calls":"x"}}')),
+        TAMPERED | UNREADABLE_OUTPUTS,
+    ),
+    "an error of the wrong kinds": Fault(
+        kernel(forged('{"error":{"types":5,"text":[],"frames":[7],"causes":{},"syntax":{"line":"x"}}}')),
+        TAMPERED,
     ),
     "a BaseException of its own": Fault(python(RAISE, ODD), RAISED),
     "KeyboardInterrupt": Fault(python("raise KeyboardInterrupt"), RAISED),

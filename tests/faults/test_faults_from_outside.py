@@ -17,7 +17,6 @@ from fault_watch import MARK, by_name, by_role, marked, strays, until
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
-from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 
 pytestmark = [
@@ -66,13 +65,6 @@ async def stuck(judge: WorkerJudge) -> psutil.Process:
     return by_name(judge.pid, "stuck")[0]
 
 
-async def outcome(task: asyncio.Task[Verdict]) -> Verdict | Fault:
-    try:
-        return await task
-    except Fault as fault:
-        return fault
-
-
 async def test_a_killed_runner_is_the_candidates_crash(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(ENDLESS))
     (await stuck(judge)).kill()
@@ -94,29 +86,44 @@ async def test_spares_and_reference_runners_that_are_killed_are_started_again(ju
     await next_is_ok(judge)
 
 
-async def test_a_killed_compiler_leaves_nothing_that_the_next_build_of_the_same_source_waits_for(
-    judge: WorkerJudge,
-) -> None:
+async def test_a_killed_compiler_is_started_again(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(Candidate(SLOW_BUILD)))
     await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
     for process in by_name(judge.pid, "cc1plus"):
         process.kill()
-    ended = await outcome(task)
-    assert isinstance(ended, Fault) or ended.status.failed
+    assert (await task).status is Status.OK
     await next_is_ok(judge, SLOW_BUILD)
 
 
-async def test_a_killed_builder_leaves_nothing_that_the_next_build_of_the_same_source_waits_for(
-    judge: WorkerJudge,
-) -> None:
+async def test_after_a_killed_builder_another_one_builds(judge: WorkerJudge) -> None:
     source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <unordered_map>")
     task = asyncio.create_task(judge.evaluate(Candidate(source)))
     await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
     compiler = by_name(judge.pid, "cc1plus")[0]
     builders = {process.pid for process in by_role(judge.pid, "builder")}
     next(parent for parent in compiler.parents() if parent.pid in builders).kill()
-    ended = await outcome(task)
-    assert isinstance(ended, Fault) or ended.status.failed
+    assert (await task).status is Status.OK
+    await next_is_ok(judge, source)
+
+
+async def test_builders_that_are_killed_again_and_again_are_said_and_leave_nothing_to_wait_for(
+    judge: WorkerJudge,
+) -> None:
+    source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <list>")
+    task = asyncio.create_task(judge.evaluate(Candidate(source)))
+    killed: set[int] = set()
+    while not task.done():
+        for compiler in by_name(judge.pid, "cc1plus"):
+            builders = {process.pid for process in by_role(judge.pid, "builder")}
+            for parent in compiler.parents():
+                if parent.pid in builders - killed:
+                    killed.add(parent.pid)
+                    parent.kill()
+        await asyncio.sleep(0.02)
+    verdict = await task
+    assert verdict.status is Status.COMPILE_ERROR
+    assert verdict.message == "It could not be built: the process that builds was killed by SIGKILL."
+    assert len(killed) == 2
     await next_is_ok(judge, source)
 
 

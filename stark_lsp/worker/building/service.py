@@ -35,7 +35,9 @@ VERSION = 1
 AID_S = 300.0
 FAILED = 256
 """Failed builds that are kept in mind."""
-CHANCE = ("Killed", "Terminated", "internal compiler error", "No space left", "Cannot allocate memory", "out of memory")
+ENDED = ("Killed", "Terminated")
+"""Words of a compiler that was ended from outside."""
+CHANCE = (*ENDED, "internal compiler error", "No space left", "Cannot allocate memory", "out of memory")
 """Words of a failure that another try may not meet."""
 LOG = 20000
 """Characters of a build's log that are kept."""
@@ -124,6 +126,19 @@ class Built:
         self.resources = resources or {}
         self.steps = steps or []
         self.failure = failure
+
+    @property
+    def ended(self) -> bool:
+        """Whether the builder or a compiler was ended from outside, so that another try may do better."""
+        if self.failure is not Failure.COMPILER:
+            return self.failure is Failure.BROKEN
+        # A compiler that is killed is not always told of; one that fails always says why.
+        silent = "error" not in self.error.partition(": ")[2].lower()
+        return silent or self.tells_of(ENDED)
+
+    def tells_of(self, words: tuple[str, ...]) -> bool:
+        """Whether one of some words is in what the build said."""
+        return any(word in f"{self.error}\n{self.log}" for word in words)
 
 
 class BuildService:
@@ -241,7 +256,7 @@ class BuildService:
     def _remember(self, key: str, built: Built) -> None:
         """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""
         own = built.failure is Failure.COMPILER and any(message["line"] for message in built.compiler)
-        if own and not any(word in f"{built.error}\n{built.log}" for word in CHANCE):
+        if own and not built.tells_of(CHANCE):
             again = copy.copy(built)
             again.cached, again.seconds = True, 0.0
             self._failed[key] = again

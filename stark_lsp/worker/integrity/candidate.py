@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from .names import Names
 from .native import Unit, parse
+from .parsing import syntax_tree
 from .preprocess import TooMuch
 from .scopes import Bound, Element, Scopes
 from .strings import HOLE, Folder, Text
@@ -66,7 +67,7 @@ class Candidate:
         self.class_name = class_name
         self.reference = reference
         self.reference_class = reference_class
-        self.tree = ast.parse(source)
+        self.tree = syntax_tree(source)
         self.scopes = Scopes(self.tree)
         self.folder = Folder(self.scopes)
         self.names = Names(self.tree, self.scopes, self.folder)

@@ -8,6 +8,7 @@ from .candidate import Candidate, Native
 from .checks import CHECKS, FLAGS, native_calls, native_includes, native_state, native_symbols
 from .names import Tangled
 from .native import parse
+from .parsing import syntax_tree
 from .preprocess import TooMuch
 from .strings import Text
 from .words import Flag, Kernels, Refusal
@@ -111,7 +112,7 @@ def _read(source: str, class_name: str, reference: str, reference_class: str) ->
         except (SyntaxError, ValueError, Tangled, RecursionError, MemoryError):
             original = None
     try:
-        ast.parse(source)
+        syntax_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return Candidate(source, class_name, original, reference_class)
