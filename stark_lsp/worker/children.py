@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 from .confinement import Confinement, Tool
@@ -85,8 +86,9 @@ class Children:
         return self._ready(BUILDER)
 
     def keep_spares(self, role: str, count: int) -> None:
-        """See that so many children of a role are under way before they are wanted."""
-        with self._lock:
+        """See that so many children of a role are under way before they are wanted, as far as the machine can."""
+        # What keeps one from being started is told to whoever wants it; it must not cost the verdict that is ready.
+        with self._lock, contextlib.suppress(OSError):
             spares = self._spares[role]
             while len(spares) < count:
                 spares.append(self._start(role, self._confinement))
