@@ -96,6 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--counters", action="store_true", help="read hardware counters too, where permitted (slow)")
     how.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
     options.add_isolation(how)
+    options.add_set(how)
 
     result = parser.add_argument_group("result")
     result.add_argument("--json", metavar="OUT", help='write the whole verdict to OUT, "-" for standard output')
@@ -150,6 +151,7 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
         "reference": {"path": problem.path, "class": problem.qualname, "mode": problem.mode.value},
         "candidate": {"path": str(document.path), "class": candidate.class_name, "digest": candidate.digest},
         "settings": args.settings,
+        "set": options.adjustments(args.adjusted),
     }
     result.write(report.of_verdict(reference, verdict, **about))
     return failures.OK if verdict.ok else NOT_OK
@@ -183,12 +185,15 @@ async def _verdict(
 
 
 def _settings(args: argparse.Namespace) -> EvaluationSettings:
-    return replace(
+    from stark_lsp.core import adjust
+
+    chosen = replace(
         PRESETS[args.settings],
         compile_baseline="compile" in args.baselines,
         isolation=Isolation(args.isolation),
         counters=args.counters,
     )
+    return adjust.adjusted(chosen, options.adjustments(args.adjusted))
 
 
 def _problem(args: argparse.Namespace) -> Problem:

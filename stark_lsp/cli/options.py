@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import Isolation
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measuring.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
     measuring.add_argument("--no-compile-baseline", action="store_true", help="do not time torch.compile as well")
     add_isolation(measuring)
+    add_set(measuring)
 
     result = parser.add_argument_group("result")
     result.add_argument(
@@ -94,6 +96,44 @@ def add_isolation(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_set(group: argparse._ArgumentGroup) -> None:
+    """Add `--set`."""
+    group.add_argument(
+        "--set",
+        dest="adjusted",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set one detail of how candidates are built, checked and timed, for instance load_timeout_s=300; can be "
+        "repeated, and wins over other options (docs/judge.md lists the names, and so does a wrong one)",
+    )
+
+
+def adjustments(given: Sequence[str]) -> dict[str, Any]:
+    """Return what `--set` was given as values by name; of several for one name the last.
+
+    Raises
+    ------
+    BadInput
+        One is not of the form NAME=VALUE, names nothing that can be set, or has a value that is not allowed.
+    """
+    from stark_lsp.core import adjust
+    from stark_lsp.core.errors import BadInput
+
+    values: dict[str, Any] = {}
+    for text in given:
+        name, found, value = (part.strip() for part in text.partition("="))
+        if name == "isolation":
+            raise BadInput("--set isolation cannot be used.", cure="Isolation has an option of its own: --isolation.")
+        if not found:
+            raise BadInput(f"--set {text} has no value.", cure="Write NAME=VALUE, for instance load_timeout_s=300.")
+        values[name] = adjust.parsed(name, value)
+        trouble = adjust.problem(name, values[name])
+        if trouble:
+            raise BadInput(f"--set {name} {trouble}")
+    return values
+
+
 def run_options(args: argparse.Namespace) -> RunOptions:
     """Return what was asked for.
 
@@ -102,6 +142,7 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     BadInput
         An option has a value that makes no sense, or names a policy or model there is not.
     """
+    from stark_lsp.core import adjust
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.run import Budget
     from stark_lsp.runs import models
@@ -125,8 +166,9 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         model=args.model,
         budget=Budget(attempts=args.budget, seconds=args.time_limit),
         search=search,
-        evaluation=EvaluationSettings(
-            compile_baseline=not args.no_compile_baseline, isolation=Isolation(args.isolation)
+        evaluation=adjust.adjusted(
+            EvaluationSettings(compile_baseline=not args.no_compile_baseline, isolation=Isolation(args.isolation)),
+            adjustments(args.adjusted),
         ),
         interpreter=args.python,
         resume=args.resume,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stark_lsp.core.adjust import how_to_set
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
@@ -21,6 +22,8 @@ T = TypeVar("T")
 Tell = Callable[[str], None]
 """Told in a few words what goes on."""
 
+IMPORTING = "Importing torch"
+"""A step whose limit is not ours to set."""
 START_LIMIT_S = 30.0
 """For an interpreter to start and answer at all."""
 
@@ -124,13 +127,21 @@ class WorkerJudge:
         except WorkerTimeout as error:
             raise BadInput(
                 f"{error.step} took longer than {error.seconds:g} s.",
-                cure="Use smaller inputs, take slow work out of the file, or raise load_timeout_s.",
+                cure=self._more_time(error),
                 path=self._problem.path,
                 line=self._problem.class_span.start + 1,
             ) from error
         reference = _read(answer, Reference)
         self._prepared = True
         return reference
+
+    def _more_time(self, error: WorkerTimeout) -> str:
+        """Return the cure for a step of preparing that took too long."""
+        limit_s = self._settings.load_timeout_s
+        if error.seconds != limit_s or error.step == IMPORTING:
+            return "Use smaller inputs, or try again when the machine is less busy."
+        more = how_to_set("load_timeout_s", f"{5 * limit_s:g}")
+        return f"Use smaller inputs, take slow work out of the file, or give it more time: {more}."
 
     async def analyze(self) -> dict[str, Any]:
         """Return the playbook's analysis of the reference, or `{"untraceable": {message, path, line}}`.

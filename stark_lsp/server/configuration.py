@@ -7,13 +7,14 @@ reported with its name and what is allowed, and its default takes its place.
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stark_lsp.core import adjust
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Budget
+from stark_lsp.core.setting import Setting, shown
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Isolation, Mode, WriteMode
 
@@ -22,48 +23,6 @@ if TYPE_CHECKING:
 
 _SEARCH = SearchSettings()
 _EVALUATION = EvaluationSettings()
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting of the `stark` section."""
-
-    name: str
-    """Dotted name inside the section, for instance `search.epsilon`."""
-    kind: str
-    """JSON type: `string`, `boolean`, `integer` or `number`."""
-    default: Any
-    """None if it is unset by default."""
-    description: str
-    choices: tuple[str, ...] = ()
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def allowed(self) -> str:
-        """What is allowed, for a message."""
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
-        if self.kind == "string":
-            return "a text"
-        if self.kind == "boolean":
-            return "true or false"
-        noun = "a whole number" if self.kind == "integer" else "a number"
-        if self.low is not None and self.high is not None:
-            return f"{noun} from {self.low:g} to {self.high:g}"
-        return noun if self.low is None else f"{noun} of at least {self.low:g}"
-
-    def accepts(self, value: Any) -> bool:
-        """Whether a JSON value is allowed."""
-        if self.kind == "boolean":
-            return isinstance(value, bool)
-        if self.kind == "string":
-            return isinstance(value, str) and (not self.choices or value in self.choices)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            return False
-        if self.kind == "integer" and value != int(value):
-            return False
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -128,6 +87,13 @@ SETTINGS: tuple[Setting, ...] = (
         low=3,
         high=1000,
     ),
+    Setting(
+        "evaluation",
+        "object",
+        {},
+        "How candidates are built, checked and timed in every detail, by the names that stark-lsp judge --set takes, "
+        'for instance {"load_timeout_s": 300}. It wins over the settings above.',
+    ),
     Setting("search.policy", "string", _SEARCH.policy, "How the search selects the node to go on from."),
     Setting(
         "search.epsilon",
@@ -176,6 +142,7 @@ SETTINGS: tuple[Setting, ...] = (
 )
 """All settings, in the order in which an editor shows them."""
 
+_EVALUATION_PREFIX = "evaluation."
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 CLIENT_ONLY = frozenset({"trace", "diffView", "server", "enable"})
@@ -238,11 +205,14 @@ class Configuration:
             model=self["model"],
             budget=Budget(attempts, None if limit is None else float(limit)),
             search=search,
-            evaluation=EvaluationSettings(
-                rounds=int(self["timingRounds"]),
-                final_rounds=int(self["finalTimingRounds"]),
-                compile_baseline=self["compileBaseline"],
-                isolation=Isolation(self["isolation"]),
+            evaluation=adjust.adjusted(
+                EvaluationSettings(
+                    rounds=int(self["timingRounds"]),
+                    final_rounds=int(self["finalTimingRounds"]),
+                    compile_baseline=self["compileBaseline"],
+                    isolation=Isolation(self["isolation"]),
+                ),
+                self["evaluation"],
             ),
             interpreter=self["interpreter"],
             resume=True,
@@ -284,20 +254,34 @@ def read(section: Any) -> tuple[Configuration, tuple[str, ...]]:
         return Configuration(), ("The settings stark must be an object; the defaults are used.",)
     values: dict[str, Any] = {}
     problems: list[str] = []
+    evaluation: dict[str, Any] = {}
     for name, value in _flat(section):
+        if name.startswith(_EVALUATION_PREFIX):
+            evaluation[name.removeprefix(_EVALUATION_PREFIX)] = value
+            continue
         setting = _BY_NAME.get(name)
         if setting is None:
             if name.partition(".")[0] not in CLIENT_ONLY:
                 problems.append(f"There is no setting stark.{name[:80]}.")
         elif value is None or (value == "" and setting.default is None):
             continue
+        elif setting.accepts(value) and name == "evaluation":
+            evaluation.update(value)
         elif setting.accepts(value):
             values[name] = value
         else:
             problems.append(
-                f"The setting stark.{name} must be {setting.allowed}, not {_shown(value)}; "
-                f"{_shown(setting.default) if setting.default is not None else 'nothing'} is used."
+                f"The setting stark.{name} must be {setting.allowed}, not {shown(value)}; "
+                f"{shown(setting.default) if setting.default is not None else 'nothing'} is used."
             )
+    usable = {name: value for name, value in evaluation.items() if value is not None}
+    for name in list(usable):
+        trouble = adjust.problem(name, usable[name])
+        if trouble:
+            problems.append(f"The setting stark.{_EVALUATION_PREFIX}{name[:80]} {trouble}")
+            del usable[name]
+    if usable:
+        values["evaluation"] = usable
     return Configuration(values), tuple(problems)
 
 
@@ -316,20 +300,11 @@ def merged(lower: Any, upper: Any) -> Any:
 
 def schema() -> dict[str, dict[str, Any]]:
     """Return the settings as JSON Schema properties, for VS Code's `contributes.configuration`."""
-    properties: dict[str, dict[str, Any]] = {}
-    for setting in SETTINGS:
-        entry: dict[str, Any] = {
-            "type": setting.kind if setting.default is not None else [setting.kind, "null"],
-            "default": setting.default,
-            "description": setting.description,
-        }
-        if setting.choices:
-            entry["enum"] = list(setting.choices)
-        if setting.low is not None:
-            entry["minimum"] = setting.low
-        if setting.high is not None:
-            entry["maximum"] = setting.high
-        properties[f"stark.{setting.name}"] = entry
+    properties = {f"stark.{setting.name}": setting.schema for setting in SETTINGS}
+    properties["stark.evaluation"] |= {
+        "additionalProperties": False,
+        "properties": {setting.name: setting.schema for setting in adjust.ADJUSTABLE},
+    }
     return properties
 
 
@@ -342,10 +317,3 @@ def _flat(section: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             pairs.append((name, value))
     return pairs
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    if isinstance(value, bool):
-        text = "true" if value else "false"
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -252,7 +252,7 @@ class Examination:
         except RuntimeError as error:
             raise Broken(
                 f"The reference left the GPU unusable when it was tried with special inputs: {error}.",
-                "Switch special_inputs off for this problem.",
+                "Leave special inputs out for it: --set special_inputs=false, or stark.evaluation in an editor.",
             ) from error
 
 

@@ -139,6 +139,8 @@ def test_an_interpreter_that_is_not_there_is_refused(tmp_path: Path, state: Path
         (("--policy", "luck"), "epsilon-greedy"),
         (("--model", "oracle"), "playbook"),
         (("--prompts", "nowhere"), "--prompts nowhere is not a folder"),
+        (("--set", "run_timeout=5"), "--set run_timeout is not known. Did you mean run_timeout_s"),
+        (("--set", "isolation=off"), "--isolation"),
         (("--json", "no/such/folder/out.json"), "no such folder"),
     ],
 )

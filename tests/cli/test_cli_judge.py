@@ -192,6 +192,13 @@ def test_a_class_that_is_not_there_fails_to_load(folder: Path) -> None:
         (["model.py::Model", "candidate.py", "--class", "Other"], "names one class and --class Other another"),
         (["model.py", "candidate.py", "--settings", "olympic"], "invalid choice"),
         (["model.py", "candidate.py", "--isolation", "maybe"], "invalid choice"),
+        (["model.py", "candidate.py", "--set", "load_timout_s=9"], "Did you mean load_timeout_s?"),
+        (
+            ["model.py", "candidate.py", "--set", "seeds=none"],
+            "--set seeds must be a whole number from 1 to 100, not none",
+        ),
+        (["model.py", "candidate.py", "--set", "seeds"], "--set seeds has no value"),
+        (["model.py", "candidate.py", "--set", "isolation=off"], "an option of its own: --isolation"),
         (["model.py", "candidate.py", "--python", "/nowhere/python"], "There is no Python interpreter"),
         (["model.py", "candidate.py", "--json", "/nowhere/v.json"], "There is no such folder"),
         (["model.py"], "CANDIDATE"),

@@ -102,7 +102,19 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
         assert attempt["agent"] in {"code", "debug"}
         assert (attempt["runtime_ms"] is not None) == (attempt["status"] == "OK")
     best = report["best"]
-    figures = {"runtime_ms", "speedup_vs_eager", "speedup_vs_compile", "interval", "profile", "isolation", "notes"}
+    assert best["eager_ms"] > best["runtime_ms"]
+    assert best["compile_ms"] is None
+    figures = {
+        "runtime_ms",
+        "eager_ms",
+        "compile_ms",
+        "speedup_vs_eager",
+        "speedup_vs_compile",
+        "interval",
+        "profile",
+        "isolation",
+        "notes",
+    }
     assert set(best) == {"node", "source", *figures}
     low, high = best["interval"]
     assert 1 < low <= best["speedup_vs_eager"] <= high

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from project import DOCS, ROOT, block
 
+from stark_lsp.core.adjust import ADJUSTABLE
 from stark_lsp.server import lenses
 from stark_lsp.server.configuration import SETTINGS, read, schema
 
@@ -43,7 +44,7 @@ def test_the_extension_offers_exactly_the_servers_settings() -> None:
 @pytest.mark.parametrize("name", sorted(schema()))
 def test_a_setting_means_the_same_in_the_extension_and_the_server(name: str) -> None:
     server, extension = schema()[name], PROPERTIES[name]
-    for key in ("type", "default", "enum", "minimum", "maximum"):
+    for key in ("type", "default", "enum", "minimum", "maximum", "properties", "additionalProperties"):
         assert extension.get(key) == server.get(key), key
     assert extension.get("description") or extension.get("markdownDescription")
     assert len(extension.get("enum", [])) == len(extension.get("enumDescriptions", []))
@@ -65,6 +66,19 @@ def test_a_folder_cannot_switch_isolation_off() -> None:
     # VS Code takes a setting of machine scope from the user's settings alone, trusted folder or not.
     assert PROPERTIES["stark.isolation"]["scope"] == "machine"
     assert "stark.isolation" in MANIFEST["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+
+
+def test_a_folder_cannot_change_limits_and_checks() -> None:
+    assert PROPERTIES["stark.evaluation"]["scope"] == "machine"
+    assert "stark.evaluation" in MANIFEST["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+    assert "isolation" not in PROPERTIES["stark.evaluation"]["properties"]
+
+
+def test_the_docs_list_every_detail_of_judging_with_its_default() -> None:
+    text = (ROOT / "docs" / "judge.md").read_text()
+    table = text[text.index("<!-- details") : text.index("### Finalists")]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
+    assert rows == {setting.name: json.dumps(setting.default) for setting in ADJUSTABLE}
 
 
 def test_the_extension_takes_no_command_name_of_the_server() -> None:

@@ -56,8 +56,9 @@ async def test_a_class_that_is_gone_after_loading_is_named(tmp_path: Path) -> No
 async def test_a_forward_pass_without_end_is_stopped(tmp_path: Path) -> None:
     text = REFERENCE.replace("return torch.relu(", "while True:\n            pass\n        return (")
     settings = EvaluationSettings(load_timeout_s=0.5, compile_baseline=False)
-    with pytest.raises(BadInput, match="took longer than"):
+    with pytest.raises(BadInput, match="took longer than") as caught:
         await prepare(make_problem(tmp_path / "model.py", text), tmp_path, settings=settings)
+    assert "--set load_timeout_s=2.5, or stark.evaluation in an editor" in caught.value.cure
 
 
 async def test_a_reference_that_ends_the_process_is_a_fault_that_says_so(tmp_path: Path) -> None:

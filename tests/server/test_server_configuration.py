@@ -56,6 +56,27 @@ def test_isolation_reaches_a_run_and_a_typing_mistake_does_not_switch_it_off() -
         assert "stark.isolation must be one of auto, strict, off" in problems[0]
 
 
+def test_details_of_judging_reach_a_run_and_win() -> None:
+    configuration, problems = read({"timingRounds": 30, "evaluation": {"rounds": 12, "load_timeout_s": 300}})
+    assert not problems
+    evaluation = configuration.run_options().evaluation
+    assert (evaluation.rounds, evaluation.load_timeout_s) == (12, 300.0)
+    assert isinstance(evaluation.load_timeout_s, float)
+    assert read({"evaluation.rounds": 12, "evaluation": {"seeds": 3}})[0]["evaluation"] == {"rounds": 12, "seeds": 3}
+
+
+def test_a_detail_that_cannot_be_used_is_named_and_the_others_are_used() -> None:
+    configuration, problems = read({"evaluation": {"load_timout_s": 9, "seeds": 0, "warmup": 7, "isolation": "off"}})
+    assert configuration["evaluation"] == {"warmup": 7}
+    assert configuration.run_options().evaluation.isolation is Isolation.AUTO
+    assert problems == (
+        "The setting stark.evaluation.load_timout_s is not known. Did you mean load_timeout_s?",
+        "The setting stark.evaluation.seeds must be a whole number from 1 to 100, not 0.",
+        "The setting stark.evaluation.isolation cannot be set here: isolation is a setting of its own.",
+    )
+    assert "stark.evaluation must be an object of names and values, not 3" in read({"evaluation": 3})[1][0]
+
+
 def test_an_unusable_value_is_named_with_what_is_allowed_and_the_default_is_used() -> None:
     configuration, problems = read({"device": "tpu", "attempts": 0, "search": {"epsilon": 2}, "compileBaseline": "no"})
     assert configuration["device"] == "auto"

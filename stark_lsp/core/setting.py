@@ -1,0 +1,77 @@
+"""Setting: one thing that a user can set, and what is allowed for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that a user can set."""
+
+    name: str
+    """For instance `search.epsilon`."""
+    kind: str
+    """JSON type: `string`, `boolean`, `integer`, `number` or `object`."""
+    default: Any
+    """None if it is unset by default."""
+    description: str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for a message."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.kind == "object":
+            return "an object of names and values"
+        if self.kind == "string":
+            return "a text"
+        if self.kind == "boolean":
+            return "true or false"
+        noun = "a whole number" if self.kind == "integer" else "a number"
+        if self.low is not None and self.high is not None:
+            return f"{noun} from {self.low:g} to {self.high:g}"
+        return noun if self.low is None else f"{noun} of at least {self.low:g}"
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a JSON value is allowed."""
+        if self.kind == "object":
+            return isinstance(value, dict)
+        if self.kind == "boolean":
+            return isinstance(value, bool)
+        if self.kind == "string":
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            return False
+        if self.kind == "integer" and value != int(value):
+            return False
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The setting as a JSON Schema."""
+        entry: dict[str, Any] = {
+            "type": self.kind if self.default is not None else [self.kind, "null"],
+            "default": self.default,
+            "description": self.description,
+        }
+        if self.choices:
+            entry["enum"] = list(self.choices)
+        if self.low is not None:
+            entry["minimum"] = self.low
+        if self.high is not None:
+            entry["maximum"] = self.high
+        return entry
+
+
+def shown(value: Any) -> str:
+    """Return a value as a user writes it, shortened."""
+    text = value if isinstance(value, str) else repr(value)
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    return text if len(text) <= 60 else text[:59] + "…"
