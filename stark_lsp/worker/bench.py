@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from . import fingerprint, intervals, slots
+from .building import inductor_cache
 from .children import Children
 from .errors import Broken
 from .recheck import Recheck
@@ -97,7 +98,7 @@ def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, s
         **spin_limit(os.environ),
         **steady_memory(os.environ),
         "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
-        "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache_dir, "inductor"),
+        "TORCHINDUCTOR_CACHE_DIR": inductor_cache.folder(cache_dir),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     arch = fingerprint.architecture(device)

@@ -12,6 +12,7 @@ import torch
 from . import confinement, fingerprint, handover, modules, tensorfile, timing
 from .attempt import WAITING_S, Attempt
 from .bench import Bench, Progress, runner_environment, spares, timing_inputs
+from .building.inductor_cache import InductorCache
 from .building.service import BuildService
 from .building.triton_cache import TritonCache
 from .children import BUILDER, RUNNER, Children
@@ -69,6 +70,7 @@ class Judge:
             str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
         ]
         self.triton = TritonCache(cache_dir, toolchain)
+        self._inductor = InductorCache(cache_dir)
         progress("Finding out how candidates can be kept apart", 180.0)
         chosen = confinement.choose(str(settings["isolation"]), gpu=self.reference.device == "cuda")
         self.environment["isolation"] = chosen.layer.value

@@ -1,4 +1,4 @@
-"""Copy a folder that a hostile process may have filled."""
+"""Copy and measure folders that a hostile process may have filled."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 
 
 class TooLarge(Exception):
@@ -36,6 +37,17 @@ def copy_tree(source: str, target: str, limit: int) -> int:
         for name in names:
             total += _copy(os.path.join(where, name), os.path.join(place, name), limit - total)
     return total
+
+
+def files(folder: str) -> Iterator[tuple[str, int, float]]:
+    """Yield path, bytes and time of the last change of each regular file below `folder`; nothing if it is missing."""
+    for where, _, names in os.walk(folder, followlinks=False):
+        for name in names:
+            path = os.path.join(where, name)
+            with contextlib.suppress(OSError):
+                info = os.lstat(path)
+                if stat.S_ISREG(info.st_mode):
+                    yield path, int(info.st_size), info.st_mtime
 
 
 def _copy(source: str, target: str, room: int) -> int:

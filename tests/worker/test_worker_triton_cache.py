@@ -1,15 +1,28 @@
+"""What Triton compiled, kept between runs: found again, bounded, and with no litter of locks."""
+
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
-from stark_lsp.worker.building.triton_cache import TritonCache
+from stark_lsp.worker.building import locks
+from stark_lsp.worker.building.triton_cache import TritonCache, TritonFolder
+
+
+def fill(folder: TritonFolder, size: int = 1) -> str:
+    Path(folder.path, "kernel.cubin").write_bytes(b"x" * size)
+    return folder.path
+
+
+def names(tmp_path: Path) -> set[str]:
+    return set(os.listdir(tmp_path / "triton"))
 
 
 def test_a_finished_folder_is_found_again_and_an_unfinished_one_is_not(tmp_path: Path) -> None:
     cache = TritonCache(str(tmp_path), ["torch"])
     first = cache.open("source")
-    Path(first.path, "kernel.cubin").write_text("")
+    fill(first)
     first.finish(keep=True)
     second = cache.open("source")
     assert second.cached
@@ -31,15 +44,125 @@ def test_two_that_compile_the_same_do_not_share_a_folder(tmp_path: Path) -> None
     cache = TritonCache(str(tmp_path), [])
     first, second = cache.open("a"), cache.open("a")
     assert first.path != second.path
+    fill(second)
+    TritonCache(str(tmp_path), [])
+    assert os.path.exists(second.path), "another judge that starts leaves it alone"
     second.finish(keep=True)
     assert not os.path.exists(second.path)
     assert os.path.exists(first.path)
 
 
-def test_what_a_killed_candidate_left_is_thrown_away(tmp_path: Path) -> None:
+def test_what_a_killed_judge_left_is_thrown_away(tmp_path: Path) -> None:
     cache = TritonCache(str(tmp_path), [])
-    build = cache.open("a")
-    Path(build.path, "half.o").write_text("")
-    build._lock.close()  # as the kernel does when the holder is killed
+    build, private = cache.open("a"), cache.open("a")
+    for folder in (build, private):
+        fill(folder)
+        assert folder._lock is not None
+        folder._lock.close()  # as the kernel does when the holder is killed
     TritonCache(str(tmp_path), [])
-    assert not os.path.exists(build.path)
+    assert names(tmp_path) == set()
+
+
+def test_nothing_is_kept_of_a_candidate_that_compiled_nothing(tmp_path: Path) -> None:
+    cache = TritonCache(str(tmp_path), [])
+    folder = cache.open("a")
+    os.makedirs(os.path.join(folder.path, "empty"))
+    folder.finish(keep=True)
+    assert names(tmp_path) == set()
+    # One that an earlier version kept goes at the next start.
+    os.makedirs(tmp_path / "triton" / "0123")
+    (tmp_path / "triton" / "0123" / ".finished").touch()
+    TritonCache(str(tmp_path), [])
+    assert names(tmp_path) == set()
+
+
+def test_bytes_are_bounded_and_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    cache = TritonCache(str(tmp_path), [], size=250)
+    for age, source in ((300, "old"), (200, "used again"), (100, "new")):
+        folder = cache.open(source)
+        fill(folder, 100)
+        folder.finish(keep=True)
+        when = os.stat(folder.path).st_mtime - age
+        os.utime(folder.path, (when, when))
+    assert len(names(tmp_path)) == 2
+    again = cache.open("used again")
+    assert again.cached
+    again.finish(keep=True)
+    TritonCache(str(tmp_path), [], size=150)
+    assert cache.open("used again").cached
+    assert not cache.open("new").cached
+
+
+def test_their_number_is_bounded(tmp_path: Path) -> None:
+    cache = TritonCache(str(tmp_path), [], kept=2)
+    for source in "abc":
+        folder = cache.open(source)
+        fill(folder)
+        folder.finish(keep=True)
+    assert len(names(tmp_path)) == 2
+
+
+def test_one_in_use_is_not_removed(tmp_path: Path) -> None:
+    cache = TritonCache(str(tmp_path), [])
+    folder = cache.open("a")
+    fill(folder, 100)
+    folder.finish(keep=True)
+    used = cache.open("a")
+    TritonCache(str(tmp_path), [], size=1)
+    assert os.path.exists(used.path)
+    used.finish(keep=True)
+    TritonCache(str(tmp_path), [], size=1)
+    assert names(tmp_path) == set()
+
+
+def test_locks_leave_no_files(tmp_path: Path) -> None:
+    cache = TritonCache(str(tmp_path), [])
+    for source, keep in (("a", True), ("b", False)):
+        folder = cache.open(source)
+        fill(folder)
+        folder.finish(keep=keep)
+    assert not [name for name in names(tmp_path) if name.endswith(".lock")]
+    stray = tmp_path / "triton" / "0123.lock"
+    stray.touch()
+    held = locks.try_lock(str(tmp_path / "triton" / "4567.lock"))
+    TritonCache(str(tmp_path), [])
+    assert not stray.exists()
+    assert "4567.lock" in names(tmp_path), "its holder has not made the folder yet"
+    assert held is not None
+    held.close()
+
+
+def test_a_lock_that_is_removed_is_never_held_twice(tmp_path: Path) -> None:
+    path = str(tmp_path / "one.lock")
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        for _ in range(200):
+            held = locks.lock(path, 20.0)
+            assert held is not None
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+            locks.remove(held, path)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 800
+    assert not os.path.exists(path)
+
+
+def test_a_lock_of_a_removed_file_does_not_count(tmp_path: Path) -> None:
+    path = str(tmp_path / "one.lock")
+    first = locks.try_lock(path)
+    assert first is not None
+    os.unlink(path)
+    second = locks.try_lock(path)
+    assert second is not None
+    assert locks.try_lock(path) is None
+    first.close()
+    assert locks.try_lock(path) is None
+    second.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -15,13 +16,24 @@ def try_lock(path: str) -> IO[str] | None:
 
     The lock belongs to the open file, so it also holds between threads, and closing the file gives it back.
     """
-    file = open(path, "w", opener=_private)  # noqa: SIM115 - stays open as long as the lock is held
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    while True:
+        file = open(path, "w", opener=_private)  # noqa: SIM115 - stays open as long as the lock is held
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return None
+        if _is_at(file, path):
+            return file
+        # Its last holder removed it after it was opened here: whoever comes now makes, and locks, another one.
         file.close()
-        return None
-    return file
+
+
+def remove(held: IO[str], path: str) -> None:
+    """Give a lock back and remove its file; nobody can hold it or come to hold it, see `try_lock`."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    held.close()
 
 
 def lock(path: str, seconds: float) -> IO[str] | None:
@@ -32,6 +44,14 @@ def lock(path: str, seconds: float) -> IO[str] | None:
         if held is not None or time.monotonic() > deadline:
             return held
         time.sleep(POLL_S)
+
+
+def _is_at(file: IO[str], path: str) -> bool:
+    """Whether an open file is the one that stands at `path` now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except OSError:
+        return False
 
 
 def _private(path: str, flags: int) -> int:
