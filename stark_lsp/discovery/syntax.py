@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 BOM = "\ufeff"
+_ONE_AT_A_TIME = threading.Lock()
+# Documents are read in several threads. Python 3.11 counts the depth of all trees that are being made in one place and
+# fails with SystemError when two are; and what warnings are ignored is no thread's own either.
 
 
 def parse(text: str) -> ast.Module:
@@ -21,7 +25,7 @@ def parse(text: str) -> ast.Module:
     """
     text = text.removeprefix(BOM)
     try:
-        with warnings.catch_warnings():
+        with _ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a user's invalid escape sequence is not ours to report
             return ast.parse(text)
     except SyntaxError:

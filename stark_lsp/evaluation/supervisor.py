@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import struct
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.evaluation.environment import worker_environment
-from stark_lsp.evaluation.processes import kill_tree
+from stark_lsp.evaluation.processes import kill_marked, kill_tree
 from stark_lsp.evaluation.secrecy import hide_memory
 
 HEADER = struct.Struct(">I")
@@ -24,6 +25,8 @@ MAX_FRAME = 64 << 20
 LOG_LIMIT = 1 << 20
 """Bytes of the worker's output that are logged; the rest is read and dropped."""
 TAIL_LINES = 30
+MARK = "STARK_WORKER"
+"""Variable by which everything that a worker starts can be told from everything else."""
 GRACE_S = 10.0
 """What the server waits at most beyond the limit of a step; less for a short one."""
 
@@ -97,6 +100,8 @@ class Supervisor:
         self._ended = asyncio.Event()
         self._life = asyncio.Lock()
         self._fault: Fault | None = None
+        self._mark = secrets.token_hex(16)
+        self._swept = False
         self.state = WorkerState.STARTING
 
     async def start(self) -> None:
@@ -126,7 +131,7 @@ class Supervisor:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                env={**worker_environment(os.environ), **self._variables},
+                env={**worker_environment(os.environ), **self._variables, MARK: self._mark},
                 cwd=self._folder,
             )
         except OSError as error:
@@ -226,11 +231,16 @@ class Supervisor:
     async def kill(self) -> None:
         """Kill the process tree; afterwards nothing of it runs."""
         process = self._process
-        if process is None or process.returncode is not None:
+        if process is None:
             return
-        if not await asyncio.to_thread(kill_tree, process.pid):
-            self._log("A process of the worker could not be ended; the system still holds on to it.")
-        await process.wait()
+        if process.returncode is None:
+            if not await asyncio.to_thread(kill_tree, process.pid):
+                self._log("A process of the worker could not be ended; the system still holds on to it.")
+            await process.wait()
+        if process.returncode is not None and process.returncode < 0 and not self._swept:
+            # Killed, and perhaps not by us: then its orphans are nobody's.
+            self._swept = True
+            await asyncio.to_thread(kill_marked, MARK, self._mark)
 
     async def abandon(self) -> None:
         """Kill the process tree of a worker that is of no use any more, and count it as dead unless it was closed."""
