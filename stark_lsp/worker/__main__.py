@@ -40,7 +40,9 @@ def main() -> None:
         # Before anything else is imported: what comes after is in the sandbox already.
         importlib.import_module(package + ".sandbox").confine(confinement, keep=[int(fd) for fd in memory[:1]])
     if role == "runner":
-        importlib.import_module(package + ".runner").main(device, *(int(number) for number in memory))
+        importlib.import_module(package + ".runner").main(
+            device, *(int(number) for number in memory), spare=bool(confinement)
+        )
     elif role == "builder":
         importlib.import_module(package + ".building.builder").main()
     elif role == "probe":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 
+from . import trees
+from .ahead import DRIVER
 from .confinement import Confinement, Tool
 from .errors import Broken
 from .folders import Folder
@@ -16,6 +19,8 @@ from .spawner import Spawner
 
 RUNNER = "runner"
 BUILDER = "builder"
+DRIVER_LIMIT = 64 << 20
+"""Bytes of what Triton compiles for itself."""
 
 
 class Children:
@@ -52,6 +57,7 @@ class Children:
         self._confinement = confinement
         self._limits = limits
         self._gpu = gpu
+        self._driver = os.path.join(folder, DRIVER)
         self._spawner = Spawner()
         self._spares: dict[str, list[RunnerProcess]] = {RUNNER: [], BUILDER: []}
         self._lock = threading.Lock()
@@ -109,6 +115,7 @@ class Children:
             try:
                 child.wait_ready()
                 if child.alive:
+                    self._keep_driver(child)
                     return child
                 failure = "it ended at once"
             except RUNNER_FAILURES as error:
@@ -118,8 +125,21 @@ class Children:
             child.files.remove()
         raise Broken(f"A process for the candidate could not be started: {failure}.", details=log)
 
+    def _keep_driver(self, child: RunnerProcess) -> None:
+        """Keep what Triton compiled for itself in a child that has met no candidate yet, for those that follow."""
+        made = os.path.join(child.files.temporary, DRIVER)
+        with self._lock:
+            if self._gpu is None or os.path.exists(self._driver) or not os.path.isdir(made):
+                return
+            with contextlib.suppress(OSError, trees.TooLarge):
+                trees.copy_tree(made, f"{self._driver}.new", DRIVER_LIMIT)
+                os.rename(f"{self._driver}.new", self._driver)
+
     def _start(self, role: str, confinement: Confinement | None, tool: Tool | None = None) -> RunnerProcess:
         folder = Folder(self._folder)
+        if role == RUNNER and confinement is not None and os.path.isdir(self._driver):
+            with contextlib.suppress(OSError, trees.TooLarge):
+                trees.copy_tree(self._driver, os.path.join(folder.temporary, DRIVER), DRIVER_LIMIT)
         return self.household.start(
             lambda: RunnerProcess(
                 self._spawner,

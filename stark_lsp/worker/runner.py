@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,15 +23,17 @@ if TYPE_CHECKING:
     from .exchange import Exchange
 
 
-def main(device: str = "", fd: int = -1, nbytes: int = 0) -> None:
+def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False) -> None:
     """Serve the judge until it closes the pipe.
 
     Parameters
     ----------
     device
-        `cuda` to be ready for it; a GPU takes a while to start using.
+        `cuda`, or nothing for a CPU.
     fd, nbytes
         Descriptor and size of GPU memory that is shared with the judge, if any is.
+    spare
+        Whether it waits for a candidate, and can use the time.
     """
     processes.die_with_parent()
     # When memory runs out, this process is to go before the editor does.
@@ -41,8 +42,9 @@ def main(device: str = "", fd: int = -1, nbytes: int = 0) -> None:
     channel = Channel(*take_private_pipes())
     # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
     runner = Runner(channel)
-    if device == "cuda":
-        runner.warm_up()
+    if spare:
+        ahead = importlib.import_module(f"{__package__}.ahead")
+        ahead.warm_up(device)
     channel.send({"ready": True, "shares": fd >= 0 and runner.share(fd, nbytes)})
     while True:
         try:
@@ -113,24 +115,6 @@ class Runner:
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
-
-    def warm_up(self) -> None:
-        """Do what any candidate for a GPU will need, so that none waits for it."""
-        # Whatever fails here fails again where it can be told.
-        with contextlib.suppress(RuntimeError):
-            self._torch.zeros(1, device="cuda")
-        # Triton is optional, and its driver compiles a helper when it is first asked anything; not where the
-        # candidate's kernels go, whose folder is kept.
-        kept = os.environ.get("TRITON_CACHE_DIR")
-        os.environ["TRITON_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), "triton-driver")
-        try:
-            importlib.import_module("triton").runtime.driver.active.get_current_device()
-        except (ImportError, AttributeError, OSError, RuntimeError, subprocess.SubprocessError) as error:
-            print(f"Triton cannot be used: {error}", file=sys.stderr)
-        finally:
-            del os.environ["TRITON_CACHE_DIR"]
-            if kept is not None:
-                os.environ["TRITON_CACHE_DIR"] = kept
 
     def share(self, fd: int, nbytes: int) -> bool:
         """Attach to memory that is shared with the judge; returns whether that works here."""

@@ -106,8 +106,8 @@ def restrict(policy: Policy) -> int:
         _allow(ruleset, PLAIN, USING & files)
         if policy.gpu:
             _allow(ruleset, gpu_nodes(), USING & files)
-        # CUDA names its threads through /proc/self/task.
-        _allow(ruleset, ("/proc/self",), (READING | WRITE_FILE) & files, keep=True)
+        # CUDA names its threads through /proc/self/task, in files that it opens to be written anew.
+        _allow(ruleset, ("/proc/self",), (READING | WRITE_FILE | TRUNCATE) & files, keep=True)
         result = kernel.syscall(RESTRICT_SELF, ruleset, 0)
         if result < 0:
             raise OSError(-result, f"landlock_restrict_self: {os.strerror(-result)}")

@@ -1,0 +1,70 @@
+"""Do ahead, in a process that waits for its candidate, what any candidate would otherwise wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import torch
+
+DRIVER = "triton-driver"
+"""Folder among the temporary files where Triton keeps what it compiles for itself."""
+KERNEL = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_one(x, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(x + place, tl.load(x + place) + 1.0)
+"""
+
+
+def warm_up(device: str) -> None:
+    """Import what builds extensions; on `cuda` also start using the GPU, and Triton where it is installed.
+
+    Whatever fails here fails again for a candidate that needs it, where it can be told.
+    """
+    try:
+        importlib.import_module("torch.utils.cpp_extension")
+        if device != "cuda":
+            return
+        ones = torch.ones(128, device="cuda")
+        if importlib.util.find_spec("triton") is not None:
+            with _cache(os.path.join(tempfile.gettempdir(), DRIVER)):
+                _launch(ones)
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001 - told; it is no candidate's fault yet
+        print(f"Not everything could be made ready: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _cache(folder: str) -> Iterator[None]:
+    """Have Triton keep what it compiles elsewhere than the candidate's kernels, which are kept."""
+    before = os.environ.get("TRITON_CACHE_DIR")
+    os.environ["TRITON_CACHE_DIR"] = folder
+    try:
+        yield
+    finally:
+        del os.environ["TRITON_CACHE_DIR"]
+        if before is not None:
+            os.environ["TRITON_CACHE_DIR"] = before
+
+
+def _launch(tensor: torch.Tensor) -> None:
+    """Compile and run a small kernel: Triton reads all of itself, and builds its launcher, before the first."""
+    path = os.path.join(tempfile.gettempdir(), "stark_add_one.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(KERNEL)
+    spec = importlib.util.spec_from_file_location("stark_add_one", path)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.add_one[(1,)](tensor, SIZE=128)
