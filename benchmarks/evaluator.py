@@ -2,6 +2,7 @@
 
     python benchmarks/evaluator.py --out results/            everything: single candidates, a queue, repeatability
     python benchmarks/evaluator.py --only single             one part
+    python benchmarks/evaluator.py --problems gelu-small     one problem
 
 Needs a GPU. Every candidate is judged by the settings that KernelBench's own evaluator has (five checks, a
 hundred timed calls) unless --settings says otherwise; the problem is prepared before, as in a search. Cold is the
@@ -25,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evaluator_candidates import Case, cases, queue, reference, source
+from evaluator_candidates import REFERENCES, SIZES, Case, cases, queue, reference, source
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
@@ -39,6 +40,8 @@ BOUNDS = {Dialect.RAW: 3.0, Dialect.INLINE: 8.0, Dialect.TRITON: 4.0}
 """Seconds a cold judgement may take, by dialect."""
 WARM = 1.0
 """Seconds a warm one may take."""
+QUEUED = "gelu-small"
+"""The problem whose candidates are queued."""
 THROUGHPUT = 15.0
 """Candidates a minute of a mixed queue."""
 
@@ -88,29 +91,13 @@ def stages(verdict: Verdict) -> str:
     return " ".join(f"{name} {seconds:.2f}" for name, seconds in verdict.stages_s)
 
 
-async def single(folder: Path, settings: EvaluationSettings, salt: str) -> list[dict[str, Any]]:
+async def single(judge: WorkerJudge, chosen: list[Case]) -> list[dict[str, Any]]:
     """Judge each candidate cold and warm."""
-    every = cases(salt)
     rows: list[dict[str, Any]] = []
-    for key in dict.fromkeys((case.function, case.size) for case in every):
-        async with judging(folder, *key, settings) as judge:
-            # What is made once for a machine is not a candidate's cost: precompiled headers, the first processes.
-            for dialect in Dialect.RAW, Dialect.INLINE, Dialect.TRITON:
-                verdict, took = await timed(judge, source(key[0], dialect, salt=f"first_{salt}"), dialect)
-                print(
-                    f"  first {dialect.value} (not counted): {verdict.status.value} {took:.2f} s "
-                    f"{verdict.message[:200]}"
-                )
-            if not rows:
-                await asyncio.sleep(SETTLE_S)
-            for case in [case for case in every if (case.function, case.size) == key]:
-                rows.append(await row(judge, case))
-                print_row(rows[-1])
+    for case in chosen:
+        rows.append(await row(judge, case))
+        print_row(rows[-1])
     return rows
-
-
-SETTLE_S = 20.0
-"""Until what is built in the background (a precompiled header) is there."""
 
 
 async def row(judge: WorkerJudge, case: Case) -> dict[str, Any]:
@@ -145,13 +132,12 @@ def print_row(row: dict[str, Any]) -> None:
     )
 
 
-async def throughput(folder: Path, settings: EvaluationSettings, salt: str) -> dict[str, Any]:
+async def throughput(judge: WorkerJudge, salt: str) -> dict[str, Any]:
     """Judge a queue of mixed candidates, as many at a time as the judge takes."""
     every = queue(salt)
-    async with judging(folder, "gelu", "small", settings) as judge:
-        begin = time.monotonic()
-        verdicts = await asyncio.gather(*(judge.evaluate(Candidate(case.source, case.dialect)) for case in every))
-        took = time.monotonic() - begin
+    begin = time.monotonic()
+    verdicts = await asyncio.gather(*(judge.evaluate(Candidate(case.source, case.dialect)) for case in every))
+    took = time.monotonic() - begin
     wrong = [
         f"{case.name} ({case.dialect.value}): {verdict.status.value} {verdict.message[:200]}"
         for case, verdict in zip(every, verdicts, strict=True)
@@ -162,37 +148,33 @@ async def throughput(folder: Path, settings: EvaluationSettings, salt: str) -> d
     return {"candidates": len(every), "seconds": took, "per_minute": rate, "not_as_expected": wrong}
 
 
-async def repeatability(folder: Path, settings: EvaluationSettings, salt: str, times: int) -> list[dict[str, Any]]:
+async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str, times: int) -> dict[str, Any]:
     """Judge the same kernel, and the unchanged reference, again and again."""
-    found = []
-    for size in ("small", "large"):
-        async with judging(folder, "softmax", size, settings) as judge:
-            kernel = source("softmax", Dialect.RAW, salt=f"again_{salt}")
-            same = [await judge.evaluate(Candidate(kernel)) for _ in range(times)]
-            text = reference("softmax", size).replace("class Model(", "class ModelNew(")
-            unchanged = [await judge.evaluate(Candidate(text, Dialect.TORCH)) for _ in range(times)]
-        medians = [verdict.runtime.median_ms for verdict in same if verdict.runtime is not None]
-        middle = statistics.median(medians) if medians else float("nan")
-        spread = max((abs(value / middle - 1) for value in medians), default=float("nan"))
-        intervals = [verdict.speedup_vs_eager for verdict in unchanged if verdict.speedup_vs_eager is not None]
-        contains = sum(interval.low <= 1.0 <= interval.high for interval in intervals)
-        found.append(
-            {
-                "size": size,
-                "judged": len(medians),
-                "median_us": middle * 1e3,
-                "furthest_from_median": spread,
-                "reference_judged": len(intervals),
-                "intervals_with_1": contains,
-                "intervals": [[interval.low, interval.value, interval.high] for interval in intervals],
-            }
-        )
-        print(
-            f"softmax {size}: {len(medians)} of {times} judged, median {middle * 1e3:.2f} us, furthest from it "
-            f"{100 * spread:.2f} %; unchanged reference: {contains} of {len(intervals)} intervals contain 1.0",
-            flush=True,
-        )
-    return found
+    kernel = source(function, Dialect.RAW, salt=f"again_{salt}")
+    same = [await judge.evaluate(Candidate(kernel)) for _ in range(times)]
+    text = reference(function, size).replace("class Model(", "class ModelNew(")
+    unchanged = [await judge.evaluate(Candidate(text, Dialect.TORCH)) for _ in range(times)]
+    medians = [verdict.runtime.median_ms for verdict in same if verdict.runtime is not None]
+    middle = statistics.median(medians) if medians else float("nan")
+    spread = max((abs(value / middle - 1) for value in medians), default=float("nan"))
+    intervals = [verdict.speedup_vs_eager for verdict in unchanged if verdict.speedup_vs_eager is not None]
+    contains = sum(interval.low <= 1.0 <= interval.high for interval in intervals)
+    print(
+        f"{function} {size} again: {len(medians)} of {times} judged, median {middle * 1e3:.2f} us, furthest from it "
+        f"{100 * spread:.2f} %; unchanged reference: {contains} of {len(intervals)} intervals contain 1.0",
+        flush=True,
+    )
+    return {
+        "problem": f"{function} {size}",
+        "judged": len(medians),
+        "median_us": middle * 1e3,
+        "medians_us": [1e3 * value for value in medians],
+        "furthest_from_median": spread,
+        "reference_judged": len(intervals),
+        "statuses": [verdict.status.value for verdict in (*same, *unchanged)],
+        "intervals_with_1": contains,
+        "intervals": [[interval.low, interval.value, interval.high] for interval in intervals],
+    }
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -201,32 +183,47 @@ async def run(options: argparse.Namespace) -> int:
         PRESETS[options.settings], compile_baseline=False, isolation=Isolation(options.isolation), run_timeout_s=30.0
     )
     salt = secrets.token_hex(4)
+    every = cases(salt)
+    problems = options.problems or [f"{function}-{size}" for function in REFERENCES for size in SIZES]
+    parts = options.only or ["queue", "single", "repeat"]
     folder = Path(tempfile.mkdtemp(prefix="evaluator-"))
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = {"single": [], "repeat": []}
     try:
-        if options.only in (None, "single"):
-            result["single"] = await single(folder, settings, salt)
-        if options.only in (None, "queue"):
-            result["queue"] = await throughput(folder, settings, salt)
-        if options.only in (None, "repeat"):
-            result["repeat"] = await repeatability(folder, replace(settings, timed_calls=0), salt, options.times)
+        for name in problems:
+            function, _, size = name.partition("-")
+            if not set(parts) - {"queue"} and name != QUEUED:
+                continue
+            async with judging(folder, function, size, settings) as judge:
+                if "queue" in parts and name == QUEUED:
+                    # First: what is made once for a machine is made meanwhile, as in a search.
+                    result["queue"] = await throughput(judge, salt)
+                if "single" in parts:
+                    chosen = [case for case in every if (case.function, case.size) == (function, size)]
+                    result["single"] += await single(judge, chosen)
+                if "repeat" in parts:
+                    result["repeat"].append(await repeatability(judge, function, size, salt, options.times))
+                save(options.out, result)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / "evaluator.json").write_text(json.dumps(result, indent=1))
     return int(not good(result))
+
+
+def save(out: Path | None, result: dict[str, Any]) -> None:
+    """Write what there is so far, so that a run that is cut off is not lost."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "evaluator.json").write_text(json.dumps(result, indent=1))
 
 
 def good(result: dict[str, Any]) -> bool:
     """Whether every bound was held."""
-    single_good = all(row["within"] and row["as_expected"] for row in result.get("single", []))
+    single_good = all(row["within"] and row["as_expected"] for row in result["single"])
     queue_good = "queue" not in result or (
         result["queue"]["per_minute"] >= THROUGHPUT and not result["queue"]["not_as_expected"]
     )
     repeat_good = all(
         item["furthest_from_median"] <= 0.02 and item["intervals_with_1"] >= 0.9 * item["reference_judged"]
-        for item in result.get("repeat", [])
+        for item in result["repeat"]
     )
     return single_good and queue_good and repeat_good
 
@@ -234,7 +231,8 @@ def good(result: dict[str, Any]) -> bool:
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["single", "queue", "repeat"])
+    parser.add_argument("--only", nargs="+", choices=["single", "queue", "repeat"])
+    parser.add_argument("--problems", nargs="+", help="such as gelu-small softmax-large; all by default")
     parser.add_argument("--settings", choices=sorted(PRESETS), default="kernelbench")
     parser.add_argument("--isolation", choices=[item.value for item in Isolation], default="auto")
     parser.add_argument("--times", type=int, default=20, help="repetitions of the repeatability part")
