@@ -169,11 +169,11 @@ async def _verdict(
     """Prepare a worker, judge once, and leave nothing running whatever happens."""
     import asyncio
 
-    from stark_lsp.evaluation.judge import open_judge
+    from stark_lsp.evaluation.pool import open_judges
     from stark_lsp.runs.session import cache_dir
 
     tell("Starting")
-    judge = await open_judge(
+    judge = await open_judges(
         problem, interpreter=interpreter, settings=settings, cache_dir=cache_dir(), log=log, notice=tell
     )
     try:

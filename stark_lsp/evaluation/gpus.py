@@ -1,16 +1,45 @@
-"""Which GPUs the machine offers to this user, without torch."""
+"""Which GPUs the machine offers to this user, and which has the least to do, without torch."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
+from typing import NamedTuple
 
-QUERY = ["nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader"]
+QUERY = [
+    "nvidia-smi",
+    "--query-gpu=uuid,name,utilization.gpu,memory.used,mig.mode.current",
+    "--format=csv,noheader,nounits",
+]
 TIMEOUT_S = 10.0
+DRIVER = "/proc/driver/nvidia/gpus"
+"""Has an entry for each GPU of the machine."""
+BUSY = 10
+"""Percent of the last moments in which something ran, from which on a GPU counts as busy."""
+STEP_MIB = 512
+"""Memory in use is told apart in such steps: a GPU at rest has some of it in use as well."""
+
+
+class _Gpu(NamedTuple):
+    uuid: str
+    name: str
+    load: tuple[bool, int]
+    """Whether something runs there now, and steps of memory in use: others who are there but pause have some."""
+    divided: bool
+    """Whether it is divided into instances (MIG)."""
+
+
+def maybe_several(driver: str = DRIVER) -> bool:
+    """Whether it is worth asking for a listing, which takes a moment: not where the driver knows of one GPU only."""
+    try:
+        return len(os.listdir(driver)) != 1
+    except OSError:
+        return True
 
 
 def listing() -> str:
-    """Return what the driver says, one GPU a line: `GPU-…, NVIDIA H200`; empty where there is no driver."""
+    """Return what the driver says, one GPU a line: `GPU-…, NVIDIA H200, 0, 4, Disabled`; empty without a driver."""
     try:
         done = subprocess.run(QUERY, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -19,7 +48,7 @@ def listing() -> str:
 
 
 def visible(listed: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the GPUs that one run may share out, as values for `CUDA_VISIBLE_DEVICES`.
+    """Return the GPUs that a run may choose from or share out, as values for `CUDA_VISIBLE_DEVICES`.
 
     Parameters
     ----------
@@ -30,17 +59,29 @@ def visible(listed: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
     Returns
     -------
-    Nothing where there is no GPU, or where they are of different kinds: times from unlike GPUs cannot be ranked.
+    In the user's order if there is one, else the one with the least to do first. Nothing where there is no GPU, where
+    they are of different kinds (times from unlike GPUs cannot be ranked), or where one is divided into instances.
     """
-    pairs = [tuple(part.strip() for part in line.split(",", 1)) for line in listed.splitlines() if "," in line]
-    if not pairs or len({name for _, name in pairs}) > 1:
+    found = [_read(line) for line in listed.splitlines() if "," in line]
+    if len({gpu.name for gpu in found}) != 1 or any(gpu.divided for gpu in found):
         return ()
     chosen = environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
-        return tuple(uuid for uuid, _ in pairs)
-    found: list[str] = []
+        return tuple(gpu.uuid for gpu in sorted(found, key=lambda gpu: gpu.load))
+    named: list[str] = []
     for entry in (part.strip() for part in chosen.split(",")):
         if not entry or entry.startswith("-"):
             break
-        found.append(entry)
-    return tuple(found)
+        named.append(entry)
+    return tuple(named)
+
+
+def _read(line: str) -> _Gpu:
+    uuid, name, utilization, memory, mig, *_ = [*(part.strip() for part in line.split(",")), "", "", ""]
+    # What a driver does not tell is `[N/A]`.
+    load = (_number(utilization) >= BUSY, _number(memory) // STEP_MIB)
+    return _Gpu(uuid, name, load, mig == "Enabled")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -124,10 +124,13 @@ async def open_judges(
 ) -> RunJudge:
     """Start what judges a run: a worker for each of several like GPUs if so many attempts are in flight, else one.
 
+    The GPUs with the least to do at this moment are taken, unless the user's `CUDA_VISIBLE_DEVICES` says which; of
+    unlike ones torch takes its first.
+
     Parameters
     ----------
     in_flight
-        Attempts under way at the same time; with 1 the worker chooses its GPU itself.
+        Attempts under way at the same time.
 
     The others are those of `open_judge`.
 
@@ -148,11 +151,15 @@ async def open_judges(
             variables=variables,
         )
 
-    devices: tuple[str, ...] = ()
-    if in_flight > 1 and problem.device is not DeviceChoice.CPU:
-        devices = gpus.visible(await asyncio.to_thread(gpus.listing), os.environ)[:in_flight]
+    offered: tuple[str, ...] = ()
+    if problem.device is not DeviceChoice.CPU and gpus.maybe_several():
+        offered = gpus.visible(await asyncio.to_thread(gpus.listing), os.environ)
+    devices = offered[:in_flight]
     if len(devices) < 2:
-        return await one()
+        if len(offered) < 2 or "CUDA_VISIBLE_DEVICES" in os.environ:
+            return await one()
+        log(f"Of {len(offered)} GPUs the one with the least to do is used: {offered[0]}.")
+        return await one({"CUDA_VISIBLE_DEVICES": offered[0]})
     log(f"{len(devices)} GPUs are used.")
     opened: list[WorkerJudge] = []
     try:

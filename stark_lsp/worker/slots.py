@@ -183,18 +183,6 @@ def slot(folder: str, key: str, waiting: Waiting | None = None) -> Iterator[None
         yield
 
 
-def choose_gpu(folder: str, keys: list[str]) -> int:
-    """Return the index of the GPU with the fewest that hold it or wait for it; the first of equals.
-
-    Parameters
-    ----------
-    keys
-        Key of each GPU, in order.
-    """
-    counts = [Slot(folder, key).queue() for key in keys]
-    return counts.index(min(counts)) if counts else 0
-
-
 class Quiet:
     """Many may work, or one may measure: on a CPU, whatever else runs disturbs a timing.
 
@@ -230,20 +218,6 @@ class Quiet:
             _lock(gate, fcntl.LOCK_EX)
             _lock(room, fcntl.LOCK_EX)
             yield
-
-
-class Loud:
-    """Stands in for `Quiet` where work does not disturb a timing."""
-
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
-        """Work at once."""
-        yield
-
-    @contextlib.contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Measure at once."""
-        yield
 
 
 def _lock(file: IO[bytes], how: int) -> None:

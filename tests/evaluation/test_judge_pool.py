@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from judge_cases import HONEST, QUICK, candidate_with, make_problem
 
@@ -13,7 +15,8 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import DeviceChoice
 from stark_lsp.core.status import VerdictStatus as Status
-from stark_lsp.evaluation.gpus import visible
+from stark_lsp.evaluation import gpus
+from stark_lsp.evaluation.gpus import maybe_several, visible
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 from stark_lsp.evaluation.pool import JudgePool, open_judges
 from stark_lsp.evaluation.supervisor import WorkerState
@@ -33,6 +36,61 @@ def test_the_users_choice_of_gpus_is_kept_as_cuda_reads_it() -> None:
     assert visible(TWO, {"CUDA_VISIBLE_DEVICES": "1, 0"}) == ("1", "0")
     assert visible(TWO, {"CUDA_VISIBLE_DEVICES": "1,-1,0"}) == ("1",)
     assert visible(TWO, {"CUDA_VISIBLE_DEVICES": ""}) == ()
+
+
+def test_the_gpu_with_the_least_to_do_comes_first() -> None:
+    def listed(*loads: tuple[str, str]) -> str:
+        return "".join(f"GPU-{n}, NVIDIA H200, {busy}, {used}, Disabled\n" for n, (busy, used) in enumerate(loads))
+
+    assert visible(listed(("0", "4"), ("0", "1")), {}) == ("GPU-0", "GPU-1"), "both are at rest"
+    assert visible(listed(("0", "9000"), ("0", "600"), ("0", "1")), {}) == ("GPU-2", "GPU-1", "GPU-0")
+    assert visible(listed(("97", "4"), ("0", "9000")), {}) == ("GPU-1", "GPU-0"), "what runs now counts most"
+    assert visible(listed(("[N/A]", "[N/A]"), ("0", "1")), {}) == ("GPU-0", "GPU-1")
+    assert visible(listed(("97", "4"), ("0", "1")), {"CUDA_VISIBLE_DEVICES": "0,1"}) == ("0", "1")
+
+
+def test_gpus_that_are_divided_are_left_to_torch() -> None:
+    assert visible("GPU-a, NVIDIA H200, 0, 1, Enabled\nGPU-b, NVIDIA H200, 0, 1, Disabled\n", {}) == ()
+
+
+def test_where_the_driver_knows_one_gpu_nothing_is_asked(tmp_path: Path) -> None:
+    assert maybe_several(str(tmp_path / "missing"))
+    (tmp_path / "0000:01:00.0").mkdir()
+    assert not maybe_several(str(tmp_path))
+    (tmp_path / "0000:02:00.0").mkdir()
+    assert maybe_several(str(tmp_path))
+
+
+async def test_one_worker_is_given_the_gpu_with_the_least_to_do_unless_the_user_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text(
+        "#!/bin/sh\nprintf 'GPU-a, NVIDIA H200, 97, 9000, Disabled\\nGPU-b, NVIDIA H200, 0, 1, Disabled\\n'\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(gpus, "maybe_several", lambda: True)
+    for chosen, given, told in ((None, "GPU-b", True), ("0", "0", False), ("", "", False)):
+        if chosen is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+        log: list[str] = []
+        judge = await open_judges(
+            make_problem(tmp_path / "model.py", device=DeviceChoice.AUTO),
+            interpreter=sys.executable,
+            settings=QUICK,
+            cache_dir=tmp_path / "cache",
+            log=log.append,
+        )
+        try:
+            assert isinstance(judge, WorkerJudge)
+            assert psutil.Process(judge.pid).environ().get("CUDA_VISIBLE_DEVICES") == given
+            assert any("GPU-b" in line for line in log) is told
+        finally:
+            await judge.close()
 
 
 async def opened(folder: Path, text: str | None = None) -> WorkerJudge:

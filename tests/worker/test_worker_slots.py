@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.worker.slots import Cancelled, Quiet, Slot, choose_gpu, living, slot
+from stark_lsp.worker.slots import Cancelled, Quiet, Slot, living, slot
 
 HOLD = """
 import sys, time
@@ -120,17 +120,6 @@ def test_one_who_no_longer_wants_it_leaves_the_queue(tmp_path: Path) -> None:
         with pytest.raises(Cancelled), held.turn(cancelled=lambda: True):
             pytest.fail("nobody can have it")
         assert held.queue() == 1
-
-
-def test_the_gpu_with_the_shortest_queue_is_chosen(tmp_path: Path) -> None:
-    folder = str(tmp_path)
-    keys = ["GPU-a", "GPU-b", "GPU-c"]
-    assert choose_gpu(folder, keys) == 0
-    with slot(folder, "GPU-a"):
-        assert choose_gpu(folder, keys) == 1
-        with slot(folder, "GPU-b"), slot(folder, "GPU-c"):
-            assert choose_gpu(folder, keys) == 0
-    assert choose_gpu(folder, []) == 0
 
 
 def test_a_key_is_no_path(tmp_path: Path) -> None:
