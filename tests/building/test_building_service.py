@@ -240,3 +240,24 @@ def test_only_a_regular_file_is_taken_from_a_builder(tmp_path: Path, kind: str) 
         left.mkdir()
     with pytest.raises((cache.NotTaken, IsADirectoryError)):
         cache.take(str(left), str(tmp_path / "taken"))
+
+
+def test_a_source_is_not_blamed_for_what_the_machine_did_to_its_compiler(service: BuildService) -> None:
+    errors = [{"line": 3, "column": 1, "text": "no such thing"}]
+    for number, (text, line, remembered) in enumerate(
+        [
+            ("main.cpp:3:1: error: no such thing", 3, True),
+            (
+                "main.cpp:3:1: error: no such thing\ng++: fatal error: Killed signal terminated program cc1plus",
+                3,
+                False,
+            ),
+            ("g++: internal compiler error", 0, False),
+            ("main.cpp:3:1: error: no such thing\nNo space left on device", 3, False),
+        ]
+    ):
+        built = Built(error=text, failure=Failure.COMPILER)
+        built.compiler = [{**errors[0], "line": line}]
+        service._remember(str(number), built)
+        assert (service._kept(str(number)) is not None) is remembered, text
+        assert not built.cached
