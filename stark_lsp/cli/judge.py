@@ -85,13 +85,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--settings",
         choices=tuple(PRESETS),
         default="default",
-        help="kernelbench: five checks with the reference's own inputs and a hundred timed calls, as that suite does",
+        help="kernelbench: five checks with the reference's own inputs and a hundred timed calls with a flushed cache, "
+        "as that suite's evaluator makes them; tolerance, moved weights and layout rules stay those of default",
     )
     how.add_argument(
-        "--baselines", choices=BASELINES, default=BASELINES[0], help="what to time it against (default: %(default)s)"
+        "--baselines",
+        choices=BASELINES,
+        default=BASELINES[0],
+        metavar="LIST",
+        help=f"what to time it against: {' or '.join(BASELINES)} (default: %(default)s)",
     )
     how.add_argument(
-        "--final", action="store_true", help="judge it as the proposal of a run is: more timing, memory checks"
+        "--final",
+        action="store_true",
+        help="judge it as the proposal of a run is: more timing, and on a GPU memory checks by compute-sanitizer",
     )
     how.add_argument("--counters", action="store_true", help="read hardware counters too, where permitted (slow)")
     how.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
@@ -214,7 +221,30 @@ def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
 
     file, name = _target(args.candidate, args.candidate_class, "--candidate-class")
     document = documents.read(Path(file).absolute())
+    if name:
+        _check_class(document, name)
     return document, Candidate(document.text, class_name=name or "ModelNew")
+
+
+def _check_class(document: Document, name: str) -> None:
+    """See that the class that the user named is there: if not, the mistake is the user's and not the candidate's.
+
+    Raises
+    ------
+    BadInput
+        There is no such class at module level.
+    """
+    from stark_lsp.core.errors import BadInput
+    from stark_lsp.discovery.syntax import class_names, parse
+
+    try:
+        found = class_names(parse(document.text))
+    except SyntaxError:
+        # That is the candidate's: its verdict tells the line.
+        return
+    if name not in found:
+        cure = f"Classes in this file: {', '.join(found)}." if found else "There is no class at its module level."
+        raise BadInput(f"there is no class {name} to judge.", cure=cure, path=str(document.path))
 
 
 def _target(text: str, option: str | None, flag: str) -> tuple[str, str | None]:

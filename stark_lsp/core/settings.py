@@ -83,7 +83,7 @@ class EvaluationSettings:
     counters: bool = False
     """Read hardware counters with Nsight Compute as well (slow; for finalists)."""
     sanitizer: bool = True
-    """Run finalists under compute-sanitizer where it is present."""
+    """Run finalists on a GPU under compute-sanitizer where it is present."""
     parallel: int = 0
     """Candidates judged at the same time; 0 chooses by the machine. Timing is always one at a time."""
     memory_share: float = 0.8
@@ -94,5 +94,9 @@ PRESETS = {
     "default": EvaluationSettings(),
     "kernelbench": EvaluationSettings(seeds=5, warmup=3, timed_calls=100, special_inputs=False),
 }
-"""Named settings of `stark-lsp judge`; `kernelbench` is what that suite's own evaluator does: five checks with its
-inputs only, a hundred timed calls, the cache flushed before each."""
+"""Named settings of `stark-lsp judge`.
+
+`kernelbench` has the numbers of that suite's own evaluator: five checks with the reference's inputs alone, three
+untimed and a hundred timed calls, the cache flushed before each of these. What makes a result right stays ours:
+tolerance, moved weights in some of the checks, layout rules, inputs of its own for every timed call.
+"""

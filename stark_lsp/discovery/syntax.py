@@ -77,6 +77,22 @@ def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
     return found
 
 
+def class_names(tree: ast.Module) -> list[str]:
+    """Return the names of the classes at module level, in source order, each once."""
+    found: list[str] = []
+
+    def visit(statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            if isinstance(statement, ast.ClassDef):
+                found.append(statement.name)
+            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for block in blocks(statement):
+                    visit(block)
+
+    visit(tree.body)
+    return list(dict.fromkeys(found))
+
+
 def find_class(tree: ast.Module, qualname: str) -> list[ast.ClassDef]:
     """Return the definitions of `qualname`, in source order; classes inside functions are not found."""
     found: list[ast.ClassDef] = []

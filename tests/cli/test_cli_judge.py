@@ -177,10 +177,11 @@ def test_classes_can_be_named_in_the_path_or_by_option(folder: Path) -> None:
         assert "judging Negated in candidate.py against Other in model.py" in done.stdout
 
 
-def test_a_class_that_is_not_there_fails_to_load(folder: Path) -> None:
-    done = stark("judge", "model.py", "candidate.py::Missing", *EAGER, state=folder / "state", cwd=folder)
+def test_a_file_without_the_usual_class_is_a_failed_candidate(folder: Path) -> None:
+    write(folder, "nameless.py", CANDIDATE.replace("ModelNew", "Elsewhere"))
+    done = stark("judge", "model.py", "nameless.py", *EAGER, state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Missing" in done.stdout
+    assert "defines no class ModelNew" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -189,6 +190,11 @@ def test_a_class_that_is_not_there_fails_to_load(folder: Path) -> None:
         (["nothing.py", "candidate.py"], "There is no such file"),
         (["model.py", "nothing.py"], "There is no such file"),
         (["model.py::Nobody", "candidate.py"], "there is no module class Nobody"),
+        (
+            ["model.py", "candidate.py::Missing"],
+            "there is no class Missing to judge. Classes in this file: ModelNew, Neg",
+        ),
+        (["model.py", "candidate.py", "--candidate-class", "Missing"], "candidate.py: there is no class Missing"),
         (["model.py::Model", "candidate.py", "--class", "Other"], "names one class and --class Other another"),
         (["model.py", "candidate.py", "--settings", "olympic"], "invalid choice"),
         (["model.py", "candidate.py", "--isolation", "maybe"], "invalid choice"),

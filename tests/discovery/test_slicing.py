@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.discovery.slicing import NoSuchClass, make_slice
+from stark_lsp.discovery.syntax import class_names, parse
 
 DOCUMENT = '''\
 #!/usr/bin/env python
@@ -149,3 +150,11 @@ def test_each_line_of_a_slice_is_its_line_of_the_document(
     defined = {name for name in used if f"{name} = " in text or f"def {name}(" in text}
     kept = piece.text
     assert all(name in bound_in_slice and (f"{name} = " in kept or f"def {name}(" in kept) for name in defined)
+
+
+def test_names_of_classes_are_those_at_module_level() -> None:
+    text = (
+        "class A:\n    class Inner: ...\ntry:\n    class B: ...\nexcept ImportError:\n    class C: ...\n"
+        "def f():\n    class Hidden: ...\nif A:\n    class A: ...\n"
+    )
+    assert class_names(parse(text)) == ["A", "B", "C"]
