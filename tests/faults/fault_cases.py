@@ -262,7 +262,9 @@ FAULTS: dict[str, Fault] = {
     "garbage written to every file descriptor": Fault(
         kernel('for (int fd = 0; fd < 256; ++fd) ask(WRITE, fd, (long)"\\1\\2\\3{\\"ms\\": [0]}", 15);'), TAMPERED
     ),
-    "builds asked for by somebody who reads no answer": Fault(kernel(forged('{"build":{}}', 20000)), STOPPED),
+    "builds asked for by somebody who reads no answer": Fault(
+        kernel(forged('{"build":{}}', 20000)), STOPPED | REFUSED, runs=False
+    ),
     "an answer of the wrong kinds": Fault(
         kernel(forged('{"result":{"odd":5,"ranges":{"outputs":[[1e999,2]]},"calls":"x"}}')),
         TAMPERED | UNREADABLE_OUTPUTS,

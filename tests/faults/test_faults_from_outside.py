@@ -26,9 +26,7 @@ pytestmark = [
 
 LIMIT_S = 8.0
 ENDLESS = Candidate(STUCK)
-SLOW_BUILD = RAW.replace(
-    "#include <cstring>", "#include <cstring>\n#include <regex>\n#include <random>\n#include <map>"
-)
+SLOW_BUILD = RAW.replace("#include <cstring>", "#include <cstring>\n#include <random>\n#include <map>")
 """An honest candidate whose compiler can be caught at work."""
 
 
