@@ -70,7 +70,7 @@ class Cache:
     @contextlib.contextmanager
     def hold(self, key: str, seconds: float) -> Iterator[bool]:
         """Keep everybody else from making this entry; says whether that was possible in time."""
-        # A few hundred locks for all keys: lock files cannot be removed safely, so there must not be one for each.
+        # A few hundred locks for all keys: so their files can stay, and need no care.
         held = lock(self._lock_path(key), seconds)
         try:
             yield held is not None
