@@ -49,6 +49,11 @@ class RoundTimes:
         self.early = early
         """Whether it was stopped as a clear loser."""
 
+    def stretch(self, name: str, factor: float) -> None:
+        """Count the times of a side as so many times longer than it reported."""
+        self._calls[name] = [[time * factor for time in made] for made in self._calls[name]]
+        self._medians[name] = [median * factor for median in self._medians[name]]
+
     def timing(self, name: str) -> dict[str, Any]:
         """Return `core.Timing` of one side in wire form."""
         if self._each:

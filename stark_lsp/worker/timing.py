@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -221,7 +222,10 @@ class _Attempt:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
         self._at_rest(threads)
         self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
-        reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory))
+        recheck = self._bench.recheck()
+        notes += reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory, recheck))
+        # What it did while the judge held the clock must be the work as well.
+        self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
         return Measured(times, "compile" in self._names, notes)
 
     def _asking(self, run: Callable[[], Any]) -> Any:
@@ -268,8 +272,10 @@ class _Attempt:
                 Finding("CHEATED", f"Its threads{text} went on working ({busy:.1f} CPUs) after its calls had returned.")
             )
 
-    def _hold_against_the_clock(self, timer: Timer, times: rounds.RoundTimes, memory: Memory | None) -> None:
-        """Accuse a candidate whose times cannot be true."""
+    def _hold_against_the_clock(
+        self, timer: Timer, times: rounds.RoundTimes, memory: Memory | None, recheck: Recheck
+    ) -> list[str]:
+        """Accuse a candidate whose times cannot be true; returns what is to be known of times that were corrected."""
         device, median_ms = self._bench.device, times.median("candidate")
         if memory is not None:
             floor = wall.floor_ms(self._bench.output_bytes, memory.cache_bytes, memory.bytes_per_s)
@@ -282,8 +288,16 @@ class _Attempt:
             with self._bench.reliably(eager):
                 return eager.sample(calls, empty=True)
 
+        looked = itertools.count()
+
         def run(calls: int) -> Sample:
-            sample: Sample = self._asking(lambda: timer.sample(calls))
+            def ask() -> Sample:
+                seed = secrets.token_hex(8)
+                made = timer.round(seed, calls, flush=False)
+                recheck.look(next(looked), seed, made, timer)
+                return made.sample
+
+            sample: Sample = self._asking(ask)
             return sample
 
         def own_empty(calls: int) -> Sample:
@@ -299,6 +313,21 @@ class _Attempt:
             text = self._tails(timer, median_ms)
         if text:
             raise Failed(Finding("CHEATED", text))
+        return [] if device == "cuda" else self._by_the_clock(run, empty, times)
+
+    def _by_the_clock(self, run: wall.Run, empty: wall.Run, times: rounds.RoundTimes) -> list[str]:
+        """Have the judge's clock count where it allows no time as short as the reported one."""
+        claimed = times.median("candidate")
+        with observe.observing("cpu") as watch:
+            judged = wall.judged_ms(run, empty, claimed)
+        factor = judged / claimed
+        if factor <= wall.AGREE["busy" if watch.busy else "quiet"]:
+            return []
+        text = f"reported {claimed:.4g} ms for a call, but by the judge's clock a call takes {judged:.4g} ms."
+        if factor > wall.FORGED and not watch.busy:
+            raise Failed(Finding("CHEATED", f"It {text}"))
+        times.stretch("candidate", factor)
+        return [f"Its process {text} The judge's clock counts."]
 
     def _tails(self, timer: Timer, median_ms: float) -> str | None:
         """Say that work goes on after the candidate's stream is done, None if it does not."""

@@ -25,6 +25,16 @@ AIM_MS = 6.0
 """How much longer it should take."""
 SLACK_MS = {"cpu": 0.3, "cuda": 0.06}
 """Time of a call that noise may account for."""
+LONG = 200
+"""Most calls of a round that the judge times by its own clock."""
+LONG_MS = 20.0
+"""How much longer than a short round it is to take."""
+SURE = 3
+"""Measurements of it that are made in any case."""
+AGREE = {"quiet": 1.15, "busy": 1.6}
+"""By how much a call with warm caches may take longer, by the judge's clock, than one with empty caches is said to."""
+FORGED = 3.0
+"""From this factor on it is no noise."""
 BUSY = 20.0
 """Patience while other programs keep the machine busy: they may hold up one process for long, and not the other."""
 COLD = 0.5
@@ -139,6 +149,44 @@ def _compare(found: Slope, base: Slope, device: str, median_ms: float, hidden_ms
             "ones, which can only be faster."
         )
     return None
+
+
+def judged_ms(candidate: Run, empty: Run, claimed_ms: float) -> float:
+    """Return how long a call with warm caches takes by the judge's own clock, on a CPU.
+
+    A process that reports its own times can report any, as long as the judge looks at the reports. On a CPU nothing
+    of a call is hidden behind anything else, so the time of whole rounds, less what goes with a call, is the call's.
+    Of several rounds the shortest count, since others who are at work on the machine only make them longer.
+
+    Parameters
+    ----------
+    candidate, empty
+        Rounds of the candidate, and rounds of a trusted runner that calls nothing.
+    claimed_ms
+        What was reported; once the judge's figure is no longer than that, no more measurements are made.
+    """
+    many = _enough(candidate)
+    walls: dict[tuple[str, int], list[float]] = {}
+    judged = 0.0
+    for made in range(1, REPEATS + 1):
+        for name, run in (("candidate", candidate), ("empty", empty)):
+            for calls in (FEW, many):
+                walls.setdefault((name, calls), []).append(run(calls).wall_ms)
+        least = {key: min(found) for key, found in walls.items()}
+        more = {name: least[name, many] - least[name, FEW] for name in ("candidate", "empty")}
+        judged = (more["candidate"] - max(0.0, more["empty"])) / (many - FEW)
+        if made >= SURE and judged <= claimed_ms:
+            break
+    return judged
+
+
+def _enough(run: Run) -> int:
+    """Return how many calls make a round that is much longer than what goes with a request."""
+    short = run(FEW).wall_ms
+    many = 4 * FEW
+    while many < LONG and run(many).wall_ms - short < LONG_MS:
+        many *= 2
+    return min(many, LONG)
 
 
 def floor_ms(output_bytes: int, cache_bytes: int, bytes_per_s: float | None) -> float:

@@ -64,6 +64,20 @@ def test_honest_times_are_not_accused_on_a_machine_with_heavy_noise(
     assert accusation(run, empty, empty, device, true_ms, 0.0) is None
 
 
+@given(st.floats(0.005, 20.0), st.floats(0.0, 2.0), st.floats(0.01, 1.0), st.integers(0, 1 << 30))
+def test_the_judges_clock_finds_the_true_time_whatever_is_reported(
+    true_ms: float, besides_ms: float, share: float, seed: int
+) -> None:
+    rng = random.Random(seed)
+
+    def noise() -> float:
+        return abs(rng.gauss(0.0, 0.002))
+
+    run, empty = runner(true_ms, besides_ms, share, noise=noise), runner(0.0, besides_ms, noise=noise)
+    judged = wall.judged_ms(run, empty, true_ms * share)
+    assert judged == pytest.approx(true_ms, rel=0.1, abs=0.02)
+
+
 def test_a_runner_with_fewer_threads_is_not_accused() -> None:
     cores = os.cpu_count() or 1
     run, empty, own = runner(0.1, 1.0 + 0.9 * (cores - 1)), runner(0.0, 1.0), runner(0.0, 1.0 + 0.9 * (cores - 1))
