@@ -18,7 +18,7 @@ from .errors import Broken
 from .recheck import Recheck
 from .reference import Reference
 from .rounds import FEWEST, Side
-from .runners import RUNNER_FAILURES, RunnerProcess
+from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from .timer import Timer
 
 SETS = 3
@@ -133,6 +133,7 @@ class Bench:
         self._threads = threads
         self._sides: dict[str, Timer | None] = {"eager": None, TWIN: None, "compile": None}
         self._weights = ""
+        self._picking = True
         self._lock = threading.RLock()
         self.device = reference.device
         """`cpu` or `cuda`."""
@@ -171,6 +172,7 @@ class Bench:
             timing_inputs(self._reference),
             warmup=int(self._settings["warmup"]),
             round_ms=float(self._settings["round_ms"]),
+            picking=self._picking,
             run_s=run_s,
             build_s=build_s,
         )
@@ -317,8 +319,15 @@ class Bench:
                 limit = float(self._settings["compile_timeout_s"])
                 runner.ask("compile", run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
-        except RUNNER_FAILURES:
+        except RUNNER_FAILURES as error:
             self._children.end(runner)
+            if name == "eager" and self._picking and isinstance(error, RunnerError):
+                # Its indices may hang together in a way that samples picked from several inputs break.
+                self._picking = False
+                reference.notes.append(
+                    "The original does not bear samples of several inputs together: timed calls repeat whole inputs."
+                )
+                return self._start_reference(name)
             raise
         if name == "eager":
             self._weights = reference.weights_path

@@ -28,18 +28,30 @@ SAMPLE = 4096
 FEW = 16
 """A tensor with no more different numbers than this holds categories, not quantities."""
 
+ROWS = 16
+"""With fewer samples than this, too few different choices of them exist."""
+UNIQUE_LIMIT = 1 << 20
+"""Elements up to which they are compared with each other."""
+
 _mul = torch.mul
 _add = torch.add
 _Random = random.Random
+_Generator = torch.Generator
+_randperm = torch.randperm
+_randint = torch.randint
 
 
 class Mixable(NamedTuple):
     """How one tensor is mixed."""
 
     mixed: bool
-    """Whether values may be mixed at all; otherwise those of one set are taken as they are."""
+    """Whether values may be mixed; otherwise each is taken from one of the sets as it is."""
     rolled: bool
     """With one set: whether it may be mixed with itself, moved along the first dimension."""
+    picked: int = -1
+    """Where values are not mixed: the dimension along which samples of all sets are picked; -1 for none."""
+    permuted: bool = False
+    """Whether samples of one set change places instead, since no two of them are equal."""
 
 
 def kind_of(tensors: list[torch.Tensor]) -> Mixable:
@@ -50,6 +62,45 @@ def kind_of(tensors: list[torch.Tensor]) -> Mixable:
     With one set alone, samples of a batch are mixed with each other; where the first dimension may not be a
     batch (a vector, a square matrix), the values are scaled down a little instead.
     """
+    kind = _arithmetic(tensors)
+    return kind if kind.mixed else _picking(tensors)
+
+
+def _picking(tensors: list[torch.Tensor]) -> Mixable:
+    """Say how values that cannot be mixed (indices, categories, flags) become a new input nevertheless.
+
+    Samples along the batch, or along the longest dimension if the batch is small, are picked from all sets; all such
+    inputs of a size get the same choice, so that a sequence keeps its mask. What is sorted (offsets), or the same in
+    all sets (a causal mask), means something as a whole and stays as it is.
+    """
+    first = tensors[0]
+    none = Mixable(False, False)
+    if first.dim() == 0 or first.numel() != _span(first):
+        return none
+    same = len(tensors) > 1 and all(torch.equal(first, tensor) for tensor in tensors[1:])
+    dim = 0 if first.shape[0] >= ROWS else max(range(first.dim()), key=lambda number: first.shape[number])
+    if same or first.shape[dim] < 2 or (len(tensors) == 1 and first.dtype == torch.bool):
+        return none
+    if first.dim() == 1 and all(_sorted(tensor) for tensor in tensors):
+        return none
+    unique = len(tensors) == 1 or (
+        first.dim() == 1
+        and first.numel() <= UNIQUE_LIMIT
+        and all(torch.unique(tensor).numel() == tensor.numel() for tensor in tensors)
+    )
+    return Mixable(False, False, dim, unique)
+
+
+def _sorted(tensor: torch.Tensor) -> bool:
+    """Whether elements never fall, or never rise."""
+    if tensor.dtype == torch.bool or tensor.dtype.is_complex:
+        return False
+    before, after = tensor[:-1], tensor[1:]
+    return bool((before <= after).all()) or bool((before >= after).all())
+
+
+def _arithmetic(tensors: list[torch.Tensor]) -> Mixable:
+    """Say whether values may be mixed."""
     first = tensors[0]
     plain = first.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     if not (plain or first.dtype.is_complex) or first.numel() == 0:
@@ -92,13 +143,17 @@ class _Input:
         room = self._nbytes + SHIFTS * self._step
         self._buffers = [torch.zeros(room, dtype=torch.uint8, device=first.device) for _ in range(ring)]
 
-    def mix(self, place: int, shift: int, one: int, other: int, weight: float, roll: float) -> torch.Tensor:
+    def mix(
+        self, place: int, shift: int, one: int, other: int, weight: float, roll: float, pick: Pick | None
+    ) -> torch.Tensor:
         """Return a mixture in the buffer `place`, moved by `shift` steps."""
         begin = shift * self._step
         out = self._buffers[place][begin : begin + self._nbytes].view(self._dtype)
         source = self._spans[one]
         if not self._kind.mixed:
             out.copy_(source)
+            if pick is not None and self._kind.picked >= 0:
+                self._pick(out.as_strided(self._shape, self._stride), one, pick)
         elif one != other:
             _mul(source, weight, out=out)
             _add(out, self._spans[other], alpha=1.0 - weight, out=out)
@@ -114,6 +169,57 @@ class _Input:
         fresh = out.as_strided(self._shape, self._stride)
         return fresh.requires_grad_(True) if self._grad else fresh
 
+    def _pick(self, out: torch.Tensor, one: int, pick: Pick) -> None:
+        """Take samples from other sets, or have those of set `one` change places."""
+        dim = self._kind.picked
+        views = [span.as_strided(self._shape, self._stride) for span in self._spans]
+        if self._kind.permuted:
+            out.copy_(views[one].index_select(dim, pick.order(self._shape[dim])))
+            return
+        for number, view in enumerate(views):
+            chosen = pick.of(number, self._shape[dim])
+            if number != one and chosen.numel():
+                out.index_copy_(dim, chosen, view.index_select(dim, chosen))
+
+
+class Pick:
+    """Which sample of which set a call gets; the same for all inputs with as many samples.
+
+    Parameters
+    ----------
+    seed
+        Of this call.
+    sets
+        How many sets there are.
+    device
+        Where the inputs are.
+    """
+
+    def __init__(self, seed: int, sets: int, device: torch.device) -> None:
+        self._seed = seed
+        self._sets = sets
+        self._device = device
+        self._made: dict[tuple[str, int], torch.Tensor] = {}
+
+    def order(self, count: int) -> torch.Tensor:
+        """Return a permutation of so many samples."""
+        return self._make("order", count).to(self._device)
+
+    def of(self, number: int, count: int) -> torch.Tensor:
+        """Return which samples come from set `number`."""
+        return (self._make("sets", count) == number).nonzero()[:, 0].to(self._device)
+
+    def _make(self, what: str, count: int) -> torch.Tensor:
+        if (what, count) not in self._made:
+            # On the CPU, where generators give the same numbers to all processes.
+            generator = _Generator().manual_seed(self._seed)
+            self._made[what, count] = (
+                _randperm(count, generator=generator)
+                if what == "order"
+                else _randint(self._sets, (count,), generator=generator)
+            )
+        return self._made[what, count]
+
 
 class Mixer:
     """Makes the inputs of any number of calls from a few sets.
@@ -125,9 +231,11 @@ class Mixer:
         the first are left out.
     lookup
         Finds the user's own classes by name.
+    picking
+        Pick samples of what cannot be mixed; without it, such inputs are those of one set.
     """
 
-    def __init__(self, sets: list[Any], lookup: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, sets: list[Any], lookup: Callable[[str], Any] | None = None, *, picking: bool = True) -> None:
         skeletons: list[Any] = []
         columns: list[list[torch.Tensor]] = []
         for tree in sets:
@@ -146,6 +254,8 @@ class Mixer:
         """Bytes of the inputs of one call."""
         self._ring = RING if self.nbytes <= RING_LIMIT else 2
         self._inputs = [_Input(column, self._ring) for column in columns]
+        self._picking = picking and bool(columns)
+        self._device = columns[0][0].device if columns else torch.device("cpu")
 
     @property
     def sets(self) -> int:
@@ -168,8 +278,9 @@ class Mixer:
         other = (one + rng.randrange(1, count)) % count if count > 1 else one
         weight, roll = rng.uniform(0.2, 0.8), rng.random()
         place, shift = index % self._ring, rng.randrange(SHIFTS)
+        pick = Pick(rng.getrandbits(63), count, self._device) if self._picking else None
         with torch.no_grad():
-            tensors = [item.mix(place, shift, one, other, weight, roll) for item in self._inputs]
+            tensors = [item.mix(place, shift, one, other, weight, roll, pick) for item in self._inputs]
         return values.decode(self._skeletons[one], tensors, self._lookup)
 
 

@@ -272,10 +272,12 @@ class Runner:
             self._module, self._lookup, mode=self._mode, device=self._device, exchange=self._exchange, **request
         )
 
-    def hold(self, *, inputs: list[str], warmup: int, round_ms: float) -> dict[str, Any]:
+    def hold(self, *, inputs: list[str], warmup: int, round_ms: float, picking: bool) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
         sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
-        return self._timed.hold(self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup)
+        return self._timed.hold(
+            self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup, picking=picking
+        )
 
     def profile(self, *, inputs: str) -> dict[str, Any]:
         """Tell what one forward pass launches, see `profile.launches.profile_call`."""

@@ -57,6 +57,7 @@ class Timed:
         warmup: int,
         round_ms: float,
         lookup: Callable[[str], Any] | None = None,
+        picking: bool = True,
     ) -> dict[str, Any]:
         """Warm up and find out how many calls make a round.
 
@@ -72,10 +73,12 @@ class Timed:
             Aimed length of a round in milliseconds.
         lookup
             Finds the user's own classes by name.
+        picking
+            See `fresh.Mixer`.
         """
         self._call, self._device, self._lookup = call, device, lookup
         self._kept = self._sample = None
-        self._mixer = fresh.Mixer(sets, lookup)
+        self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         self._clock = self._clock or clock.Clock(device)
         begin = _now()
         result = None

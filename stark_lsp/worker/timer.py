@@ -45,7 +45,16 @@ class Timer:
         self.calls = 1
         """Calls of a round."""
 
-    def hold(self, inputs: list[str], *, warmup: int, round_ms: float, run_s: float, build_s: float) -> None:
+    def hold(
+        self,
+        inputs: list[str],
+        *,
+        warmup: int,
+        round_ms: float,
+        run_s: float,
+        build_s: float,
+        picking: bool = True,
+    ) -> None:
         """Have it load input sets and warm up.
 
         Parameters
@@ -54,6 +63,8 @@ class Timer:
             Files that fresh inputs are mixed from.
         run_s, build_s
             Limits, see `RunnerProcess.ask`.
+        picking
+            See `fresh.Mixer`.
 
         Raises
         ------
@@ -64,6 +75,7 @@ class Timer:
             inputs=[self.runner.give(path) for path in inputs],
             warmup=warmup,
             round_ms=round_ms,
+            picking=picking,
             run_s=run_s,
             build_s=build_s,
         )

@@ -187,3 +187,48 @@ def test_a_tensor_that_could_compute_its_values_later_is_not_taken() -> None:
 def test_no_more_is_kept_than_there_is_room_for() -> None:
     assert kept.Kept(torch.zeros(6 << 20), "cpu", 200).calls == 1
     assert kept.Kept(torch.zeros(4), "cpu", 200).calls == 200
+
+
+def tokens(number: int) -> object:
+    torch.manual_seed(number)
+    lengths = torch.randint(3, 12, (32,))
+    mask = torch.arange(12) < lengths[:, None]
+    ids = torch.randint(1, 1000, (32, 12)) * mask
+    return ((ids, mask, torch.tensor([0, 4, 9, 12 + number]), torch.ones(12, 12, dtype=torch.bool).tril()), {})
+
+
+def test_samples_of_indices_are_picked_from_all_sets_and_keep_their_masks() -> None:
+    trees = [tokens(number) for number in range(3)]
+    mixer = Mixer(trees)
+    rows = {tuple(row) for tree in trees for row in tree[0][0].tolist()}
+    seen = set()
+    for index in range(40):
+        (ids, mask, offsets, causal), _ = mixer.inputs("seed", index)
+        assert {tuple(row) for row in ids.tolist()} <= rows
+        assert torch.equal(ids != 0, mask)
+        # What is sorted, or the same in all sets, is that of one set.
+        assert any(torch.equal(offsets, tree[0][2]) for tree in trees)
+        assert torch.equal(causal, trees[0][0][3])
+        seen.add(tuple(ids.reshape(-1).tolist()))
+    assert len(seen) == 40, "no content comes twice"
+    again = Mixer([tokens(number) for number in range(3)]).inputs("seed", 39)[0][0]
+    assert torch.equal(again, ids)
+    whole = Mixer(trees, picking=False)
+    assert len({tuple(whole.inputs("seed", index)[0][0].reshape(-1).tolist()) for index in range(40)}) == 3
+
+
+def test_a_permutation_stays_one_and_a_single_set_changes_its_order() -> None:
+    mixer = Mixer([((torch.randperm(50),), {}) for _ in range(3)])
+    orders = {tuple(mixer.inputs("seed", index)[0][0].tolist()) for index in range(10)}
+    assert len(orders) == 10
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    ids = torch.randint(0, 9, (20, 3))
+    alone = Mixer([((ids,), {})])
+    found = [alone.inputs("seed", index)[0][0].clone() for index in range(5)]
+    assert len({tuple(one.reshape(-1).tolist()) for one in found}) == 5
+    assert all(sorted(one.tolist()) == sorted(ids.tolist()) for one in found)
+
+
+def test_few_samples_are_picked_along_the_longest_dimension() -> None:
+    mixer = Mixer([((torch.randint(0, 99, (2, 500)),), {}) for _ in range(2)])
+    assert len({tuple(mixer.inputs("s", index)[0][0].reshape(-1).tolist()) for index in range(50)}) == 50
