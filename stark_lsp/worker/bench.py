@@ -54,10 +54,11 @@ def spin_limit(environ: Mapping[str, str], cores: int = 0) -> dict[str, str]:
     cores
         CPUs of the machine; asked for if 0.
     """
-    if "OMP_WAIT_POLICY" in environ or "GOMP_SPINCOUNT" in environ:
+    if any(name in environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         return {}
     few = (cores or os.cpu_count() or 1) <= FEW_CORES
-    return {"GOMP_SPINCOUNT": "100" if few else "5000"}
+    # The second is for Intel's OpenMP, in milliseconds; its default are 200.
+    return {"GOMP_SPINCOUNT": "100" if few else "5000", "KMP_BLOCKTIME": "1"}
 
 
 def steady_memory(environ: Mapping[str, str]) -> dict[str, str]:

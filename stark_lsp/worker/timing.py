@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 from collections.abc import Callable
 from typing import Any
 
 from . import observe, rounds, wall
-from .bench import Bench, reference_timed
+from .bench import Bench, reference_timed, spin_limit
 from .classify import Finding, classify
 from .errors import Broken
 from .failed import Failed
@@ -190,6 +191,11 @@ def _remember(bench: Bench, times: rounds.RoundTimes, watch: observe.Watch) -> N
         bench.remember(times.rounds_ms("eager"))
 
 
+def _resting(side: rounds.Side, idle: wall.Idle) -> rounds.Side:
+    """Return a side during whose turns the candidate must rest."""
+    return lambda index: idle.during(lambda: side(index))
+
+
 class _Attempt:
     """The timing of one candidate."""
 
@@ -250,7 +256,8 @@ class _Attempt:
             return times
 
         try:
-            sides = {name: self._bench.side(name, plan.seeds, plan.calls) for name in self._names}
+            idle = wall.Idle(self._runner.pid)
+            sides = {name: _resting(self._bench.side(name, plan.seeds, plan.calls), idle) for name in self._names}
         except RUNNER_FAILURES as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
         sides["candidate"] = candidate
@@ -260,6 +267,12 @@ class _Attempt:
         _remember(self._bench, times, watch)
         times.between = max(self._bench.between, watch.unlucky)
         self._asking(lambda: recheck.finish(timer))
+        busy = idle.busy()
+        # Where the user has threads spin, they spin into the turns of others.
+        if busy and spin_limit(os.environ):
+            raise Failed(
+                Finding("CHEATED", f"Its process went on working ({busy:.1f} CPUs) while the original was timed.")
+            )
         return times, recheck, watch.notes
 
     def _at_rest(self, threads: int) -> None:

@@ -28,6 +28,7 @@ AFTER_LIMIT = 64 << 20
 """Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
 the reference changes them."""
 
+STALE_WEIGHTS = "Once it was called, it does not follow weights that are loaded into it"
 OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
     "torch.cuda.current_stream(), or have their own stream wait for it."
@@ -93,9 +94,21 @@ class Verifier:
         cases = [case for case in self._reference.cases if case.trained]
         if not cases or self._weights_message:
             return
+        # First into the module that was used already, as when a user loads a checkpoint late or goes on training.
+        self._ask("load", "use_weights", weights=self._runner.give(self._reference.trained_path))
+        stale: Failed | None = None
+        try:
+            self._check(cases[0])
+        except Failed as failure:
+            if failure.finding.status not in ("WRONG_RESULT", "NOT_FINITE"):
+                raise
+            stale = failure
         self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
         for case in cases:
             self._check(case)
+        if stale is not None:
+            stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
+            raise stale
 
     def check_again(self) -> None:
         """Run the last case once more, after the candidate was timed.

@@ -46,6 +46,10 @@ WORKING = 0.2
 GRACE_S = 0.5
 """Threads of OpenMP libraries may spin up to 0.2 s before they sleep."""
 LOOK_S = 0.02
+IDLE_S = 0.05
+"""Over less time nothing can be told."""
+IDLE_ROOM_S = 0.3
+"""What threads of OpenMP libraries may spin, over all turns of the others, before they sleep."""
 
 
 class Sample(NamedTuple):
@@ -231,6 +235,36 @@ def wanted_ns(pid: int) -> int:
             except (OSError, ValueError, IndexError):
                 continue
     return total
+
+
+class Idle:
+    """Sees whether a process rests while others have their turn.
+
+    Parameters
+    ----------
+    pid
+        The process; those below it count as well.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._wanted = 0
+        self._elapsed = 0
+
+    def during(self, turn: Callable[[], list[float]]) -> list[float]:
+        """Let another have its turn, and look what this process does meanwhile."""
+        before, begin = wanted_ns(self._pid), time.monotonic_ns()
+        found = turn()
+        self._wanted += max(0, wanted_ns(self._pid) - before)
+        self._elapsed += time.monotonic_ns() - begin
+        return found
+
+    def busy(self) -> float:
+        """Return how many CPUs it kept busy, or wanted to; 0 if it rested, or was not looked at for long enough."""
+        if self._elapsed < IDLE_S * 1e9:
+            return 0.0
+        share = (self._wanted - IDLE_ROOM_S * 1e9) / self._elapsed
+        return share if share > WORKING else 0.0
 
 
 def thread_count(pid: int) -> int:

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -136,5 +137,27 @@ def test_a_process_that_should_wait_and_works_is_noticed(how: str, busy: bool) -
             assert wall.thread_count(child.pid) == (2 if how == "spins" else 1)
             found = wall.still_working(child.pid)
             assert (found > 0.0) == busy
+        finally:
+            child.kill()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("works", [True, False])
+def test_a_process_that_works_in_the_turns_of_others_is_seen(works: bool) -> None:
+    code = "print(1, flush=True)\nwhile True: pass" if works else "print(1, flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        idle = wall.Idle(child.pid)
+
+        def turn() -> list[float]:
+            time.sleep(0.1)
+            return [1.0]
+
+        try:
+            assert idle.busy() == 0.0
+            for _ in range(8):
+                assert idle.during(turn) == [1.0]
+            assert (idle.busy() > 0.3) is works
         finally:
             child.kill()
