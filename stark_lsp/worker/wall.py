@@ -25,6 +25,8 @@ AIM_MS = 6.0
 """How much longer it should take."""
 SLACK_MS = {"cpu": 0.3, "cuda": 0.06}
 """Time of a call that noise may account for."""
+SHARE = {"cpu": 1.0, "cuda": 0.4}
+"""Share of the reported time that may stay unexplained; on a CPU `judged_ms` is the finer measure."""
 LONG = 200
 """Most calls of a round that the judge times by its own clock."""
 LONG_MS = 20.0
@@ -97,7 +99,8 @@ def unexplained_ms(candidate: Slope, empty: Slope) -> float:
 
 def bound_ms(candidate: Slope, empty: Slope, device: str, patience: float = 1.0) -> float:
     """Return how much of a call may stay unexplained."""
-    return patience * max(SLACK_MS.get(device, 0.3) + 0.5 * max(0.0, empty.besides_ms), candidate.reported_ms)
+    slack = SLACK_MS.get(device, 0.3) + 0.5 * max(0.0, empty.besides_ms)
+    return patience * max(slack, SHARE.get(device, 1.0) * candidate.reported_ms)
 
 
 def accusation(
