@@ -20,6 +20,8 @@ class CaseKind(str, Enum):
     """Another size of the first dimension."""
     STRIDED = "strided"
     """The same values, not contiguous in memory."""
+    VALUES = "values"
+    """Other values of the usual size: one input changed alone, other signs, equal last bits."""
     LARGE = "large"
     """Values of large magnitude."""
     EDGE = "edge"
@@ -64,8 +66,5 @@ class Case:
         self.inputs_nbytes = 0
         self.results = len(sharing)
         """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
-
-    @property
-    def trained(self) -> bool:
+        self.trained = kind is CaseKind.MOVED_WEIGHTS
         """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""
-        return self.kind is CaseKind.MOVED_WEIGHTS

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import forward, modules
+from . import compare, forward, modules
+from .difference import relative_errors
 from .operators import Operators, observe
+
+if TYPE_CHECKING:
+    from .cases import Case
+    from .reference import Reference
 
 SAME_FUNCTION = 0.5
 """A module whose float64 results differ by more than this share is another function there, for instance because it
@@ -87,6 +93,22 @@ class Exact:
             # It does run; these inputs are out of its range.
             return
         self._note(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
+
+
+def measure(reference: Reference, exact: Exact, case: Case) -> tuple[list[torch.Tensor] | None, list[float] | None]:
+    """Return the float64 outputs of a case and the reference's own errors; None, None where there are none."""
+    flows = reference.cotangents(case.cotangents_path) if case.cotangents_path else None
+    results = exact.run(reference.arguments(case.inputs_path), flows)
+    errors = None if results is None else relative_errors(case.outputs.tensors, results)
+    if errors is None or any(
+        error > SAME_FUNCTION
+        for error, name in zip(errors, reference.output_names(case.outputs))  # noqa: B905 - Python 3.9
+        # Gradients can be zero but for rounding, and are then nothing but error.
+        if not name.startswith(compare.GRADIENT) or not math.isfinite(error)
+    ):
+        exact.give_up()
+        return None, None
+    return [tensor.to(case.outputs.tensors[0].device) for tensor in results or []], errors
 
 
 def widen(tensor: torch.Tensor) -> torch.Tensor:

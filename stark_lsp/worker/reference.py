@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import compare, examine, forward, inputs, layout, loading, modules, tensorfile, training, values
+from . import compare, examine, fair, forward, inputs, layout, loading, modules, tensorfile, training, values
 from .cases import Case, CaseKind
 from .errors import Bad, blame
 
@@ -68,7 +68,7 @@ class Reference:
         self.cases: list[Case] = []
         """Cases with inputs as the user makes them: first with the weights of the constructor, then with others."""
         self.special: list[Case] = []
-        """Cases with special inputs, and the weights of the constructor."""
+        """Cases with special inputs; a few of them with the other weights."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
         self._kept = 0
@@ -147,19 +147,30 @@ class Reference:
             self.notes.append(f"The inputs are large: {fit} instead of {seeds} different ones are checked.")
         for index in range(1, min(plain, fit)):
             self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
+        alike = [case.inputs_path for case in self.cases[1:2]]
         examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
-        if special_inputs:
-            examination.make_special()
+        unusual = fair.SpecialCases(self, examination) if special_inputs else None
+        if unusual is not None:
+            other = self.loaded(alike[0]) if alike else self._made(drawn.randrange(1 << 31))
+            unusual.make(self.loaded(first.inputs_path), other)
+            del other
+        if trained is not None:
+            tensorfile.save(self.trained_path, trained)
+            self.module.load_state_dict(trained, strict=False)
         for index in range(plain, min(seeds, fit)):
-            if index == plain and trained is not None:
-                tensorfile.save(self.trained_path, trained)
-                self.module.load_state_dict(trained, strict=False)
             case = self._seeded(drawn.randrange(1 << 31), CaseKind.MOVED_WEIGHTS, index)
             if index == plain:
                 examination.measure_moved(case)
+        if unusual is not None and trained is not None:
+            unusual.make_moved()
         self.module.load_state_dict(initial, strict=False)
         if self.device == "cuda":
             torch.cuda.empty_cache()
+
+    def loaded(self, path: str) -> inputs.Arguments:
+        """Return the inputs of a file on the CPU."""
+        tree = tensorfile.load(path).tree("cpu", lambda name: loading.lookup(self.document, name))
+        return tree[0], tree[1]
 
     def _made(self, seed: int) -> inputs.Arguments:
         """Return inputs as the user makes them."""

@@ -85,13 +85,13 @@ class Verifier:
             self.figures.float64 = max(errors) if errors else None
         self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
-        for case in plain[1:] + reference.special:
+        for case in plain[1:] + [case for case in reference.special if not case.trained]:
             self._check(case)
         self._check_trained()
 
     def _check_trained(self) -> None:
         """Compare on the cases with other weights; a candidate they do not load into matches, if at all, without."""
-        cases = [case for case in self._reference.cases if case.trained]
+        cases = [case for case in self._reference.special + self._reference.cases if case.trained]
         if not cases or self._weights_message:
             return
         # First into the module that was used already, as when a user loads a checkpoint late or goes on training.
