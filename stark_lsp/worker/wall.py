@@ -284,11 +284,14 @@ def thread_count(pid: int) -> int:
 def still_working(pid: int) -> float:
     """Return how many CPUs a process keeps busy that should wait for its next request; 0 if it comes to rest."""
     deadline = time.monotonic() + GRACE_S
+    quiet = 0
     while True:
         before, begin = wanted_ns(pid), time.monotonic_ns()
         time.sleep(LOOK_S)
         busy = (wanted_ns(pid) - before) / (time.monotonic_ns() - begin)
-        if busy < WORKING:
+        quiet = quiet + 1 if busy < WORKING else 0
+        # What waits for a CPU for the whole of a look is counted only afterwards.
+        if quiet == 2:
             return 0.0
-        if time.monotonic() > deadline:
+        if busy >= WORKING and time.monotonic() > deadline:
             return busy
