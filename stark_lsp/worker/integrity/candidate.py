@@ -144,12 +144,36 @@ class Candidate:
             bounds = self.scopes.of.get(node, self.scopes.top).find(node.id) or []
         else:
             bounds = self.names.attribute_bounds(node)
-        found: list[ast.AST] = []
+        found: list[ast.AST] = self._registering(node)
         for bound in bounds:
             if isinstance(bound.source, ast.AST):
                 found.append(bound.source)
             elif isinstance(bound.source, Element):
                 found.append(bound.source.of)
+        return found
+
+    def _registering(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
+        """Return the builds that an operator of `torch.ops` may come from."""
+        if not isinstance(node, ast.Attribute):
+            return []
+        spaces = {path.split(".")[2] for path in self.names.of(node) if path.startswith("torch.ops.")}
+        if not spaces or not spaces & self.namespaces:
+            return []
+        return [
+            call
+            for call in self.builds
+            if self.names.of(call.func) & {"torch.utils.cpp_extension.load_inline", "torch.ops.load_library"}
+        ]
+
+    @cached_property
+    def namespaces(self) -> set[str]:
+        """Namespaces of operators that the C++ sources register with `TORCH_LIBRARY`."""
+        found: set[str] = set()
+        for native in self.natives:
+            tokens = native.unit.tokens
+            for at, token in enumerate(tokens[:-2]):
+                if token.text in ("TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT") and tokens[at + 1].text == "(":
+                    found.add(tokens[at + 2].text)
         return found
 
     @cached_property

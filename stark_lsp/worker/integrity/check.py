@@ -5,7 +5,16 @@ from __future__ import annotations
 import ast
 
 from .candidate import Candidate, Native
-from .checks import CHECKS, FLAGS, native_calls, native_includes, native_state, native_symbols
+from .checks import (
+    CHECKS,
+    FLAGS,
+    native_calls,
+    native_includes,
+    native_python,
+    native_state,
+    native_symbols,
+    native_system,
+)
 from .names import Tangled
 from .native import parse
 from .parsing import syntax_tree
@@ -86,6 +95,8 @@ def check_native(source: str) -> Refusal | None:
             native_includes.includes_of,
             native_symbols.symbols_of,
             native_calls.calls_of,
+            native_python.python_calls_of,
+            native_system.system_ways_of,
             native_state.kept_of,
         ):
             found = sorted(rule(native), key=lambda refusal: refusal.line or 0)

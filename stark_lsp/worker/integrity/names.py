@@ -11,6 +11,7 @@ import ast
 from collections import deque
 
 from .scopes import Bound, Element, Imported, Scope, Scopes, SelfOf
+from .spellings import Spellings
 from .strings import Folder
 from .words import listed
 
@@ -63,6 +64,7 @@ class Names:
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._busy: set[ast.AST] = set()
         self._work = 0
+        self.spellings = Spellings(tree, scopes, folder)
         self._bind_arguments(tree)
 
     def of(self, node: ast.AST) -> frozenset[str]:
@@ -256,10 +258,9 @@ class Names:
         return {f"{base}.{name}" for base in self._resolve(node.args[0], depth)}
 
     def _member(self, base: ast.expr, name: ast.expr, depth: int) -> set[str]:
-        said = self.folder.fold(name)
-        word = said.value if said is not None and said.whole else "?"
-        found = {f"{path}.{word}" for path in self._resolve(base, depth)}
-        if word != "?":
+        words = self.spellings.of(name) or ["?"]
+        found = {f"{path}.{word}" for path in self._resolve(base, depth) for word in words}
+        for word in words:
             attribute = ast.Attribute(base, word, ast.Load())
             found |= self._bounds(self.attribute_bounds(attribute, 0), depth)
         return found

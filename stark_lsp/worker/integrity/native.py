@@ -57,6 +57,7 @@ class Unit:
     text: str
     tokens: list[Token]
     includes: list[Include]
+    pragmas: list[list[Token]]
     functions: list[Function] = field(default_factory=list)
     loose: list[Token] = field(default_factory=list)
     """Tokens outside functions."""
@@ -86,7 +87,7 @@ def parse(text: str) -> Unit:
         Its macros expand to too much text.
     """
     made: Preprocessed = preprocess(text)
-    unit = Unit(text, made.tokens, made.includes)
+    unit = Unit(text, made.tokens, made.includes, made.pragmas)
     _find_functions(unit)
     return unit
 
@@ -102,7 +103,7 @@ def _find_functions(unit: Unit) -> None:
             kind = _kind_of(header)
             named = _name_of(header) if kind == "" else None
             if named is not None:
-                end = _closing(tokens, at)
+                end = closing(tokens, at)
                 extern = _extern_c(header) or "extern" in scopes
                 outer = all(scope == "extern" for scope in scopes)
                 unit.functions.append(Function(named.text, header, tokens[at + 1 : end], named, extern, outer))
@@ -111,7 +112,7 @@ def _find_functions(unit: Unit) -> None:
             if kind == "":
                 # An initialiser or something unknown: what is in it belongs to the declaration.
                 unit.loose += header
-                end = _closing(tokens, at)
+                end = closing(tokens, at)
                 unit.loose += tokens[at : end + 1]
                 header, at = [], end + 1
                 continue
@@ -222,7 +223,7 @@ def _after_parentheses(tokens: list[Token], at: int) -> int:
     return at
 
 
-def _closing(tokens: list[Token], at: int) -> int:
+def closing(tokens: list[Token], at: int) -> int:
     """Return the index of the `}` that closes the `{` at `at`."""
     depth = 0
     for index in range(at, len(tokens)):

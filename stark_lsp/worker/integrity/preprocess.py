@@ -49,6 +49,8 @@ class Preprocessed(NamedTuple):
 
     tokens: list[Token]
     includes: list[Include]
+    pragmas: list[list[Token]]
+    """Each from the word `pragma` on."""
 
 
 def preprocess(text: str) -> Preprocessed:
@@ -68,6 +70,7 @@ class _Preprocessor:
         self._macros: dict[str, Macro] = {}
         self._out: list[Token] = []
         self._includes: list[Include] = []
+        self._pragmas: list[list[Token]] = []
         self._made = 0
 
     def run(self) -> Preprocessed:
@@ -85,7 +88,7 @@ class _Preprocessor:
                     end += 1
                 self._out += self._expand(self._in[at:end], frozenset(), 0)
             at = end
-        return Preprocessed(self._out, self._includes)
+        return Preprocessed(self._out, self._includes, self._pragmas)
 
     def _directive(self, line: list[Token]) -> None:
         if not line:
@@ -93,6 +96,8 @@ class _Preprocessor:
         word, rest = line[0].text, line[1:]
         if word in ("include", "include_next", "import", "embed"):
             self._includes.append(Include(self._header(rest), rest[0] if rest else line[0], word))
+        elif word == "pragma":
+            self._pragmas.append(line)
         elif word == "undef" and rest:
             self._macros.pop(rest[0].text, None)
         elif word == "define" and rest and rest[0].kind == IDENTIFIER:

@@ -228,6 +228,51 @@ class Scopes(ast.NodeVisitor):
             self._scope.bind(node.name, None)
         self.generic_visit(node)
 
+    def visit_Match(self, node: ast.AST) -> None:
+        """Bind what patterns capture: `case object(sys=s)` makes `s` the attribute `sys` of the subject."""
+        # No annotation as `ast.Match`: Python 3.9 has none.
+        subject = node.subject  # type: ignore[attr-defined]
+        for case in node.cases:  # type: ignore[attr-defined]
+            self._pattern(case.pattern, subject, 0)
+        self.generic_visit(node)
+
+    def _pattern(self, pattern: ast.AST, source: Source, depth: int) -> None:
+        """Bind the captures of one pattern that is matched against what `source` gives."""
+        kind = type(pattern).__name__
+        inner = [part for part in ast.iter_child_nodes(pattern) if type(part).__name__.startswith("Match")]
+        if kind in ("MatchAs", "MatchStar") and getattr(pattern, "name", None):
+            self._scope.bind(pattern.name, source)  # type: ignore[attr-defined]
+        if depth > 100:
+            return
+        if kind == "MatchClass":
+            for part in pattern.patterns:  # type: ignore[attr-defined]
+                self._pattern(part, None, depth + 1)
+            for name, part in zip(pattern.kwd_attrs, pattern.kwd_patterns):  # type: ignore[attr-defined]  # noqa: B905
+                self._pattern(part, self._member(source, name), depth + 1)
+        elif kind == "MatchMapping":
+            for key, part in zip(pattern.keys, pattern.patterns):  # type: ignore[attr-defined]  # noqa: B905
+                self._pattern(part, self._entry(source, key), depth + 1)
+            if pattern.rest:  # type: ignore[attr-defined]
+                self._scope.bind(pattern.rest, source)  # type: ignore[attr-defined]
+        else:
+            for part in inner:
+                element = Element(source) if kind == "MatchSequence" and isinstance(source, ast.expr) else source
+                self._pattern(part, element, depth + 1)
+
+    def _member(self, source: Source, name: str) -> ast.expr | None:
+        if not isinstance(source, ast.expr):
+            return None
+        made = ast.copy_location(ast.Attribute(source, name, ast.Load()), source)
+        self.of[made] = self._scope
+        return made
+
+    def _entry(self, source: Source, key: ast.expr) -> ast.expr | None:
+        if not isinstance(source, ast.expr):
+            return None
+        made = ast.copy_location(ast.Subscript(source, key, ast.Load()), source)
+        self.of[made] = self._scope
+        return made
+
     def _assign(self, target: ast.expr, source: Source) -> None:
         if isinstance(target, ast.Name):
             self._scope.bind(target.id, source)

@@ -43,7 +43,7 @@ def uses_of(tree: ast.Module, names: Names, folder: Folder) -> list[Use]:
             elif not isinstance(node, ast.Name):
                 found += [Use(STORE, path, node) for path in _stored(node, names, folder)]
         elif isinstance(node, ast.Call):
-            found += _patched(node, names, folder)
+            found += _patched(node, names)
             # What a call stands for: `getattr(os, "system")`, `__import__("os")`.
             called_again = called.get(id(node))
             for path in sorted(names.of(node)):
@@ -65,10 +65,9 @@ def _stored(node: ast.Attribute | ast.Subscript, names: Names, folder: Folder) -
     return found
 
 
-def _patched(node: ast.Call, names: Names, folder: Folder) -> list[Use]:
+def _patched(node: ast.Call, names: Names) -> list[Use]:
     """Return the stores of `setattr` and `delattr`."""
     if len(node.args) < 2 or not names.of(node.func) & {"builtins.setattr", "builtins.delattr", "operator.setitem"}:
         return []
-    said = folder.fold(node.args[1])
-    name = said.value if said is not None and said.whole else "?"
-    return [Use(STORE, f"{base}.{name}", node) for base in sorted(names.of(node.args[0]))]
+    said = names.spellings.of(node.args[1]) or ["?"]
+    return [Use(STORE, f"{base}.{name}", node) for base in sorted(names.of(node.args[0])) for name in said]

@@ -14,7 +14,9 @@ GADGETS = listed(
     "__reduce__ __reduce_ex__ __loader__ __spec__ __import__ __setattr__ __delattr__ __self__ __func__ "
     "__wrapped__ __init_subclass__ __set_name__ __prepare__ f_globals f_locals f_back f_builtins f_code "
     "gi_frame gi_code cr_frame ag_frame tb_frame tb_next co_code co_consts func_globals __kwdefaults__ "
-    "__defaults__ mro __torch_function__ __torch_dispatch__ __del__ __doc__"
+    "__defaults__ mro __torch_function__ __torch_dispatch__ __del__ __doc__ __traceback__ with_traceback "
+    "__context__ __cause__ cr_code ag_code cr_origin gi_yieldfrom cr_await tb_lasti f_lineno f_trace co_names "
+    "co_varnames fget fset fdel exec_module load_module __objclass__ __subclasshook__"
 )
 """Attributes that lead from a harmless object to everything else."""
 _OWN = listed(
@@ -43,6 +45,9 @@ _CALLS = {
     "gc.freeze": "switches garbage collection off",
     "gc.set_threshold": "changes garbage collection",
     "gc.set_debug": "changes garbage collection",
+    "importlib.metadata.EntryPoint": "imports modules by text",
+    "importlib.metadata.entry_points": "imports modules by text",
+    "weakref.finalize": "leaves work to be done later",
 }
 _SYS = listed(
     "modules _getframe _current_frames _getframemodulename settrace gettrace setprofile getprofile meta_path "
@@ -80,12 +85,18 @@ def forbidden_attributes(candidate: Candidate) -> Iterator[Refusal]:
             yield Refusal("It intercepts the names of its own module.", line)
         elif isinstance(node, ast.Attribute) and node.attr == "__class__" and not isinstance(node.ctx, ast.Load):
             yield Refusal("It changes the class of an object.", line)
+        elif type(node).__name__ == "MatchClass":
+            # No `ast.MatchClass`: Python 3.9 has none, nor a line of its own in older trees.
+            for word in node.kwd_attrs:  # type: ignore[attr-defined]
+                if word in GADGETS or word.startswith("__"):
+                    yield Refusal(f"It uses {word}, which leads into the interpreter.", line)
         elif isinstance(node, ast.Call) and len(node.args) >= 2:
             called = candidate.names.of(node.func)
             if called & {"builtins.getattr", "builtins.setattr", "builtins.hasattr", "builtins.delattr"}:
-                said = candidate.folder.fold(node.args[1])
-                if said is not None and any(part in GADGETS for part in said.value.split(".")):
-                    yield Refusal(f"It uses {said.value}, which leads into the interpreter.", line)
+                folded = candidate.folder.fold(node.args[1])
+                for name in [*(candidate.names.spellings.of(node.args[1]) or []), *([folded.value] if folded else [])]:
+                    if any(part in GADGETS for part in name.split(".")):
+                        yield Refusal(f"It uses {name}, which leads into the interpreter.", line)
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             said = candidate.folder.fold(node)
             if (

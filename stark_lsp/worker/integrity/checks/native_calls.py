@@ -39,16 +39,6 @@ _ANYWHERE = {
         "__libc_start_main"
     ),
     "changes the environment": ("setenv putenv unsetenv clearenv environ __environ"),
-    "reaches the Python interpreter": (
-        "PyRun_SimpleString PyRun_String PyRun_StringFlags PyRun_SimpleStringFlags PyRun_File PyEval_EvalCode "
-        "PyEval_SetProfile PyEval_SetTrace PyEval_GetFrame PyEval_GetGlobals PyEval_GetBuiltins "
-        "PyEval_GetLocals PyImport_ImportModule PyImport_Import PyImport_AddModule PyImport_GetModuleDict "
-        "PyImport_ImportModuleLevel Py_CompileString PyObject_SetAttrString PyObject_SetAttr PyFrame_GetBack "
-        "PyThreadState_Get PySys_SetObject PySys_GetObject PyGC_Collect PyObject_GC_IsTracked "
-        "PyUnstable_GC_VisitObjects PyInterpreterState_Get PyModule_GetDict Py_AtExit "
-        "PyMarshal_ReadObjectFromString PyDict_SetItemString PyObject_GenericSetAttr Py_AddPendingCall "
-        "PyType_Modified PyCapsule_Import"
-    ),
     "makes or uses other streams": (
         "cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamNonBlocking "
         "cudaStreamPerThread getStreamFromPool getStreamFromExternal setCurrentCUDAStream cuStreamCreate "
@@ -76,7 +66,7 @@ _ANYWHERE = {
         "cudaMemGetInfo_"
     ),
     "changes torch for everybody": (
-        "TORCH_LIBRARY_IMPL RegisterOperators setAllowTF32CuBLAS setAllowTF32CuDNN setFloat32MatmulPrecision "
+        "RegisterOperators setAllowTF32CuBLAS setAllowTF32CuDNN setFloat32MatmulPrecision "
         "globalContext setAllowFP16ReductionCuBLAS registerDispatchKey addGlobalCallback "
         "addThreadLocalCallback pushGlobalCallback set_default_dtype setFlushDenormal Dispatcher "
         "setDeterministicAlgorithms set_default_tensor_type registerImpl PythonDispatcherTLS "
@@ -107,7 +97,6 @@ _STD = {
     "signal": "handles signals",
     "atexit": "leaves work to be done later",
 }
-_PYBIND = ("exec", "eval", "eval_file", "globals", "module_", "import")
 _NOTED = {
     "cudaEventElapsedTime": "It measures its own time.",
     "cudaEventCreate": "It uses CUDA events.",
@@ -119,6 +108,9 @@ _NOTED = {
     "high_resolution_clock": "It looks at the clock.",
     "tf32": "It computes in a lower precision than the original does.",
 }
+
+
+_TYPES = ("void", "int", "float", "double", "bool", "char", "long", "unsigned", "auto", "size_t", "int64_t", "Tensor")
 
 
 def calls(candidate: Candidate) -> Iterator[Refusal]:
@@ -154,19 +146,18 @@ def _why(tokens: list[Token], at: int, own: set[str]) -> str:
         return ANYWHERE[name]
     if owner == "std":
         return _STD.get(name, "")
-    if owner in ("py", "pybind11") and name in _PYBIND:
-        return "reaches the Python interpreter"
-    if owner == "module_" or (owner == "module" and name == "import"):
-        return "reaches the Python interpreter"
     if name in CALLED and after == "(" and not member and owner == "" and name not in own:
         return "" if _declares(tokens, at) else CALLED[name]
     return ""
 
 
 def _declares(tokens: list[Token], at: int) -> bool:
-    """Whether a name before `(` is declared rather than called: `float signal(...)`, but not `return read(...)`."""
+    """Whether a name before `(` is declared rather than called: `float signal(...)`, but not `return read(...)`.
+
+    A word on the line before may be all that is left of a branch that is never compiled.
+    """
     before = tokens[at - 1] if at else None
-    if before is None:
+    if before is None or (tokens[at].fresh and before.text not in _TYPES):
         return False
     if before.kind == IDENTIFIER:
         return before.text not in ("return", "else", "do", "case", "goto", "throw", "co_return")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..candidate import Candidate, Native
@@ -76,6 +77,13 @@ _ASSEMBLER = (
     ".long 0x",
     ".quad",
 )
+_DATA = re.compile(
+    r"(?:^|[\n;:{}|])\s*\.(?:word|value|[248]byte|byte|octa|quad|long|int|short|hword|dword|xword|ascii|asciz|string\d*"
+    r"|single|double|float|fill|zero|skip|space|org|nops?|dc(?:\.\w)?|dcb(?:\.\w)?|ds|inst|insn|reloc|base64|[su]leb128"
+    r"|rept|irpc?|altmacro|equ|eqv|if|text|data|bss|code\d+|intel_syntax|cfi_\w+)\b|(?:^|[\n;:{}|])\s*\.%"
+)
+"""Directives that place bytes where instructions are expected, or hide them from the reader; PTX has none of these."""
+_JUMPS = re.compile(r"@plt|@got|\bcallq?\s+[*%_a-z]|\bjmpq?\s+\*|\bblr?\s+[a-z_]")
 _PTX_FINE = (
     "ld.global",
     "st.global",
@@ -172,6 +180,8 @@ def _assembler(native: Native, tokens: list[Token], at: int) -> Iterator[Refusal
             texts.append(token.value)
     text = "".join(texts)
     low = " ".join(text.lower().split())
+    if _DATA.search(text.lower()) or (_JUMPS.search(low) and "call.uni" not in low and "{" not in low):
+        yield Refusal("Its C++ code holds instructions that cannot be read, in assembler.", native.line(tokens[at]))
     reads = ".incbin" in low or ".include" in low
     if reads or (any(word in low for word in _ASSEMBLER) and not low.startswith(_PTX_FINE)):
         yield Refusal("Its C++ code calls the system or reads files by assembler.", native.line(tokens[at]))

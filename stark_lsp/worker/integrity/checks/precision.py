@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..candidate import Candidate
+from ..tokens import IDENTIFIER, Token
 from ..uses import CALL, STORE
 from ..words import Flag, Refusal, listed
 
@@ -57,6 +58,50 @@ def half_precision(candidate: Candidate) -> Iterator[Flag]:
         if what not in ours:
             yield Flag("It computes in a lower precision than the original does.", line)
             return
+
+
+_HALF_TYPES = listed(
+    "half half2 __half __half2 __half_raw nv_half nv_half2 __nv_bfloat16 __nv_bfloat162 nv_bfloat16 nv_bfloat162 "
+    "_Float16 __fp16 __bf16 kHalf kBFloat16 Half BFloat16 half_t bfloat16_t __nv_fp8_e4m3 __nv_fp8_e5m2 kFloat8_e4m3fn "
+    "__float2half __float2half_rn __float2bfloat16 __float2bfloat16_rn __floats2half2_rn __floats2bfloat162_rn"
+)
+
+
+def half_in_cpp(candidate: Candidate) -> Iterator[Flag]:
+    """Types of 16 bits in C++, where the original has none."""
+    reference = candidate.reference
+    if reference is None or any(word in reference.source for word in ("half", "float16", "float8", "autocast")):
+        return
+    for native in candidate.natives:
+        tokens = native.unit.tokens
+        for at, token in enumerate(tokens):
+            if token.kind == IDENTIFIER and token.text in _HALF_TYPES and not _only_asked(tokens, at):
+                yield Flag("It computes in a lower precision than the original does.", native.line(token))
+                return
+
+
+def _only_asked(tokens: list[Token], at: int) -> bool:
+    """Whether a type is compared, a case, a variable's name, or one of several that torch's dispatch lists."""
+    before, after = tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else ""
+    start = at
+    while start and tokens[start - 1].text in ("::", "at", "torch", "c10", "ScalarType"):
+        start -= 1
+    asked = tokens[start - 1].text if start else ""
+    if asked in ("==", "!=", "case") or after in ("==", "!=", "="):
+        return True
+    if before in ("float", "double", "int", "auto", "T", "const", "scalar_t", ".", "->") and _is_name(tokens, at):
+        return True
+    for index in range(at, max(0, at - 30), -1):
+        if tokens[index].text in (";", "{", "}"):
+            break
+        if tokens[index].text.startswith(("AT_DISPATCH", "AT_EXPAND", "TORCH_CHECK", "AT_FLOATING")):
+            return True
+    return False
+
+
+def _is_name(tokens: list[Token], at: int) -> bool:
+    """Whether `half` is what a variable is called."""
+    return tokens[at].text in ("half", "half2") and not (at + 1 < len(tokens) and tokens[at + 1].kind == IDENTIFIER)
 
 
 def _half_uses(candidate: Candidate) -> dict[str, int]:

@@ -171,10 +171,30 @@ def _library(candidate: Candidate, call: ast.Call) -> Iterator[Refusal]:
         return
     said = candidate.folder.fold(argument)
     value = said.value if said else ""
-    if any(isinstance(part, ast.Constant) and part.value is None for part in ast.walk(argument)):
+    if _may_be_none(candidate, argument, 0):
         yield Refusal("It opens its own process as a library.", call.lineno)
     elif value and (value.split("/")[-1].startswith(_LIBRARY_WORDS) or value.startswith(("/proc", "/lib", "/usr"))):
         yield Refusal(f"It loads a library of the system ({value[:60]}).", call.lineno)
+
+
+def _may_be_none(candidate: Candidate, node: ast.expr, depth: int) -> bool:
+    """Whether a library's name may be None; a None among the arguments of what builds it is none."""
+    if depth > 8:
+        return True
+    if isinstance(node, ast.Constant):
+        return not node.value
+    if isinstance(node, ast.IfExp):
+        return _may_be_none(candidate, node.body, depth + 1) or _may_be_none(candidate, node.orelse, depth + 1)
+    if isinstance(node, ast.BoolOp):
+        return any(_may_be_none(candidate, value, depth + 1) for value in node.values)
+    if isinstance(node, ast.NamedExpr):
+        return _may_be_none(candidate, node.value, depth + 1)
+    if isinstance(node, ast.Name):
+        bounds = candidate.scopes.of.get(node, candidate.scopes.top).find(node.id) or []
+        values = [bound.source for bound in bounds if isinstance(bound.source, ast.expr)]
+        # `path = None` before the build is how many begin; nothing but None is another matter.
+        return bool(values) and all(_may_be_none(candidate, value, depth + 1) for value in values)
+    return False
 
 
 def folders(candidate: Candidate) -> Iterator[Flag]:
