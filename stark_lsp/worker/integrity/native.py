@@ -61,6 +61,8 @@ class Unit:
     functions: list[Function] = field(default_factory=list)
     loose: list[Token] = field(default_factory=list)
     """Tokens outside functions."""
+    members: set[int] = field(default_factory=set)
+    """Those of them, by identity, that are in the body of a class."""
 
     @property
     def roots(self) -> set[str]:
@@ -99,6 +101,8 @@ def _find_functions(unit: Unit) -> None:
     at = 0
     while at < len(tokens):
         token = tokens[at]
+        if "type" in scopes:
+            unit.members.add(id(token))
         if token.text == "{":
             kind = _kind_of(header)
             named = _name_of(header) if kind == "" else None
@@ -117,12 +121,12 @@ def _find_functions(unit: Unit) -> None:
                 header, at = [], end + 1
                 continue
             scopes.append(kind)
-            unit.loose += header
+            unit.loose += [*header, token]
             header = []
         elif token.text == "}":
             if scopes:
                 scopes.pop()
-            unit.loose += header
+            unit.loose += [*header, token]
             header = []
         elif token.text == ";":
             unit.loose += [*header, token]

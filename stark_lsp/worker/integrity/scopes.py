@@ -256,8 +256,9 @@ class Scopes(ast.NodeVisitor):
                 self._scope.bind(pattern.rest, source)  # type: ignore[attr-defined]
         else:
             for part in inner:
-                element = Element(source) if kind == "MatchSequence" and isinstance(source, ast.expr) else source
-                self._pattern(part, element, depth + 1)
+                # Which element does not matter: a display stands for all of its elements.
+                first = kind == "MatchSequence" and type(part).__name__ != "MatchStar"
+                self._pattern(part, self._entry(source, ast.Constant(0)) if first else source, depth + 1)
 
     def _member(self, source: Source, name: str) -> ast.expr | None:
         if not isinstance(source, ast.expr):

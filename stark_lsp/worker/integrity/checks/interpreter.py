@@ -21,7 +21,7 @@ GADGETS = listed(
 """Attributes that lead from a harmless object to everything else."""
 _OWN = listed(
     "__del__ __setattr__ __delattr__ __getattribute__ __torch_function__ __torch_dispatch__ __init_subclass__ "
-    "__reduce__ __reduce_ex__"
+    "__reduce__ __reduce_ex__ __instancecheck__ __subclasscheck__ __subclasshook__"
 )
 """Those that a class may not define either."""
 _SUPER_FINE = listed("__setattr__ __delattr__ __init_subclass__")

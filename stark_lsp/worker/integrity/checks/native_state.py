@@ -92,7 +92,10 @@ def _variables(native: Native) -> Iterator[Variable]:
     """Yield every variable that outlives a call."""
     unit = native.unit
     for statement in _statements(unit.loose):
-        yield from _declared(statement, None)
+        # Members belong to their objects, unless they are static.
+        member = bool(statement) and id(statement[0]) in unit.members
+        if not member or any(part.text == "static" for part in statement[:3]):
+            yield from _declared(statement, None)
     for function in unit.functions:
         if function.words & {"__device__", "__global__"}:
             continue

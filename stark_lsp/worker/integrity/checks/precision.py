@@ -74,22 +74,21 @@ def half_in_cpp(candidate: Candidate) -> Iterator[Flag]:
         return
     for native in candidate.natives:
         tokens = native.unit.tokens
+        variables = {tokens[at].text for at in range(len(tokens)) if _is_name(tokens, at)}
         for at, token in enumerate(tokens):
-            if token.kind == IDENTIFIER and token.text in _HALF_TYPES and not _only_asked(tokens, at):
+            if token.kind == IDENTIFIER and token.text in _HALF_TYPES - variables and not _only_asked(tokens, at):
                 yield Flag("It computes in a lower precision than the original does.", native.line(token))
                 return
 
 
 def _only_asked(tokens: list[Token], at: int) -> bool:
     """Whether a type is compared, a case, a variable's name, or one of several that torch's dispatch lists."""
-    before, after = tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else ""
+    after = tokens[at + 1].text if at + 1 < len(tokens) else ""
     start = at
     while start and tokens[start - 1].text in ("::", "at", "torch", "c10", "ScalarType"):
         start -= 1
     asked = tokens[start - 1].text if start else ""
     if asked in ("==", "!=", "case") or after in ("==", "!=", "="):
-        return True
-    if before in ("float", "double", "int", "auto", "T", "const", "scalar_t", ".", "->") and _is_name(tokens, at):
         return True
     for index in range(at, max(0, at - 30), -1):
         if tokens[index].text in (";", "{", "}"):
@@ -101,7 +100,16 @@ def _only_asked(tokens: list[Token], at: int) -> bool:
 
 def _is_name(tokens: list[Token], at: int) -> bool:
     """Whether `half` is what a variable is called."""
-    return tokens[at].text in ("half", "half2") and not (at + 1 < len(tokens) and tokens[at + 1].kind == IDENTIFIER)
+    before = tokens[at - 1].text if at else ""
+    return tokens[at].text in ("half", "half2") and before in (
+        "float",
+        "double",
+        "int",
+        "int64_t",
+        "auto",
+        "T",
+        "scalar_t",
+    )
 
 
 def _half_uses(candidate: Candidate) -> dict[str, int]:
