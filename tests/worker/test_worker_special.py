@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402 - needs torch
 from hypothesis import strategies as st  # noqa: E402 - needs torch
 
-from stark_lsp.worker import special  # noqa: E402 - needs torch
+from stark_lsp.worker import constants, special  # noqa: E402 - needs torch
 from stark_lsp.worker.cases import CaseKind  # noqa: E402 - needs torch
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
@@ -108,3 +108,108 @@ def test_infinities_of_a_mask_survive_scaling() -> None:
     mask = torch.tensor([0.0, float("-inf"), 2.0])
     ((found,), _) = special.scaling(((mask,), {}), 0.0)()
     assert torch.equal(found, torch.tensor([0.0, float("-inf"), 0.0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 2**20))
+def test_a_pattern_leaves_no_row_all_zero_or_all_one(shape: list[int], seed: int) -> None:
+    found = constants.pattern(torch.ones(shape), torch.Generator().manual_seed(seed))
+    assert found.shape == torch.Size(shape)
+    assert set(found.unique().tolist()) <= {0.0, 1.0}
+    rows = found.reshape(-1, shape[-1]) if len(shape) > 1 and shape[-1] > 1 else found.reshape(1, -1)
+    if rows.shape[1] > 1:
+        assert bool((rows.amin(1) == 0).all())
+        assert bool((rows.amax(1) == 1).all())
+
+
+@pytest.mark.parametrize(
+    ("leaf", "words"),
+    [
+        (torch.ones(4, 8), "another pattern of zeros and ones"),
+        (torch.zeros(4, 8, dtype=torch.bool), "another pattern of zeros and ones"),
+        (torch.tensor(True), "the opposite"),
+        (torch.tensor(1.0), "times 0.75"),
+        (torch.arange(9), "in another order"),
+        (torch.full((6,), 5), "some of it half as large"),
+        (torch.linspace(1, 2, 7), "times 0.75 and in another order"),
+        (torch.full((8, 8), float("-inf")).triu(1), "times 0.75 and in another order"),
+        (torch.full((8,), 0.5, dtype=torch.float8_e4m3fn), "times 0.75 and in another order"),
+        (2.0, "times 0.75"),
+    ],
+)
+def test_an_input_that_never_changes_gets_another_value_of_its_kind(leaf: object, words: str) -> None:
+    found = constants.changed(leaf, torch.Generator().manual_seed(1))
+    assert found is not None
+    assert found[0] == words
+    if isinstance(leaf, torch.Tensor):
+        assert found[1].dtype == leaf.dtype
+        assert found[1].shape == leaf.shape
+        assert not torch.equal(found[1].float(), leaf.float())
+        assert bool((found[1].float().isinf().sum(-1) == leaf.float().isinf().sum(-1)).all()) or leaf.dim() == 2
+        if leaf.dtype == torch.int64:
+            assert int(found[1].min()) >= min(1, int(leaf.min()))
+            assert int(found[1].max()) <= int(leaf.max())
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        0.0,
+        float("inf"),
+        torch.tensor(3),
+        torch.tensor(0.0),
+        torch.tensor([0, 3, 3, 9]),
+        torch.randn(0),
+        torch.ones(3) * 1j,
+    ],
+)
+def test_what_has_no_other_value_that_makes_sense_stays(leaf: object) -> None:
+    assert constants.changed(leaf, torch.Generator().manual_seed(1)) is None
+
+
+def test_inputs_that_never_change_are_known_by_another_seed() -> None:
+    mask, index = torch.ones(3), torch.arange(4)
+    one = ((torch.randn(3), {"m": mask, "n": 3}), {"f": 0.5, "i": index})
+    other = ((torch.randn(3), {"m": mask.clone(), "n": 3}), {"f": 0.5, "i": index.clone()})
+    assert constants.fixed(one, [other]) == [1, 2, 3]
+    assert constants.fixed(one, []) == [2]
+    words = [words for words, _ in constants.variants(one, [1, 2, 3])]
+    assert [text.partition(" changed")[0] for text in words] == [
+        "with only input number 2", "with only the input f", "with only the input i",
+    ]  # fmt: skip
+    (args, kwargs) = constants.variants(one, [1, 2, 3])[1][1]()
+    assert args[0] is one[0][0]
+    assert args[1]["m"] is mask
+    assert (kwargs["f"], kwargs["i"] is index) == (0.375, True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_last_bits_leave_values_almost_as_they_are(dtype: torch.dtype) -> None:
+    tensor = torch.randn(64, 64, dtype=dtype)
+    tensor[0, :3] = torch.tensor([float("nan"), float("inf"), 0.0])
+    (variant,) = special.same_bits(((tensor, torch.arange(3)), {}))
+    (found, _), _ = variant.alternatives[0][1]()
+    assert torch.allclose(found, tensor, rtol=2**-7, atol=0.0, equal_nan=True)
+    error = (found.bfloat16().to(dtype) - found)[1:] * found[1:].sign()
+    assert bool((error < 0).all())
+
+
+def test_only_inputs_of_one_sign_get_the_other_one() -> None:
+    positive, mixed, mask, scalar = torch.rand(8, 8), torch.randn(8, 8), torch.ones(8), torch.tensor(2.0)
+    (variant,) = special.signs(((positive, mixed, mask, scalar), {}))
+    (found, *rest), _ = variant.alternatives[0][1]()
+    assert bool((found < 0).any())
+    assert bool((found > 0).any())
+    assert rest[0] is mixed
+    assert rest[1] is mask
+    assert rest[2] is scalar
+    assert not list(special.signs(((mixed, mask, scalar), {})))
+
+
+def test_a_smaller_batch_is_odd_and_takes_few_bytes() -> None:
+    variant = special.smaller(((torch.empty(4096, 4096),), {}))
+    assert variant is not None
+    (found,), _ = variant.alternatives[0][1]()
+    assert found.shape == (255, 4096)
+    assert found.untyped_storage().nbytes() == 255 * 4096 * 4
+    assert special.smaller(((torch.empty(1, 4096),), {})) is None
