@@ -26,15 +26,20 @@ def add_one(x, SIZE: tl.constexpr):
 """
 
 
-def warm_up(device: str) -> None:
-    """Import what builds extensions; on `cuda` also start using the GPU, and Triton where it is installed.
+def load(device: str) -> None:
+    """Import what candidates import: what builds extensions, for a GPU also Triton, where it is installed."""
+    for name in ("torch.utils.cpp_extension", "triton") if device == "cuda" else ("torch.utils.cpp_extension",):
+        # What is missing or broken is told to a candidate that needs it.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def use_gpu() -> None:
+    """Start using the GPU, and Triton where it is installed.
 
     Whatever fails here fails again for a candidate that needs it, where it can be told.
     """
     try:
-        importlib.import_module("torch.utils.cpp_extension")
-        if device != "cuda":
-            return
         ones = torch.ones(128, device="cuda")
         if importlib.util.find_spec("triton") is not None:
             with _cache(os.path.join(tempfile.gettempdir(), DRIVER)):

@@ -167,7 +167,7 @@ class Attempt:
         if name == "time":
             turns = int(self._settings["final_rounds" if self._final else "rounds"])
             return run_s * 3 * (turns + 4) + float(self._settings["compile_timeout_s"])
-        return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + 8)
+        return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
 
     def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
         """Ask the candidate's runner; what goes wrong is the candidate's failure."""

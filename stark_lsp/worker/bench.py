@@ -121,12 +121,20 @@ class Bench:
         Starts runners.
     threads
         CPU threads for torch and for kernels with OpenMP.
-    locks
-        The user's folder for locks.
+    slot
+        The device's queue.
+    quiet
+        Keeps work on the device apart from timing, which it would disturb.
     """
 
     def __init__(
-        self, reference: Reference, settings: dict[str, Any], children: Children, threads: int, locks: str
+        self,
+        reference: Reference,
+        settings: dict[str, Any],
+        children: Children,
+        threads: int,
+        slot: slots.Slot,
+        quiet: slots.Quiet,
     ) -> None:
         self._reference = reference
         self._settings = settings
@@ -138,9 +146,8 @@ class Bench:
         self._lock = threading.RLock()
         self.device = reference.device
         """`cpu` or `cuda`."""
-        key = device_key(reference.device)
-        self._slot = slots.Slot(locks, key)
-        self.quiet = slots.Quiet(locks, key)
+        self._slot = slot
+        self.quiet = quiet
         """Keeps work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from . import trees
 from .ahead import DRIVER
@@ -15,12 +16,23 @@ from .handover import Gpu
 from .household import Household
 from .limits import Limits
 from .runners import RUNNER_FAILURES, RunnerProcess
+from .slots import Quiet
 from .spawner import Spawner
 
 RUNNER = "runner"
 BUILDER = "builder"
+AT_ONCE = 4
+"""Spares that are started at the same time."""
 DRIVER_LIMIT = 64 << 20
 """Bytes of what Triton compiles for itself."""
+
+
+class _NotGrown(Exception):
+    """A child failed before it had met any candidate; `log` is what it printed."""
+
+    def __init__(self, text: str, log: str) -> None:
+        super().__init__(text)
+        self.log = log
 
 
 class Children:
@@ -40,6 +52,8 @@ class Children:
         What a confined child may take.
     gpu
         What a runner shares with the judge; None on a CPU.
+    quiet
+        Keeps the start of spares apart from timing, which it would disturb.
     """
 
     def __init__(
@@ -50,6 +64,8 @@ class Children:
         confinement: Confinement,
         limits: Limits | None,
         gpu: Gpu | None = None,
+        *,
+        quiet: Quiet,
     ) -> None:
         self._environment = environment
         self._folder = folder
@@ -59,7 +75,9 @@ class Children:
         self._gpu = gpu
         self._driver = os.path.join(folder, DRIVER)
         self._spawner = Spawner()
-        self._spares: dict[str, list[RunnerProcess]] = {RUNNER: [], BUILDER: []}
+        self._quiet = quiet
+        self._growing = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="stark-spare")
+        self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
         self._lock = threading.Lock()
         self.household = Household()
 
@@ -92,12 +110,11 @@ class Children:
         return self._ready(BUILDER)
 
     def keep_spares(self, role: str, count: int) -> None:
-        """See that so many children of a role are under way before they are wanted, as far as the machine can."""
-        # What keeps one from being started is told to whoever wants it; it must not cost the verdict that is ready.
-        with self._lock, contextlib.suppress(OSError):
+        """See that so many children of a role are under way before they are wanted."""
+        with self._lock:
             spares = self._spares[role]
             while len(spares) < count:
-                spares.append(self._start(role, self._confinement))
+                spares.append(self._growing.submit(self._grow, role))
 
     def end(self, child: RunnerProcess | None) -> None:
         """Kill a child and remove its folder."""
@@ -108,22 +125,60 @@ class Children:
 
     def _ready(self, role: str) -> RunnerProcess:
         with self._lock:
-            spare = self._spares[role].pop(0) if self._spares[role] else None
-        log = failure = ""
+            spares = self._spares[role]
+            # The first that is done, or the first to be.
+            spares.sort(key=lambda spare: not spare.done())
+            spare = spares.pop(0) if spares else None
+        failure = log = ""
         for kept in (spare, None):
-            child = kept or self._start(role, self._confinement)
             try:
-                child.wait_ready()
+                child = kept.result() if kept is not None else self._grow(role)
                 if child.alive:
-                    self._keep_driver(child)
                     return child
-                failure = "it ended at once"
-            except RUNNER_FAILURES as error:
-                failure = str(error)
-            self.household.end(child)
-            log = child.log()
-            child.files.remove()
+                failure, log = "it ended at once", child.log()
+                self.end(child)
+            except _NotGrown as error:
+                failure, log = str(error), error.log
+            except OSError:
+                # What kept a spare from being started may be over.
+                if kept is None:
+                    raise
         raise Broken(f"A process for the candidate could not be started: {failure}.", details=log)
+
+    def _grow(self, role: str) -> RunnerProcess:
+        """Start a child and have it do ahead what can be done; the parts that disturb a timing wait for it.
+
+        Raises
+        ------
+        _NotGrown
+            It failed.
+        OSError
+            It could not be started.
+        """
+        on_gpu = self._gpu is not None
+        # Those who want a builder may be working themselves, and who works must not wait to work.
+        with self._quiet.working() if role == RUNNER else contextlib.nullcontext():
+            child = self._start(role, self._confinement)
+            try:
+                if not on_gpu:
+                    child.wait_ready()
+            except RUNNER_FAILURES as error:
+                raise self._not_grown(child, error) from error
+        try:
+            child.wait_ready()
+            if on_gpu and role == RUNNER:
+                with self._quiet.working():
+                    child.warm_up()
+                self._keep_driver(child)
+        except RUNNER_FAILURES as error:
+            raise self._not_grown(child, error) from error
+        return child
+
+    def _not_grown(self, child: RunnerProcess, error: Exception) -> _NotGrown:
+        self.household.end(child)
+        log = child.log()
+        child.files.remove()
+        return _NotGrown(str(error), log)
 
     def _keep_driver(self, child: RunnerProcess) -> None:
         """Keep what Triton compiled for itself in a child that has met no candidate yet, for those that follow."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from . import confinement, fingerprint, handover, modules, tensorfile, timing
+from . import confinement, fingerprint, handover, modules, slots, tensorfile, timing
 from .attempt import WAITING_S, Attempt
-from .bench import Bench, Progress, runner_environment, spares, timing_inputs
+from .bench import Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from .building.inductor_cache import InductorCache
 from .building.service import BuildService
 from .building.triton_cache import TritonCache
@@ -77,6 +77,9 @@ class Judge:
         if chosen.layer is Layer.PROCESS:
             self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         self.reference.notes += fingerprint.load_notes(load)
+        locks = os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots")
+        key = device_key(self.reference.device)
+        quiet = slots.Quiet(locks, key)
         self.children = Children(
             runner_environment(self.reference.device, self.threads, cache_dir),
             folder,
@@ -88,13 +91,14 @@ class Judge:
             ),
             Limits(memory_limit(float(settings["memory_share"]))),
             self._gpu(),
+            quiet=quiet,
         )
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
         if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
-        locks = os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots")
-        self.bench = Bench(self.reference, settings, self.children, self.threads, locks)
+        slot = slots.Slot(locks, key)
+        self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compile_message = "" if settings["compile_baseline"] else "Switched off."
@@ -127,7 +131,9 @@ class Judge:
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.children.builder()
-        self._keep_spares()
+        if self.reference.device == "cuda":
+            # On a CPU another one would get in the way of the timing that follows.
+            self._keep_spares()
         return builder
 
     def _keep_spares(self) -> None:

@@ -6,7 +6,6 @@ It never sees a reference output. Its answers are claims: outputs go to files th
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 import tempfile
@@ -41,11 +40,8 @@ def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
         file.write("1000")
     channel = Channel(*take_private_pipes())
     # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
-    runner = Runner(channel)
-    if spare:
-        ahead = importlib.import_module(f"{__package__}.ahead")
-        ahead.warm_up(device)
-    channel.send({"ready": True, "shares": fd >= 0 and runner.share(fd, nbytes)})
+    runner = Runner(channel, device, fd, nbytes, spare=spare)
+    channel.send({"ready": True})
     while True:
         try:
             request = channel.receive()
@@ -96,14 +92,20 @@ def cut(text: str, limit: int) -> str:
 class Runner:
     """What one runner has loaded."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(
+        self, channel: Channel, device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
+    ) -> None:
         import torch
 
-        from . import forward, loading, modules, tensorfile, timed
+        from . import ahead, forward, loading, modules, tensorfile, timed
 
         self._torch = torch
         self._channel = channel
         self._exchange: Exchange | None = None
+        self._shared = fd, nbytes
+        self._ahead = ahead if spare else None
+        if spare:
+            ahead.load(device)
         self._loading = loading
         self._modules = modules
         self._files = tensorfile
@@ -116,15 +118,18 @@ class Runner:
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
 
-    def share(self, fd: int, nbytes: int) -> bool:
-        """Attach to memory that is shared with the judge; returns whether that works here."""
+    def warm_up(self) -> dict[str, Any]:
+        """Start using the GPU; returns whether the memory that is shared with the judge can be reached."""
         from .exchange import Exchange, Unavailable
 
+        if self._ahead is not None:
+            self._ahead.use_gpu()
         try:
-            self._exchange = self._timed.exchange = Exchange.attach(fd, nbytes)
+            if self._shared[0] >= 0:
+                self._exchange = self._timed.exchange = Exchange.attach(*self._shared)
         except (Unavailable, RuntimeError) as error:
             print(f"Tensors travel by files: {error}", file=sys.stderr)
-        return self._exchange is not None
+        return {"shares": self._exchange is not None}
 
     def _load(self, path: str, device: str = "cpu") -> Any:
         return self._files.load(path, device=device, exchange=self._exchange)
@@ -135,6 +140,7 @@ class Runner:
         if self._exchange is not None:
             self._exchange.reset()
         commands: dict[str, Callable[..., dict[str, Any]]] = {
+            "warm_up": self.warm_up,
             "load_candidate": self.load_candidate,
             "load_reference": self.load_reference,
             "rebuild": self.rebuild,

@@ -173,6 +173,7 @@ class RunnerProcess:
         self._channel = Channel(read_fd, write_fd)
         self._capture = Capture(log_fd, log_limit)
         self._ready = False
+        self._cold = gpu is not None
         self._limits = limits
         self._looked = 0.0
         self._rests: float | None = None
@@ -197,7 +198,8 @@ class RunnerProcess:
 
     def give(self, path: str, name: str = "") -> str:
         """Hand a file over; returns the path under which the child can read it."""
-        loaded = self._resident.get(path) if self._resident is not None and self.exchange is not None else None
+        shares = self._resident is not None and self.exchange is not None and not self._cold
+        loaded = self._resident.get(path) if shares and self._resident is not None else None
         if loaded is None or self.exchange is None:
             return self.files.give(path, name, link=self._links)
         if self._asked:
@@ -231,10 +233,21 @@ class RunnerProcess:
         RunnerDied, RunnerTimedOut
         """
         if not self._ready:
-            answer = self._receive(START_S, START_S)
-            if not answer.get("shares"):
-                self._unshare()
+            self._receive(START_S, START_S)
             self._ready = True
+
+    def warm_up(self) -> None:
+        """Have it start using the GPU; the first request does that otherwise.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        if self._cold:
+            self._cold = False
+            answer = self.ask("warm_up", run_s=START_S)
+            if answer.get("shares") is not True:
+                self._unshare()
 
     def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
         """Send one request and return its result.

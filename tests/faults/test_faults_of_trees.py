@@ -20,6 +20,7 @@ from stark_lsp.worker.confinement import Confinement
 from stark_lsp.worker.limits import Exceeded, Limits, RestWatch, disk_limit
 from stark_lsp.worker.runners import RunnerExceeded, RunnerProcess
 from stark_lsp.worker.sandbox import Layer
+from stark_lsp.worker.slots import Quiet
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -69,7 +70,8 @@ def limits() -> Switched:
 
 @pytest.fixture
 def child(tmp_path: Path, limits: Switched) -> Iterator[RunnerProcess]:
-    children = Children(dict(os.environ), str(tmp_path), 10_000, Confinement(Layer.PROCESS, gpu=False), limits)
+    confinement, quiet = Confinement(Layer.PROCESS, gpu=False), Quiet(str(tmp_path / "locks"), "cpu")
+    children = Children(dict(os.environ), str(tmp_path), 10_000, confinement, limits, quiet=quiet)
     started = children.runner()
     try:
         yield started

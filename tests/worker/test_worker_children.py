@@ -1,0 +1,85 @@
+"""Spares come up while nobody times, and whoever wants one gets one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from stark_lsp.worker.children import RUNNER, Children
+from stark_lsp.worker.confinement import Confinement
+from stark_lsp.worker.sandbox import Layer
+from stark_lsp.worker.slots import Quiet
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Quiet:
+    return Quiet(str(tmp_path / "locks"), "cpu")
+
+
+@pytest.fixture
+def children(tmp_path: Path, quiet: Quiet) -> Iterator[Children]:
+    (tmp_path / "children").mkdir()
+    made = Children(
+        dict(os.environ),
+        str(tmp_path / "children"),
+        10_000,
+        Confinement(Layer.PROCESS, gpu=False),
+        None,
+        quiet=quiet,
+    )
+    yield made
+    made.household.end_all()
+
+
+def running(folder: Path) -> int:
+    return len(list(folder.glob("child-*")))
+
+
+def test_a_spare_is_not_started_while_somebody_times(children: Children, quiet: Quiet, tmp_path: Path) -> None:
+    with quiet.measuring():
+        children.keep_spares(RUNNER, 1)
+        time.sleep(0.5)
+        assert running(tmp_path / "children") == 0
+    runner = children.runner()
+    assert runner.alive
+    assert running(tmp_path / "children") == 1
+    children.end(runner)
+
+
+def test_nobody_times_while_a_spare_comes_up(children: Children, quiet: Quiet) -> None:
+    children.keep_spares(RUNNER, 1)
+    spare = children._spares[RUNNER][0]
+    while not spare.running():
+        time.sleep(0.001)
+    measured = threading.Event()
+
+    def measure() -> None:
+        with quiet.measuring():
+            measured.set()
+
+    time.sleep(0.2)
+    assert not spare.done(), "importing torch takes longer"
+    threading.Thread(target=measure, daemon=True).start()
+    spare.result(60.0)
+    assert measured.wait(10.0)
+    children.end(children.runner())
+
+
+def test_a_spare_that_died_is_replaced_and_one_that_is_done_goes_first(children: Children) -> None:
+    children.keep_spares(RUNNER, 2)
+    first, second = (spare.result(60.0) for spare in children._spares[RUNNER])
+    first.kill()
+    runner = children.runner()
+    assert runner.alive
+    assert runner is not first
+    children.end(runner)
+    runner = children.runner()
+    assert runner is second or runner.alive
+    children.end(runner)
