@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .preprocess import Include, Preprocessed, preprocess
 from .tokens import IDENTIFIER, STRING, Token
@@ -29,7 +30,7 @@ class Function:
     outer: bool
     """At file or `extern "C"` level: not a member, not in a named namespace."""
 
-    @property
+    @cached_property
     def words(self) -> set[str]:
         """The identifiers of the header."""
         return {token.text for token in self.header if token.kind == IDENTIFIER}
@@ -44,7 +45,7 @@ class Function:
         """Whether no other library can see it."""
         return bool(self.words & {"static", "__device__", "__global__", "template", "inline", "__inline__"})
 
-    @property
+    @cached_property
     def mentions(self) -> set[str]:
         """The identifiers of the body."""
         return {token.text for token in self.body if token.kind == IDENTIFIER}
@@ -64,7 +65,7 @@ class Unit:
     members: set[int] = field(default_factory=set)
     """Those of them, by identity, that are in the body of a class."""
 
-    @property
+    @cached_property
     def roots(self) -> set[str]:
         """Identifiers that run when the library is loaded, or that a binding names."""
         found: set[str] = set()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .native import Unit, closing
+from .preprocess import TooMuch
 from .tokens import IDENTIFIER, Token
 from .words import listed
 
+WORK = 3_000_000
+"""Tokens in all bodies together, those inside of others counted again."""
 _KEYS = listed("struct class union")
 _NOT_NAMES = listed("alignas __align__ final __attribute__")
 
@@ -30,10 +33,17 @@ class Record(NamedTuple):
 
 
 def records_of(unit: Unit) -> list[Record]:
-    """Return the classes of a source, in order."""
+    """Return the classes of a source, in order.
+
+    Raises
+    ------
+    preprocess.TooMuch
+        Classes in classes, deeper than in any honest file.
+    """
     tokens = unit.tokens
     inside = {id(token) for function in unit.functions for token in function.body}
     found: list[Record] = []
+    read = 0
     for at, token in enumerate(tokens):
         if token.text not in _KEYS or (at and tokens[at - 1].text in ("enum", "<", ",")):
             continue
@@ -51,6 +61,9 @@ def records_of(unit: Unit) -> list[Record]:
                 break
             after.append(part)
         body = tokens[opening + 1 : end]
+        read += len(body)
+        if read > WORK:
+            raise TooMuch
         before = {part.text for part in tokens[max(0, at - 4) : at]}
         found.append(
             Record(

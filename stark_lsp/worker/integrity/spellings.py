@@ -10,6 +10,8 @@ from .strings import Folder
 MANY = 200
 """Texts that one expression may be."""
 DEPTH = 12
+WORK, ALL_WORK = 5000, 400_000
+"""Steps for one expression, and for all of a file; what needs more cannot be told."""
 _DISPLAYS = (ast.Tuple, ast.List, ast.Set)
 _PASSED_ON = ("enumerate", "zip", "sorted", "reversed", "list", "tuple", "set", "items", "keys", "values")
 
@@ -26,6 +28,7 @@ class Spellings:
     def __init__(self, tree: ast.Module, scopes: Scopes, folder: Folder) -> None:
         self._scopes = scopes
         self._folder = folder
+        self._left, self._budget = WORK, ALL_WORK
         called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         self._passed = {
             node.id if isinstance(node, ast.Name) else node.attr
@@ -36,17 +39,21 @@ class Spellings:
 
     def of(self, node: ast.expr) -> list[str] | None:
         """Return every text that an expression may be; None if one of them cannot be told."""
+        self._left = min(WORK, self._budget)
         found = self._texts(node, 0)
+        self._budget -= min(WORK, self._budget) - self._left
         return found if found is not None and len(found) <= MANY else None
 
-    def beginning(self, node: ast.expr) -> str:
+    def beginning(self, node: ast.expr, depth: int = 0) -> str:
         """Return the constant beginning of a text that is put together at run time, empty if there is none."""
+        if depth > DEPTH:
+            return ""
         if isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
             return str(node.values[0].value)
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)):
             first = self.of(node.left)
             if first is None:
-                return self.beginning(node.left)
+                return self.beginning(node.left, depth + 1)
             return first[0].split("%")[0] if len(first) == 1 else ""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             first = self.of(node.func.value)
@@ -54,11 +61,12 @@ class Spellings:
         if isinstance(node, ast.Name):
             bounds = self._scopes.of.get(node, self._scopes.top).find(node.id) or []
             if len(bounds) == 1 and isinstance(bounds[0].source, ast.expr) and bounds[0].source is not node:
-                return self.beginning(bounds[0].source)
+                return self.beginning(bounds[0].source, depth + 1)
         return ""
 
     def _texts(self, node: ast.expr, depth: int) -> list[str] | None:
-        if depth > DEPTH:
+        self._left -= 1
+        if depth > DEPTH or self._left < 0:
             return None
         if isinstance(node, ast.Constant):
             return [node.value] if isinstance(node.value, str) else None
@@ -111,7 +119,8 @@ class Spellings:
 
     def _elements(self, node: ast.expr, depth: int, *, keys: bool = True) -> list[str] | None:
         """Return the texts among the elements of a display; numbers and things of modules are no names."""
-        if depth > DEPTH:
+        self._left -= 1
+        if depth > DEPTH or self._left < 0:
             return None
         if isinstance(node, _DISPLAYS):
             parts: list[ast.expr] = []

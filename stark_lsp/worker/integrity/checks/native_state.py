@@ -63,16 +63,17 @@ def kept_of(native: Native) -> Iterator[Refusal]:
     records = records_of(native.unit)
     yield from _objects(native, records)
     heavy = _heavy(records)
+    users = _users(native)
     for one in _variables(native):
         words = {token.text for token in one.declared}
         line = native.line(one.name)
         if words & _TENSORS:
             yield Refusal("Its C++ code keeps a tensor between calls; results must be new ones.", line)
-        elif _keeps_data(native, one, words, heavy):
+        elif _keeps_data(users, one, words, heavy):
             yield Refusal("Its C++ code keeps data between calls; results must be new ones.", line)
-        elif words & _WHOLE and "*" not in words and _holds_address(native, one):
+        elif words & _WHOLE and "*" not in words and _holds_address(users, one):
             yield Refusal("Its C++ code keeps an address between calls, as a number.", line)
-        elif words & _NUMBERS and "bool" not in words and "const" not in words and _counts(native, one.name.text):
+        elif words & _NUMBERS and "bool" not in words and "const" not in words and _counts(users, one.name.text):
             yield Refusal("Its C++ code counts its calls and behaves by their number.", line)
 
 
@@ -86,6 +87,19 @@ def kept_memory(candidate: Candidate) -> Iterator[Flag]:
             plain = "*" in declared and not {"char", "Tensor"} & set(declared) and "(" not in declared
             if plain and (words & set(makes) or "cudaMalloc" in native.text.value):
                 yield Flag("Its C++ code keeps memory between calls.", native.line(one.name))
+
+
+Users = dict[str, list[Function]]
+
+
+def _users(native: Native) -> Users:
+    """Return for each name the functions of the host that mention it."""
+    found: Users = {}
+    for function in native.unit.functions:
+        if not function.words & {"__device__", "__global__"}:
+            for name in function.mentions:
+                found.setdefault(name, []).append(function)
+    return found
 
 
 def _variables(native: Native) -> Iterator[Variable]:
@@ -130,7 +144,8 @@ def _initialises(statement: list[Token], last: Token) -> bool:
 
 
 def _declared(statement: list[Token], function: Function | None) -> Iterator[Variable]:
-    words = [token.text for token in statement]
+    # The beginning is enough: what is declared stands before the initialiser.
+    words = [token.text for token in statement[:400]]
     if not statement or _DEVICE & set(words) or words[0] in _NO_VARIABLE:
         return
     end = next((i for i, word in enumerate(words) if word in ("=", "(", "{") and not _in_angles(words, i)), len(words))
@@ -164,7 +179,7 @@ def _heavy(records: list[Record]) -> set[str]:
     return found
 
 
-def _keeps_data(native: Native, one: Variable, words: set[str], heavy: set[str]) -> bool:
+def _keeps_data(users: Users, one: Variable, words: set[str], heavy: set[str]) -> bool:
     """Whether a variable is a container, or made in its first call, and no constant table or cached property."""
     value = {token.text for token in one.value}
     if words & heavy or ("auto" in words and value & heavy):
@@ -179,8 +194,8 @@ def _keeps_data(native: Native, one: Variable, words: set[str], heavy: set[str])
     if "const" in words:
         return _first_inputs(one, value)
     if boxes <= _TABLES and all(_is_small(token.text) for token in one.declared if token is not one.name):
-        return "vector" in boxes and _filled(native, one.name.text) and not _handles(words)
-    return _written(native, one.name.text) or _first_inputs(one, value) or "*" in words
+        return "vector" in boxes and _filled(users, one.name.text) and not _handles(words)
+    return one.name.text in users or _first_inputs(one, value) or "*" in words
 
 
 def _spaced(tokens: list[Token], space: str) -> set[str]:
@@ -207,18 +222,9 @@ def _first_inputs(one: Variable, value: set[str]) -> bool:
     )
 
 
-def _written(native: Native, name: str) -> bool:
-    """Whether a function may change a variable: anything but an element that is read."""
-    return any(
-        name in function.mentions
-        for function in native.unit.functions
-        if not function.words & {"__device__", "__global__"}
-    )
-
-
-def _filled(native: Native, name: str) -> bool:
+def _filled(users: Users, name: str) -> bool:
     """Whether numbers are put into a variable one by one or in one go, rather than one for each device."""
-    for function in native.unit.functions:
+    for function in users.get(name, []):
         words = [token.text for token in function.body]
         for at, word in enumerate(words[:-2]):
             if word == name and words[at + 1] in (".", "->") and words[at + 2] in _FILLS - {"resize", "reserve"}:
@@ -226,12 +232,12 @@ def _filled(native: Native, name: str) -> bool:
     return False
 
 
-def _holds_address(native: Native, one: Variable) -> bool:
+def _holds_address(users: Users, one: Variable) -> bool:
     """Whether a whole number is given an address."""
     if {token.text for token in one.value} & (_ADDRESSES - {"uintptr_t", "intptr_t"}):
         return True
     name = one.name.text
-    for function in native.unit.functions:
+    for function in users.get(name, []):
         for statement in _statements(function.body):
             words = [token.text for token in statement]
             at = next((i for i, word in enumerate(words[:-1]) if word == name and words[i + 1] == "="), None)
@@ -250,12 +256,10 @@ def _holds_address(native: Native, one: Variable) -> bool:
 _COMPARISONS = ("<", ">", "==", "!=", ">=", "<=", "%")
 
 
-def _counts(native: Native, name: str) -> bool:
+def _counts(users: Users, name: str) -> bool:
     """Whether a variable grows, and is looked at in a comparison, a condition or a remainder."""
     grows = looked = False
-    for function in native.unit.functions:
-        if function.words & {"__device__", "__global__"}:
-            continue
+    for function in users.get(name, []):
         words = ["", "", *(token.text for token in function.body), "", "", ""]
         for at in range(2, len(words) - 3):
             if words[at] != name:
@@ -272,7 +276,7 @@ def _counts(native: Native, name: str) -> bool:
 
 def _end(words: list[str], at: int) -> int:
     """Return the index of the `;` that ends a statement."""
-    return next((index for index in range(at, len(words)) if words[index] == ";"), len(words))
+    return next((index for index in range(at, min(len(words), at + 64)) if words[index] == ";"), at + 64)
 
 
 def _in_condition(words: list[str], at: int) -> bool:
