@@ -34,6 +34,13 @@ hi
 system("id");
 #endif
  }""",
+    "a macro of which a dead branch says something else": "#define S system\n#if 0\n#define S puts\n#endif\n"
+    'void f() { S("id"); }',
+    "a macro that a dead branch takes back": "#define S system\n#if 0\n#undef S\n#endif\nvoid f() { S(0); }",
+    "a macro that joins in one branch only": "#if __GNUC__ < 3\n#define J(a, b) a\n#else\n#define J(a, b) a##b\n#endif\n"
+    'void f() { J(sys, tem)("id"); }',
+    "a header that one of two branches names": "#ifdef A\n#define H <cmath>\n#else\n#define H </etc/passwd>\n#endif\n"
+    "#include H\n",
     "inner parts of libc": r"""void f(const float* x, float* y, long n) { __libc_dlsym(0, "system"); }""",
     "tables of loaded libraries": "void f(const float* x, float* y, long n) { extern void* _GLOBAL_OFFSET_TABLE_[]; _GLOBAL_OFFSET_TABLE_[3] = 0; }",
     "torch's libraries": r"""#include <torch/extension.h>
@@ -165,6 +172,12 @@ S s;
 """,
 }
 FINE = {
+    "a qualifier for one compiler": "#ifdef __CUDACC__\n#define HD __host__ __device__\n#else\n#define HD\n#endif\n"
+    'HD float g(float a) { return a; }\nextern "C" void f(float* y) { y[0] = g(y[0]); }',
+    "a check in two ways": "#ifdef A\n#define CHECK(x) if (x) return 1\n#else\n#define CHECK(x) x\n#endif\n"
+    "int f() { CHECK(cudaGetLastError()); return 0; }",
+    "a type for each size": "#ifndef N\n#define N 4\n#endif\n#if N > 4\n#define T float\n#else\n#define T double\n#endif\n"
+    "template <int M> __global__ void k(T* x) { x[0] = N; }\nvoid f(T* x) { k<N><<<1, 1>>>(x); }",
     "members": "struct Slot { long count; std::vector<float> row; };\n"
     "void f(long n) { Slot s; s.count += 1; if (s.count > n) s.row.push_back(1); }",
     "handle": "static cublasHandle_t handle() { static cublasHandle_t h = nullptr; if (!h) cublasCreate(&h); return h; }",

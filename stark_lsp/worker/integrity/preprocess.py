@@ -67,7 +67,9 @@ def preprocess(text: str) -> Preprocessed:
 class _Preprocessor:
     def __init__(self, tokens: list[Token]) -> None:
         self._in = tokens
-        self._macros: dict[str, Macro] = {}
+        self._macros: dict[str, list[Macro]] = {}
+        """Every definition that may hold: those in branches of conditionals do not replace each other."""
+        self._depth = 0
         self._out: list[Token] = []
         self._includes: list[Include] = []
         self._pragmas: list[list[Token]] = []
@@ -98,7 +100,11 @@ class _Preprocessor:
             self._includes.append(Include(self._header(rest), rest[0] if rest else line[0], word))
         elif word == "pragma":
             self._pragmas.append(line)
-        elif word == "undef" and rest:
+        elif word in ("if", "ifdef", "ifndef"):
+            self._depth += 1
+        elif word == "endif":
+            self._depth = max(0, self._depth - 1)
+        elif word == "undef" and rest and not self._depth:
             self._macros.pop(rest[0].text, None)
         elif word == "define" and rest and rest[0].kind == IDENTIFIER:
             self._define(rest)
@@ -107,6 +113,8 @@ class _Preprocessor:
         if rest and rest[0].kind == HEADER:
             return rest[0].value
         made = self._expand(rest, frozenset(), 0)
+        if len([token for token in made if token.kind == STRING]) > 1:
+            return ""
         if made and made[0].kind == STRING:
             return made[0].value
         text = "".join(token.text for token in made)
@@ -119,7 +127,10 @@ class _Preprocessor:
             closing = next((i for i, token in enumerate(body) if token.text == ")"), len(body) - 1)
             parameters = tuple(token.text for token in body[1:closing] if token.text != ",")
             body = body[closing + 1 :]
-        self._macros[name.text] = Macro(parameters, tuple(body))
+        macro = Macro(parameters, tuple(body))
+        before = self._macros.get(name.text, []) if self._depth else []
+        if all(_said(macro) != _said(other) for other in before):
+            self._macros[name.text] = [*before, macro]
 
     def _count(self, number: int) -> None:
         self._made += number
@@ -132,20 +143,31 @@ class _Preprocessor:
         at = 0
         while at < len(tokens):
             token = tokens[at]
-            macro = self._macros.get(token.text) if token.kind == IDENTIFIER and token.text not in busy else None
+            macros = self._macros.get(token.text) if token.kind == IDENTIFIER and token.text not in busy else None
             at += 1
-            if macro is None or depth > DEPTH:
+            if macros is None or depth > DEPTH:
                 out.append(token)
                 continue
             arguments: list[list[Token]] = []
-            if macro.parameters is not None:
-                if at >= len(tokens) or tokens[at].text != "(":
-                    out.append(token)
-                    continue
-                arguments, at = _arguments(tokens, at)
-            body = self._substitute(macro, arguments, busy, depth)
-            placed = [part._replace(start=token.start, end=token.end, fresh=False) for part in body]
-            out += self._expand(placed, busy | {token.text}, depth + 1)
+            if any(macro.parameters is not None for macro in macros):
+                if at < len(tokens) and tokens[at].text == "(":
+                    arguments, at = _arguments(tokens, at)
+                else:
+                    macros = [macro for macro in macros if macro.parameters is None]
+            if not macros:
+                out.append(token)
+            group: list[Token] = []
+            if len(macros) > 1 and at < len(tokens) and tokens[at].text == "(":
+                # What is called is called by each of the names that the macro may stand for.
+                end = _arguments(tokens, at)[1]
+                group, at = tokens[at:end], end
+            for macro in macros:
+                body = self._substitute(macro, arguments, busy, depth)
+                placed = [part._replace(start=token.start, end=token.end, fresh=False) for part in body]
+                if macro.parameters is None and arguments:
+                    # `NAME(...)` where only another definition takes arguments: they stay.
+                    placed += [_mark("(", token), *(part for one in arguments for part in one), _mark(")", token)]
+                out += self._expand(placed, busy | {token.text}, depth + 1) + self._expand(group, busy, depth + 1)
         return out
 
     def _substitute(self, macro: Macro, arguments: list[list[Token]], busy: frozenset[str], depth: int) -> list[Token]:
@@ -187,6 +209,15 @@ class _Preprocessor:
             out += parts
             at += 1
         return out
+
+
+def _said(macro: Macro) -> tuple[object, ...]:
+    """Return what two equal definitions share."""
+    return (macro.parameters, *(token.text for token in macro.body))
+
+
+def _mark(text: str, near: Token) -> Token:
+    return Token(PUNCTUATION, text, near.start, near.end, False)
 
 
 def _comma(near: list[Token]) -> Token:

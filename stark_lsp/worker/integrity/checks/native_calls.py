@@ -123,9 +123,10 @@ def calls_of(native: Native) -> Iterator[Refusal]:
     """As `calls`, for one source."""
     tokens = native.unit.tokens
     own = {function.name for function in native.unit.functions if not function.outer or function.is_private}
+    inside = {id(token) for function in native.unit.functions for token in function.body}
     for at, token in enumerate(tokens):
         if token.kind == IDENTIFIER:
-            why = _why(tokens, at, own)
+            why = _why(tokens, at, own, id(token) in inside)
             if why:
                 yield Refusal(f"Its C++ code {why} ({token.text}).", native.line(token))
         elif token.kind == STRING:
@@ -136,7 +137,7 @@ def calls_of(native: Native) -> Iterator[Refusal]:
             yield from _launch(native, tokens, at)
 
 
-def _why(tokens: list[Token], at: int, own: set[str]) -> str:
+def _why(tokens: list[Token], at: int, own: set[str], inside: bool) -> str:
     name = tokens[at].text
     before = tokens[at - 1].text if at else ""
     after = tokens[at + 1].text if at + 1 < len(tokens) else ""
@@ -147,17 +148,18 @@ def _why(tokens: list[Token], at: int, own: set[str]) -> str:
     if owner == "std":
         return _STD.get(name, "")
     if name in CALLED and after == "(" and not member and owner == "" and name not in own:
-        return "" if _declares(tokens, at) else CALLED[name]
+        return "" if _declares(tokens, at, inside) else CALLED[name]
     return ""
 
 
-def _declares(tokens: list[Token], at: int) -> bool:
+def _declares(tokens: list[Token], at: int, inside: bool) -> bool:
     """Whether a name before `(` is declared rather than called: `float signal(...)`, but not `return read(...)`.
 
-    A word on the line before may be all that is left of a branch that is never compiled.
+    A word before it may be all that is left of a branch that is never compiled: in the body of a function, only words
+    that are surely types count.
     """
     before = tokens[at - 1] if at else None
-    if before is None or (tokens[at].fresh and before.text not in _TYPES):
+    if before is None or (inside and before.kind == IDENTIFIER and before.text not in _TYPES):
         return False
     if before.kind == IDENTIFIER:
         return before.text not in ("return", "else", "do", "case", "goto", "throw", "co_return")
