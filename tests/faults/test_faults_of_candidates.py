@@ -5,6 +5,7 @@ One worker judges all of them, one after another: that it lives through them is 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sys
@@ -60,7 +61,10 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
             for _ in range(2):
                 verdict = await judge.evaluate(Candidate(RAW))
                 assert verdict.status is Status.OK, verdict
+            # Spares for the next candidate come up in the background.
+            for _ in range(30):
                 watch.at_rest = max(watch.at_rest, len(tree(judge.pid)))
+                await asyncio.sleep(0.2)
             yield watch
         finally:
             await judge.close()
