@@ -9,7 +9,7 @@ DEMO_SAMPLES := new_gelu rms_norm
 ISOLATION ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format client editor-test benchmarks clean
+.PHONY: help demo test test-all lint format client editor-test benchmarks clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,8 +34,12 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@echo
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
 
-test: $(BIN)/.dev ## Run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(BIN)/.dev ## Run the tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not timing"
+	@$(BIN)/python -m pytest -m "timing and not slow"
+
+test-all: test ## Run all tests; those left out above take minutes more
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 lint: $(BIN)/.dev ## Check style, types and layers
 	@$(BIN)/ruff check .

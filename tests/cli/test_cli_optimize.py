@@ -15,6 +15,8 @@ from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
 from stark_lsp.agents.prompts import built_in_dir
 
+pytestmark = pytest.mark.timing
+
 CHECK = """
 import importlib.util, sys, torch
 spec = importlib.util.spec_from_file_location("edited", sys.argv[1])

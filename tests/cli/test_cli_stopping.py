@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
+
+pytestmark = pytest.mark.timing
 
 
 def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) -> None:

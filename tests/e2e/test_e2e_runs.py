@@ -19,7 +19,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.store import RunStore
 
-pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning"), pytest.mark.slow]
+pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning"), pytest.mark.timing]
 
 CLASS_LINE = 6
 ANCHORED = range(8, 10)

@@ -20,6 +20,8 @@ from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
 
+pytestmark = pytest.mark.timing
+
 # A chain that eager takes many passes for: its kernel is several times faster on any machine.
 MODULE = """import torch
 import torch.nn as nn
