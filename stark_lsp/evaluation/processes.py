@@ -58,20 +58,39 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def kill_marked(name: str, value: str) -> None:
-    """Kill every process whose environment holds a variable with a value (Linux; elsewhere there is no telling).
+def kill_marked(name: str, value: str, seconds: float = 5.0) -> bool:
+    """Kill every process whose environment holds a variable with a value; returns whether none is left.
 
-    For what a tree leaves behind whose root was killed and could adopt no orphan any more.
+    For what a tree leaves behind whose root was killed and could adopt no orphan any more. Linux only; elsewhere there
+    is no telling.
+
+    Parameters
+    ----------
+    seconds
+        How long to go on: one that was being started while others were looked for is found the next time.
     """
     if not sys.platform.startswith("linux"):
-        return
+        return True
     mark = f"{name}={value}".encode()
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
-            if mark in file.read().split(b"\0"):
-                _kill(int(entry))
+    deadline = time.monotonic() + seconds
+    while True:
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, mark)]
+        if not found or time.monotonic() > deadline:
+            return not found
+        for pid in found:
+            _kill(pid)
+        time.sleep(0.005)
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    """Whether another process has `mark` in its environment; one that has ended has none."""
+    if pid == os.getpid():
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False
 
 
 def kill_tree(root: int, seconds: float = 5.0) -> bool:
