@@ -167,7 +167,10 @@ def findings(log: str) -> list[Finding]:
 
 
 def short(kernel: str) -> str:
-    """Return a kernel's name without return type, template arguments and parameters."""
+    """Return a kernel's name without return type, template arguments and parameters.
+
+    With its namespaces, unlike `profile.names.base`: by them `OTHERS` knows the kernels of torch.
+    """
     name, depth = "", 0
     for sign in kernel.replace("(anonymous namespace)", "{anonymous}"):
         if sign == "(" and depth == 0:
