@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 
@@ -61,6 +62,20 @@ def by_role(root: int | None, role: str) -> list[psutil.Process]:
         if at is not None and line[at + 1 : at + 2] == [role] and "bwrap" not in line[0]:
             found.append(process)
     return sorted(found, key=lambda process: process.create_time())
+
+
+def above(process: psutil.Process) -> list[psutil.Process]:
+    """Return the processes that a process descends from, nearest first; none if it ends meanwhile."""
+    try:
+        return list(process.parents())
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill(process: psutil.Process) -> None:
+    """Kill a process, unless it ended by itself."""
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def by_name(root: int | None, name: str) -> list[psutil.Process]:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import pytest_asyncio
 from fault_cases import FAULTS, RAW, STUCK, problem_at, settings
-from fault_watch import MARK, by_name, by_role, marked, strays, until
+from fault_watch import MARK, above, by_name, by_role, kill, marked, strays, until
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
@@ -63,6 +63,13 @@ async def stuck(judge: WorkerJudge) -> psutil.Process:
     return by_name(judge.pid, "stuck")[0]
 
 
+def building(judge: WorkerJudge) -> list[psutil.Process]:
+    """Return the builders whose compiler is at work."""
+    builders = {process.pid: process for process in by_role(judge.pid, "builder")}
+    over = [parent.pid for compiler in by_name(judge.pid, "cc1plus") for parent in above(compiler)]
+    return [builders[pid] for pid in dict.fromkeys(over) if pid in builders]
+
+
 async def test_a_killed_runner_is_the_candidates_crash(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(ENDLESS))
     (await stuck(judge)).kill()
@@ -80,15 +87,16 @@ async def test_a_stopped_runner_runs_into_its_limit(judge: WorkerJudge) -> None:
 async def test_spares_and_reference_runners_that_are_killed_are_started_again(judge: WorkerJudge) -> None:
     for role in ("runner", "builder"):
         for process in by_role(judge.pid, role):
-            process.kill()
+            kill(process)
     await next_is_ok(judge)
 
 
 async def test_a_killed_compiler_is_started_again(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(Candidate(SLOW_BUILD)))
-    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
-    for process in by_name(judge.pid, "cc1plus"):
-        process.kill()
+    compilers: list[psutil.Process] = []
+    await until(lambda: compilers.extend(by_name(judge.pid, "cc1plus")) or compilers, "the compiler is at work", 60.0)
+    for process in compilers:
+        kill(process)
     assert (await task).status is Status.OK
     await next_is_ok(judge, SLOW_BUILD)
 
@@ -96,10 +104,9 @@ async def test_a_killed_compiler_is_started_again(judge: WorkerJudge) -> None:
 async def test_after_a_killed_builder_another_one_builds(judge: WorkerJudge) -> None:
     source = SLOW_BUILD.replace("#include <map>", "#include <map>\n#include <unordered_map>")
     task = asyncio.create_task(judge.evaluate(Candidate(source)))
-    await until(lambda: by_name(judge.pid, "cc1plus"), "the compiler is at work", 60.0)
-    compiler = by_name(judge.pid, "cc1plus")[0]
-    builders = {process.pid for process in by_role(judge.pid, "builder")}
-    next(parent for parent in compiler.parents() if parent.pid in builders).kill()
+    found: list[psutil.Process] = []
+    await until(lambda: found.extend(building(judge)) or found, "a builder is at work", 60.0)
+    kill(found[0])
     assert (await task).status is Status.OK
     await next_is_ok(judge, source)
 
@@ -111,12 +118,10 @@ async def test_builders_that_are_killed_again_and_again_are_said_and_leave_nothi
     task = asyncio.create_task(judge.evaluate(Candidate(source)))
     killed: set[int] = set()
     while not task.done():
-        for compiler in by_name(judge.pid, "cc1plus"):
-            builders = {process.pid for process in by_role(judge.pid, "builder")}
-            for parent in compiler.parents():
-                if parent.pid in builders - killed:
-                    killed.add(parent.pid)
-                    parent.kill()
+        for builder in building(judge):
+            if builder.pid not in killed:
+                killed.add(builder.pid)
+                kill(builder)
         await asyncio.sleep(0.02)
     verdict = await task
     assert verdict.status is Status.COMPILE_ERROR
