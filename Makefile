@@ -22,7 +22,7 @@ $(BIN)/.user: pyproject.toml
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.user pyproject.toml
-	@$(BIN)/python -m pip install -qq --editable '.[torch,dev]'
+	@$(BIN)/python -m pip install -qq --editable '.[torch,bench,dev]'
 	@touch $@
 
 demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU

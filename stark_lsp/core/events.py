@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stark_lsp.core.conversation import Spend
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.verdict import Reference
@@ -47,10 +48,17 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What the run's calls of models cost so far."""
+
+    spend: Spend
+
+
+@dataclass(frozen=True)
 class Ended:
     """The run is over; `run.state`, `run.message` and `run.best` say how."""
 
     run: Run
 
 
-Event = Progress | Prepared | Planned | Judged | Ended
+Event = Progress | Prepared | Planned | Judged | Spent | Ended

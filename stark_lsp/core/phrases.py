@@ -20,5 +20,6 @@ STATUS = {
     VerdictStatus.NONDETERMINISTIC: "not repeatable",
     VerdictStatus.CHEATED: "cheated",
     VerdictStatus.CRASHED: "crashed",
+    VerdictStatus.NO_CANDIDATE: "no candidate",
 }
 """What a verdict is called."""

@@ -13,11 +13,38 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.steering import Hint
 from stark_lsp.core.verdict import Reference, Verdict
 
 
 class NothingToPropose(Exception):
     """A plan or debug agent has no (more) idea for this node; `str()` says why, for a person."""
+
+
+class NoCandidate(Exception):
+    """An agent answered, and gave nothing that can be judged; `str()` says why, for a person.
+
+    It declined, was cut off, or its answer could not be read. The attempt counts: it is recorded as a node with the
+    verdict `NO_CANDIDATE`.
+
+    Parameters
+    ----------
+    reason
+        One sentence.
+    text
+        What can be kept of the answer, as the source of the node; may be empty.
+    plan
+        The plan that was to be carried out, if it got that far.
+    """
+
+    def __init__(self, reason: str, *, text: str = "", plan: Plan | None = None) -> None:
+        super().__init__(reason)
+        self.text = text
+        self.plan = plan
+
+
+class BudgetSpent(Exception):
+    """What an agent would do next could cost more than the budget leaves; `str()` says so, for a person."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +62,10 @@ class Context:
     """All children of the selected node so far (debug: all its siblings), never sampled down: what was tried here."""
     rejections: tuple[Rejection, ...] = ()
     """What the user turned down in earlier runs on this class."""
+    attempt: int = 0
+    """Id that the node of this attempt will have."""
+    hints: tuple[Hint, ...] = ()
+    """What the user wants the agents to know: for the whole run, and for the selected node and those above it."""
 
 
 class PlanAgent(Protocol):
@@ -47,6 +78,8 @@ class PlanAgent(Protocol):
         ------
         NothingToPropose
             The agent has no further idea for this node.
+        NoCandidate
+            It answered, and what it answered cannot be used.
         """
         ...
 
@@ -55,7 +88,13 @@ class CodeAgent(Protocol):
     """Carries a plan out."""
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
-        """Return the candidate that carries `plan` out on the selected node."""
+        """Return the candidate that carries `plan` out on the selected node.
+
+        Raises
+        ------
+        NoCandidate
+            It answered, and gave nothing that can be judged.
+        """
         ...
 
 
@@ -69,6 +108,32 @@ class DebugAgent(Protocol):
         ------
         NothingToPropose
             The agent sees no way to repair it.
+        NoCandidate
+            It answered, and gave nothing that can be judged.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a single agent proposes: a candidate, with a word on what it does."""
+
+    candidate: Candidate
+    plan: Plan | None = None
+
+
+class SoloAgent(Protocol):
+    """One agent that does all: the paper's sampling, reflexion and search agents."""
+
+    async def propose(self, context: Context, rng: Random) -> Draft:
+        """Return a candidate made from what the context shows; a failed selected node is to be repaired.
+
+        Raises
+        ------
+        NothingToPropose
+            The agent has no further idea.
+        NoCandidate
+            It answered, and gave nothing that can be judged.
         """
         ...
 

@@ -20,6 +20,10 @@ class Budget:
     attempts: int = 30
     """B in the paper."""
     seconds: float | None = None
+    tokens: int | None = None
+    """Tokens read and written by models, all roles together."""
+    dollars: float | None = None
+    """US dollars; needs models whose prices are known."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,5 @@ class Run:
     decision: Decision = Decision.OPEN
     settings: dict[str, Any] = field(default_factory=dict)
     """The search settings in wire form, so that a resumed run uses the same."""
+    agents: dict[str, Any] = field(default_factory=dict)
+    """The agents' settings in wire form; empty for the playbook."""

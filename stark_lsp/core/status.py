@@ -38,6 +38,8 @@ class VerdictStatus(str, Enum):
     """The candidate tampered with the judge or did not do the work it was timed for."""
     CRASHED = "CRASHED"
     """The candidate's process died, for instance by a segmentation fault."""
+    NO_CANDIDATE = "NO_CANDIDATE"
+    """The agent gave nothing to judge: it declined, was cut off, or its answer could not be read."""
 
     @property
     def failed(self) -> bool:
@@ -67,6 +69,49 @@ class AgentRole(str, Enum):
     """A plan agent's advice, written down by the code agent."""
     DEBUG = "debug"
     """A repair of a failed parent by the debug agent."""
+    SAMPLING = "sampling"
+    """Written by a single agent that sees the reference alone."""
+    REFLEXION = "reflexion"
+    """Written by a single agent that refines what it is shown."""
+
+
+class ModelRole(str, Enum):
+    """In which role a model is asked; each has settings and templates of its own."""
+
+    PLAN = "plan"
+    """Proposes one optimization and marks its lines."""
+    CODE = "code"
+    """Carries a plan out."""
+    DEBUG = "debug"
+    """Repairs a failed candidate."""
+    SAMPLING = "sampling"
+    """Writes a candidate from the reference alone (the sampling baseline)."""
+    REFLEXION = "reflexion"
+    """Refines or repairs a candidate by its observations (the reflexion baseline and the search agent)."""
+
+
+class StopReason(str, Enum):
+    """How a model's answer ended."""
+
+    COMPLETE = "complete"
+    """It came to its own end."""
+    MAX_TOKENS = "max_tokens"
+    """It was cut off at the limit of tokens."""
+    REFUSAL = "refusal"
+    """The model declined to answer."""
+    OTHER = "other"
+    """Something else, which the answer's message names."""
+
+
+class Grounding(str, Enum):
+    """What anchors bind the code agent to (paper, section 4.3)."""
+
+    OFF = "off"
+    """Anchors are stripped before the code agent sees the plan; for the ablation."""
+    REPORT = "report"
+    """Edits outside the anchored spans are noted with the candidate."""
+    REFUSE = "refuse"
+    """A candidate with edits outside the anchored spans is not judged."""
 
 
 class RunState(str, Enum):

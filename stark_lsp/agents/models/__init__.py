@@ -1,0 +1,1 @@
+"""Who answers questions: a service with the Messages API, the editor's model, a transcript."""

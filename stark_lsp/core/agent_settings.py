@@ -1,0 +1,51 @@
+"""Settings of the agents that a language model answers for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stark_lsp.core.status import Grounding, ModelRole
+
+
+@dataclass(frozen=True)
+class RoleSettings:
+    """How a model is asked in one role."""
+
+    model: str = ""
+    """Name the service knows it by; empty for the run's default."""
+    temperature: float | None = None
+    """0 to 1; None leaves it to the model."""
+    effort: str | None = None
+    """`low`, `medium`, `high` or what else the service takes; None leaves it to the model."""
+    max_tokens: int = 32000
+    """Most tokens of an answer, thinking included."""
+
+
+def _role(temperature: float) -> RoleSettings:
+    return RoleSettings(temperature=temperature)
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How the agents are asked; temperatures are the paper's (Appendix B)."""
+
+    plan: RoleSettings = field(default_factory=lambda: _role(0.8))
+    code: RoleSettings = field(default_factory=lambda: _role(0.1))
+    debug: RoleSettings = field(default_factory=lambda: _role(0.1))
+    sampling: RoleSettings = field(default_factory=lambda: _role(0.7))
+    reflexion: RoleSettings = field(default_factory=lambda: _role(0.7))
+    dialect: str = "auto"
+    """`auto`, `raw`, `inline`, `triton`: how kernels are asked for; `auto` is raw."""
+    system_message: str = "system"
+    """Name of the system message's template in `prompts/`."""
+    grounding: Grounding = Grounding.REPORT
+    """What anchors bind the code agent to."""
+    profile: bool = True
+    """Show profiles of the reference and the selected node."""
+    playbook: bool = True
+    """Show the plan agent what the built-in playbook would do."""
+
+    def of(self, role: ModelRole) -> RoleSettings:
+        """Return the settings of one role."""
+        settings: RoleSettings = getattr(self, role.value)
+        return settings

@@ -1,0 +1,180 @@
+"""Conversation: what is asked of a language model, and what it answers.
+
+`agents` writes questions, `agents/models` sends them, `store` keeps every exchange. A question is sent as
+
+1. the system message,
+2. one user message of two parts, `shared` and `body`; what stands before the end of `shared` is alike in all questions
+   of one role in one run, so that a server may cache it,
+3. one tool by which the model hands its answer in; a model that writes text instead is read for code blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stark_lsp.core.status import ModelRole, StopReason
+
+
+@dataclass(frozen=True)
+class Tool:
+    """The form in which an answer is handed in."""
+
+    name: str
+    """For instance `submit_plan`."""
+    description: str
+    schema: dict[str, Any]
+    """JSON Schema of its input, an object."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call of a model."""
+
+    attempt: int
+    """Id of the node the call is for."""
+    role: ModelRole
+    system: str
+    shared: str
+    """First part of the user message: alike in all questions of a role in one run."""
+    body: str
+    """Second part of the user message."""
+    tool: Tool | None
+    model: str = ""
+    """Name the service knows the model by; empty for its default."""
+    temperature: float | None = None
+    """None leaves it to the model; a service that has no such parameter is asked without it."""
+    effort: str | None = None
+    """`low`, `medium`, `high` …; None leaves it to the model."""
+    max_tokens: int = 16000
+    """Most tokens of the answer."""
+    ordinal: int = 0
+    """Counts the questions of one role in one attempt."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all that is sent, in hex."""
+        tool = None if self.tool is None else [self.tool.name, self.tool.description, self.tool.schema]
+        sent = [self.system, self.shared, self.body, tool, self.model, self.temperature, self.effort, self.max_tokens]
+        return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one or more calls; a call's input is the sum of the first three."""
+
+    input_tokens: int = 0
+    """Read at the full price."""
+    cache_write_tokens: int = 0
+    cache_read_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens, read and written."""
+        return self.input_tokens + self.cache_write_tokens + self.cache_read_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answered."""
+
+    stop: StopReason
+    text: str = ""
+    tool_input: dict[str, Any] | None = None
+    """What was handed in by the tool; None if the model wrote text alone or the JSON could not be read."""
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    """The model that answered, as the service names it."""
+    latency_s: float = 0.0
+    """Seconds from the question to the end of the answer, retries included."""
+    request_id: str = ""
+    message: str = ""
+    """What went wrong, for a person: why it stopped, or why the tool's input could not be read."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A question with its answer, as kept in the store."""
+
+    question: Question
+    answer: Answer
+    dollars: float | None = None
+    """What it cost; None where the price is unknown."""
+    when: str = ""
+    """ISO 8601, UTC: when the answer was in."""
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What the calls of a run cost so far."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
+    """Of the calls whose price is known."""
+    unpriced: int = 0
+    """Calls whose price is unknown."""
+
+
+class Model(Protocol):
+    """Who answers questions: a service, the editor's model, a transcript."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it, for instance `claude-sonnet-5`."""
+        ...
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer; a refusal or a cut-off answer is an `Answer` as well.
+
+        Raises
+        ------
+        Fault
+            It cannot be reached, or failed again and again.
+        BadInput
+            The user must change something: no key, no such model, no credit.
+        BudgetSpent
+            The question could cost more than is left; it was not sent.
+        asyncio.CancelledError
+            The run was stopped; nothing is sent or received any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close connections."""
+        ...
+
+
+class Journal(Protocol):
+    """Where every exchange of a run is kept before anybody uses the answer."""
+
+    async def find(self, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
+        """Return the answer that arrived earlier for this place in the run, None if there is none.
+
+        Raises
+        ------
+        Fault
+            The store cannot be read.
+        """
+        ...
+
+    async def keep(self, exchange: Exchange) -> None:
+        """Keep an exchange for good.
+
+        Raises
+        ------
+        Fault
+            The store cannot be written.
+        """
+        ...

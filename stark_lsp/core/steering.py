@@ -1,0 +1,95 @@
+"""Steering: what the user tells a run while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from stark_lsp.core.run import Budget
+
+
+class SteeringKind(str, Enum):
+    """One thing a user may tell a run."""
+
+    PIN = "pin"
+    """Go on from this node as long as it may be expanded."""
+    UNPIN = "unpin"
+    """Let the policy choose again."""
+    PRUNE = "prune"
+    """Give up this node and all below it."""
+    RESTORE = "restore"
+    """Take a prune back."""
+    HINT = "hint"
+    """Tell the agents something: for one node and what comes of it, or for the whole run."""
+    BUDGET = "budget"
+    """Change what the run may spend."""
+    PAUSE = "pause"
+    """Begin no further attempt; those under way are finished."""
+    RESUME = "resume"
+    """Go on after a pause."""
+
+
+@dataclass(frozen=True)
+class Steering:
+    """One thing the user told a run."""
+
+    kind: SteeringKind
+    node: int | None = None
+    """The node it is about; None is the whole run."""
+    text: str = ""
+    """The hint."""
+    budget: Budget | None = None
+    """The new budget, whole."""
+    attempt: int = 0
+    """Attempts begun when it took effect, for the record."""
+    when: str = ""
+    """ISO 8601, UTC."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Something the user wants the agents to know."""
+
+    text: str
+    node: int | None = None
+    """Said on this node; None is the whole run."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What all steering so far adds up to."""
+
+    pinned: int | None = None
+    pruned: frozenset[int] = frozenset()
+    hints: tuple[Hint, ...] = ()
+    budget: Budget | None = None
+    """None as long as the user changed nothing."""
+    paused: bool = False
+
+
+def course(steerings: Iterable[Steering], start: Course | None = None) -> Course:
+    """Return what steerings, in their order, add up to."""
+    now = start or Course()
+    for steering in steerings:
+        now = _after(now, steering)
+    return now
+
+
+def _after(now: Course, steering: Steering) -> Course:
+    kind, node = steering.kind, steering.node
+    if kind is SteeringKind.PIN:
+        return replace(now, pinned=node)
+    if kind is SteeringKind.UNPIN:
+        return replace(now, pinned=None)
+    if kind is SteeringKind.PRUNE and node is not None:
+        return replace(now, pruned=now.pruned | {node})
+    if kind is SteeringKind.RESTORE and node is not None:
+        return replace(now, pruned=now.pruned - {node})
+    if kind is SteeringKind.HINT:
+        return replace(now, hints=(*now.hints, Hint(steering.text, node)))
+    if kind is SteeringKind.BUDGET:
+        return replace(now, budget=steering.budget)
+    if kind in (SteeringKind.PAUSE, SteeringKind.RESUME):
+        return replace(now, paused=kind is SteeringKind.PAUSE)
+    return now
