@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+from stark_lsp.runs.providers import Providers
 
 
 @dataclass(frozen=True)
@@ -13,7 +15,12 @@ class RunOptions:
     """Options of one run; everything has a default that suits the editor."""
 
     model: str = "playbook"
-    """Who answers as the agents; a name of `runs.models.available()`."""
+    """Who answers as the agents, as a user writes it (`runs.models.parse`): `auto`, `playbook`, `anthropic`,
+    `anthropic:NAME`, `editor`, `replay:FILE`."""
+    agents: AgentSettings = field(default_factory=AgentSettings)
+    """How a language model is asked; without effect on the playbook."""
+    providers: Providers = field(default_factory=Providers)
+    """What the front end lends the run."""
     budget: Budget = field(default_factory=Budget)
     search: SearchSettings = field(default_factory=SearchSettings)
     """Its `attempts` is overruled by `budget.attempts`."""

@@ -1,0 +1,37 @@
+"""What the front end lends a run: the API key, and the editor's own model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stark_lsp.agents.models.editor import EditorChannel
+    from stark_lsp.agents.models.secret import Secret
+
+KEY_VARIABLE = "ANTHROPIC_API_KEY"
+TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
+"""Some servers with the Messages API take a bearer token instead of a key."""
+
+
+@dataclass(frozen=True)
+class Providers:
+    """Where a run may get what a model needs."""
+
+    key: Callable[[], Awaitable[Secret | None]] | None = None
+    """Asks the front end for the key, for instance from the editor's secret storage; None where there is no such place."""
+    editor: EditorChannel | None = None
+    """The editor's own model, None where the editor lends none."""
+
+    async def find_key(self) -> Secret | None:
+        """Return the key of the front end, else the environment's, None if there is none."""
+        from stark_lsp.agents.models.secret import Secret
+
+        if self.key is not None:
+            found = await self.key()
+            if found is not None:
+                return found
+        value = os.environ.get(KEY_VARIABLE, "").strip()
+        return Secret(value) if value else None
