@@ -11,6 +11,8 @@ All state is in the nodes: a plan's parameters and a comment in each candidate n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,6 +38,16 @@ from stark_lsp.playbook.source import CannotEdit
 
 STRATEGY = "strategy"
 """Name of the plan's parameter that holds the strategy of the design; the others are kernel = variant."""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What is said of a move."""
+
+    title: str
+    advice: str
+    choices: tuple[KernelChoice, ...]
+    saving_ms: float | None
 
 
 class PlaybookAgents:
@@ -88,7 +100,7 @@ class PlaybookAgents:
         NothingToPropose
             Every move was tried here, or the module cannot be recorded.
         """
-        catalogue, moves = self._ready()
+        _, moves = self._ready()
         design = self._design_of(context.selected)
         if context.selected.id == context.root.id or design is None:
             offered = list(moves.from_reference())
@@ -109,7 +121,7 @@ class PlaybookAgents:
         wanted = [move for move in fresh if self._strategy_name(move) not in rejected] or fresh
         if not wanted:
             raise NothingToPropose("The playbook has tried every variation it knows on this candidate.")
-        return self._plan(wanted[0], design, context, catalogue, moves)
+        return self._plan(wanted[0], design, context)
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
         """Return the candidate that the plan's parameters name."""
@@ -137,41 +149,60 @@ class PlaybookAgents:
 
     # ---- plans ------------------------------------------------------------------------------------
 
-    def _plan(self, move: Move, design: Design | None, context: Context, catalogue: Catalogue, moves: Moves) -> Plan:
+    def suggestions(self, limit: int = 3) -> tuple[str, ...]:
+        """Return what the playbook would do with the reference, in Markdown, the most promising first.
+
+        For other plan agents to read; empty if there is nothing to propose.
+        """
+        if self._reason or self._moves is None:
+            return ()
+        described = (self._describe(move, None) for move in islice(self._moves.from_reference(), limit))
+        return tuple(f"**{words.title}**\n\n{words.advice}" for words in described)
+
+    def _plan(self, move: Move, design: Design | None, context: Context) -> Plan:
+        catalogue, _ = self._ready()
+        words = self._describe(move, design)
+        noted = [
+            (span, _note(choice))
+            for choice in words.choices
+            for span in catalogue.user_lines.spans([catalogue.prepared.graph.nodes[n] for n in choice.region.nodes])
+        ]
+        anchors = catalogue.user_lines.anchors(noted)
+        return Plan(
+            title=words.title,
+            advice=words.advice,
+            anchors=anchors,
+            annotated_source=self._annotated(context, anchors),
+            strategy=self._strategy_name(move),
+            parameters=((STRATEGY, move.design.strategy), *move.design.kernels),
+            expected_saving_ms=words.saving_ms,
+        )
+
+    def _describe(self, move: Move, design: Design | None) -> _Words:
+        """Return what is said of a move, made on a candidate of `design` (None: on the reference)."""
+        catalogue, moves = self._ready()
         before = (
             design if design is not None and move.kind is not MoveKind.STRATEGY else moves.base(move.design.strategy)
         )
+        choices: tuple[KernelChoice, ...]
+        saving = None
+        extra: dict[str, str] = {}
         if move.kind is MoveKind.STRATEGY:
-            choices = moves.choices(move.design)
-            template, extra = move.design.strategy, dict[str, str]()
+            choices = tuple(moves.choices(move.design))
+            template = move.design.strategy
             title = _strategy_title(move.design.strategy, choices)
             saving = expected_saving(choices)
         else:
             choice = catalogue.named(move.kernel)
             assert choice is not None
             choices = (choice,)
-            template, extra = move.kind.value, {}
-            saving = None
+            template = move.kind.value
             if move.kind is MoveKind.TUNE:
                 extra = {"before": before.label(move.kernel) or "", "after": move.design.label(move.kernel) or ""}
                 title = f"Write {move.kernel} with {extra['after']}"
             else:
                 title = f"Leave {_short(choice)} to PyTorch"
-        noted = [
-            (span, _note(choice))
-            for choice in choices
-            for span in catalogue.user_lines.spans([catalogue.prepared.graph.nodes[n] for n in choice.region.nodes])
-        ]
-        anchors = catalogue.user_lines.anchors(noted)
-        return Plan(
-            title=title,
-            advice=write_advice(self.prompts, template, catalogue, choices, **extra),
-            anchors=anchors,
-            annotated_source=self._annotated(context, anchors),
-            strategy=self._strategy_name(move),
-            parameters=((STRATEGY, move.design.strategy), *move.design.kernels),
-            expected_saving_ms=saving,
-        )
+        return _Words(title, write_advice(self.prompts, template, catalogue, choices, **extra), choices, saving)
 
     def _strategy_name(self, move: Move) -> str:
         return move.design.strategy if move.kind is MoveKind.STRATEGY else move.kind.value
