@@ -1,0 +1,126 @@
+"""Who answers a run: what the user wrote, and what `auto` comes to.
+
+`auto` takes the first of these that is there: a key for the Messages API, a model that the editor lends, the playbook.
+Whatever is chosen is told at the start, stands in the run's record, and is shown wherever the run is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.runs.providers import TOKEN_VARIABLE, Providers
+
+AUTO = "auto"
+PLAYBOOK = "playbook"
+ANTHROPIC = "anthropic"
+EDITOR = "editor"
+REPLAY = "replay"
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """Who answers."""
+
+    kind: str
+    """`playbook`, `anthropic`, `editor` or `replay`."""
+    argument: str = ""
+    """The model's name, or the transcript's file; empty for the default."""
+    why: str = ""
+    """Why `auto` came to it, for a person; empty if the user named it."""
+
+    @property
+    def label(self) -> str:
+        """What the run's record says: `anthropic:claude-sonnet-5`."""
+        if self.kind == REPLAY:
+            return f"{REPLAY}:{os.path.basename(self.argument)}"
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    @property
+    def learned(self) -> bool:
+        """Whether a language model answers, now or when the transcript was made."""
+        return self.kind != PLAYBOOK
+
+
+def parse(text: str) -> ModelChoice | None:
+    """Read what a user wrote; None is `auto`.
+
+    Raises
+    ------
+    BadInput
+        There is no such model, or a transcript is not named.
+    """
+    kind, _, argument = text.strip().partition(":")
+    kind, argument = kind.lower(), argument.strip()
+    if kind == AUTO and not argument:
+        return None
+    if kind in (PLAYBOOK, EDITOR) and not argument:
+        return ModelChoice(kind)
+    if kind == ANTHROPIC:
+        return ModelChoice(kind, argument)
+    if kind == REPLAY:
+        if not argument:
+            raise BadInput("replay names no transcript.", cure="Write replay:FILE, a file that `runs export` wrote.")
+        return ModelChoice(kind, os.path.abspath(os.path.expanduser(argument)))
+    raise BadInput(
+        f"There is no model {text[:80]!r}.",
+        cure="Choose auto, playbook, anthropic, anthropic:NAME, editor or replay:FILE.",
+    )
+
+
+async def choose(text: str, providers: Providers, say: Callable[[str], None]) -> ModelChoice:
+    """Decide who answers.
+
+    Parameters
+    ----------
+    text
+        What the user wrote.
+    providers
+        What the front end lends.
+    say
+        Told who was chosen, and why.
+
+    Raises
+    ------
+    BadInput
+        There is no such model, or what it needs is not there.
+    """
+    wanted = parse(text)
+    chosen = wanted if wanted is not None else await _auto(providers)
+    if chosen.kind == EDITOR and providers.editor is None:
+        raise BadInput("This editor lends no model.", cure="Choose another one in stark.model, for instance playbook.")
+    if chosen.kind == ANTHROPIC and not await _may_ask(providers):
+        raise BadInput(
+            "There is no API key for the model.",
+            cure="Set ANTHROPIC_API_KEY, or run `STARK: Set API Key` in VS Code; or choose the model playbook.",
+        )
+    why = f" ({chosen.why})" if chosen.why else ""
+    say(f"Plans and kernels come from {spoken(chosen)}{why}")
+    return chosen
+
+
+def spoken(choice: ModelChoice) -> str:
+    """Return what a person calls who answers."""
+    if choice.kind == PLAYBOOK:
+        return "the built-in playbook"
+    if choice.kind == EDITOR:
+        return "the editor's model"
+    if choice.kind == REPLAY:
+        return f"the transcript {os.path.basename(choice.argument)}"
+    return choice.argument or "Claude"
+
+
+async def _auto(providers: Providers) -> ModelChoice:
+    if await _may_ask(providers):
+        return ModelChoice(ANTHROPIC, why="a key is set")
+    if providers.editor is not None:
+        return ModelChoice(EDITOR, why="no key is set, and the editor lends its model")
+    return ModelChoice(PLAYBOOK, why="no key is set; it needs no network")
+
+
+async def _may_ask(providers: Providers) -> bool:
+    if os.environ.get(TOKEN_VARIABLE, "").strip():
+        return True
+    return await providers.find_key() is not None

@@ -1,0 +1,33 @@
+"""The run's journal: every exchange goes to the store before anybody uses the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stark_lsp.core.conversation import Answer, Exchange
+from stark_lsp.core.status import ModelRole
+from stark_lsp.store import RunStore
+
+
+class StoreJournal:
+    """`core.conversation.Journal` on the store.
+
+    Parameters
+    ----------
+    store
+        Where exchanges are kept.
+    run_id
+        The run they belong to.
+    """
+
+    def __init__(self, store: RunStore, run_id: str) -> None:
+        self._store = store
+        self._run_id = run_id
+
+    async def find(self, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
+        """Return the answer that arrived earlier for this place, None if there is none."""
+        return await asyncio.to_thread(self._store.exchanges.find, self._run_id, attempt, role, ordinal)
+
+    async def keep(self, exchange: Exchange) -> None:
+        """Keep an exchange; a cancelled run keeps it all the same, since it is paid for."""
+        await asyncio.shield(asyncio.to_thread(self._store.exchanges.keep, self._run_id, exchange))
