@@ -23,7 +23,8 @@ class Database:
     """A connection shared by all threads of this process under a lock.
 
     Write-ahead logging lets other processes read while one writes. With `synchronous=NORMAL` a killed
-    process loses nothing; a power cut may lose the last transactions, never the file.
+    process loses nothing; a power cut may lose the last transactions, never the file, and nothing that was
+    written as durable (https://www.sqlite.org/pragma.html#pragma_synchronous).
 
     Parameters
     ----------
@@ -49,15 +50,20 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         """Give the connection for writing; all of the block is stored, or nothing.
+
+        Parameters
+        ----------
+        durable
+            Wait until it is on the disk, so that a power cut does not take it either.
 
         Raises
         ------
         Fault
             The file cannot be opened or written; names the path and the cure.
         """
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction("BEGIN IMMEDIATE", durable=durable) as connection:
             yield connection
 
     def close(self) -> None:
@@ -68,10 +74,12 @@ class Database:
                 self._connection = None
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         with self._lock:
             connection = self._open()
             try:
+                # Stays as it is until the next transaction: a log that is emptied meanwhile is emptied with this care.
+                connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
@@ -108,7 +116,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         # Where write-ahead logging is impossible (some network drives) SQLite keeps its own default.
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         migrate(connection, path)
     except BaseException:

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from typing import Any
 
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
@@ -42,6 +43,20 @@ def find_run(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row | None:
     cursor = connection.execute("SELECT * FROM runs WHERE id = ?", (plain(run_id),))
     cursor.row_factory = sqlite3.Row
     row: sqlite3.Row | None = cursor.fetchone()
+    return row
+
+
+def require(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
+    """Return the row of a run.
+
+    Raises
+    ------
+    BadInput
+        There is no such run.
+    """
+    row = find_run(connection, run_id)
+    if row is None:
+        raise BadInput(f"There is no run {run_id} in the store.", cure="`stark-lsp runs` lists the runs there are.")
     return row
 
 

@@ -2,7 +2,8 @@
 
 A node is written when its candidate exists and again with its verdict, each time together with the
 engine's state, in one transaction: whenever the process dies, the file holds a point from which the
-search goes on exactly.
+search goes on exactly. What was asked of a model, and what the user told a run, have tables and files of
+their own (`exchanges`, `steerings`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Rejection, Run
 from stark_lsp.core.status import RunState
 from stark_lsp.core.wire import WireError, from_wire, to_wire
-from stark_lsp.store import rows
+from stark_lsp.store import rows, texts
 from stark_lsp.store.database import Database
+from stark_lsp.store.exchanges import Exchanges
 from stark_lsp.store.owner import this_process
+from stark_lsp.store.steerings import Steerings
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +43,7 @@ class StoredRun:
 
 
 class RunStore:
-    """Runs, nodes, verdicts and rejections in one SQLite file.
+    """Runs, nodes, verdicts, exchanges, steering and rejections in one SQLite file.
 
     Making one touches nothing; the file is opened at first use. Every method may raise `Fault` with the
     path and the cure: disk full, no permission, locked for long, damaged.
@@ -54,6 +57,10 @@ class RunStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._database = Database(self.path)
+        self.exchanges = Exchanges(self._database)
+        """Every question of a run with its answer."""
+        self.steerings = Steerings(self._database)
+        """What the user told runs."""
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -83,7 +90,7 @@ class RunStore:
             Another living process works on it, or it is not in the store.
         """
         with self._database.write() as connection:
-            row = self._require(connection, run.id)
+            row = rows.require(connection, run.id)
             if rows.owner_lives(row) and rows.owner_of(row) != this_process():
                 raise BadInput(
                     f"Run {run.id} is under way in another process ({row['owner_pid']}).",
@@ -125,7 +132,7 @@ class RunStore:
             What is stored cannot be read.
         """
         with self._database.read() as connection:
-            row = self._require(connection, run_id)
+            row = rows.require(connection, run_id)
             state = connection.execute("SELECT rng_state FROM states WHERE run_id = ?", (run_id,)).fetchone()
             nodes = connection.execute(
                 "SELECT nodes.wire, verdicts.wire FROM nodes"
@@ -171,7 +178,7 @@ class RunStore:
         return None if found is None else self.load(found)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run with its nodes; rejections are kept.
+        """Delete a run with its nodes, exchanges and steering; rejections are kept.
 
         Raises
         ------
@@ -179,10 +186,11 @@ class RunStore:
             There is no such run, or it is under way.
         """
         with self._database.write() as connection:
-            row = self._require(connection, run_id)
+            row = rows.require(connection, run_id)
             if rows.owner_lives(row):
                 raise BadInput(f"Run {run_id} is under way.", cure="Cancel it first.")
             connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+            texts.drop_unused(connection)
 
     def mark_interrupted(self) -> tuple[str, ...]:
         """Mark runs as interrupted whose process ended before they did, and return their ids."""
@@ -220,8 +228,20 @@ class RunStore:
             The run is not in the store (any more).
         """
         with self._database.write() as connection:
-            self._require(connection, run_id)
+            rows.require(connection, run_id)
             rows.write_node(connection, run_id, node)
+            rows.touch(connection, run_id, rng_state)
+
+    def put_state(self, run_id: str, rng_state: str) -> None:
+        """Store the engine's state alone, such as that an attempt begins.
+
+        Raises
+        ------
+        BadInput
+            The run is not in the store (any more).
+        """
+        with self._database.write() as connection:
+            rows.require(connection, run_id)
             rows.touch(connection, run_id, rng_state)
 
     # --- rejections --------------------------------------------------------------------------------
@@ -246,9 +266,3 @@ class RunStore:
             except (WireError, ValueError) as error:
                 _log.warning("a rejection in %s cannot be read and is left out: %s", self.path, error)
         return tuple(rejections)
-
-    def _require(self, connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
-        row = rows.find_run(connection, run_id)
-        if row is None:
-            raise BadInput(f"There is no run {run_id} in the store.", cure="`stark-lsp runs` lists the runs there are.")
-        return row

@@ -5,7 +5,8 @@ never changed once released; a new table or column is a new entry.
 
 Words of `core` are kept whole in their wire form, in a column named `wire`; the other columns repeat
 what one wants to look for. A run's state of the search has a table of its own, since it is written with
-every attempt and the run's row, which holds the user's whole document, is not.
+every attempt and the run's row, which holds the user's whole document, is not. The long texts of exchanges stand
+in a table of their own, each once: most of a question is alike in all questions of its role.
 """
 
 from __future__ import annotations
@@ -80,7 +81,57 @@ _FIRST = (
     "CREATE INDEX rejections_by_key ON rejections (key)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECOND = (
+    """
+    CREATE TABLE exchanges (
+        number INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        attempt INTEGER NOT NULL,
+        role TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        model TEXT NOT NULL,
+        stop TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cache_write_tokens INTEGER NOT NULL,
+        cache_read_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        dollars REAL,
+        latency_s REAL,
+        answered TEXT NOT NULL,
+        wire TEXT NOT NULL,
+        UNIQUE (run_id, attempt, role, ordinal)
+    )
+    """,
+    """
+    CREATE TABLE texts (
+        digest TEXT PRIMARY KEY,
+        body BLOB NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE exchange_texts (
+        exchange INTEGER NOT NULL REFERENCES exchanges (number) ON DELETE CASCADE,
+        part TEXT NOT NULL,
+        digest TEXT NOT NULL REFERENCES texts (digest),
+        PRIMARY KEY (exchange, part)
+    )
+    """,
+    "CREATE INDEX exchange_texts_by_digest ON exchange_texts (digest)",
+    # Numbers are never given out again: who follows a run asks for what came after a number.
+    """
+    CREATE TABLE steerings (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        node INTEGER,
+        said TEXT NOT NULL,
+        wire TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX steerings_by_run ON steerings (run_id, number)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 """Statements from version 0 (an empty file) to 1, and so on."""
 
 
