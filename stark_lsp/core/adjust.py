@@ -41,6 +41,7 @@ ADJUSTABLE: tuple[Setting, ...] = (
     _setting("timed_calls", "Exactly so many timed calls of each side; 0 for rounds.", 0, 100000),
     _setting("target_error", "Timing ends once the speed-up is known within this fraction; 0 never.", 0, 1),
     _setting("compile_baseline", "Time torch.compile as well."),
+    _setting("max_autotune", "Time torch.compile with mode max-autotune too (slow to compile)."),
     _setting("profile", "Profile verified candidates."),
     _setting("counters", "Read hardware counters of finalists, where permitted."),
     _setting("sanitizer", "Run finalists on a GPU under compute-sanitizer, where it is installed."),

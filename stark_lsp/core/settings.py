@@ -66,8 +66,10 @@ class EvaluationSettings:
     """For one forward pass, and for one timing round."""
     compile_baseline: bool = True
     """Whether to time torch.compile as well."""
+    max_autotune: bool = False
+    """Whether to time torch.compile with mode max-autotune too; compiling that takes minutes."""
     compile_timeout_s: float = 300.0
-    """For the first call of the torch.compile baseline."""
+    """For the first call of a torch.compile baseline."""
     log_limit: int = 65536
     """Characters of captured output that are kept."""
     isolation: Isolation = Isolation.AUTO

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stark_lsp.core.status import VerdictStatus
 
@@ -146,6 +146,10 @@ class Baselines:
     """`torch.compile` default, or None when it failed."""
     compile_message: str = ""
     """Why there is no `torch.compile` time."""
+    max_autotune: Timing | None = None
+    """`torch.compile` with mode max-autotune, or None when it failed or was not asked for."""
+    max_autotune_message: str = ""
+    """Why there is no time of it."""
 
 
 @dataclass(frozen=True)
@@ -178,10 +182,13 @@ class Verdict:
     speedup_vs_eager: Interval | None = None
     """Paired ratio eager / candidate, rounds interleaved in one session."""
     speedup_vs_compile: Interval | None = None
+    speedup_vs_max_autotune: Interval | None = None
     eager: Timing | None = None
     """Time of eager in the same rounds; None in records of versions that did not keep it."""
     compiled: Timing | None = None
     """Time of torch.compile in the same rounds, None if it was not among them."""
+    max_autotuned: Timing | None = None
+    """The same of torch.compile with mode max-autotune."""
     weights_loaded: bool = True
     """False if the candidate only matches when built with the same seed (`load_state_dict` failed)."""
     environment: Environment | None = None
@@ -208,4 +215,9 @@ class Verdict:
         Those of the candidate's own rounds, so that times and ratios tell the same; what is not among them is as it was
         `prepared`.
         """
-        return Baselines(self.eager or prepared.eager, self.compiled or prepared.compile, prepared.compile_message)
+        return replace(
+            prepared,
+            eager=self.eager or prepared.eager,
+            compile=self.compiled or prepared.compile,
+            max_autotune=self.max_autotuned or prepared.max_autotune,
+        )

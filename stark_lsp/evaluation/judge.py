@@ -166,7 +166,7 @@ class WorkerJudge:
         return await self._judge("evaluate", candidate, self._settings.rounds)
 
     async def confirm(self, candidate: Candidate) -> Verdict:
-        """Judge once more in a fresh process, with more rounds, against eager and torch.compile.
+        """Judge once more in a fresh process, with more rounds, against eager and what torch.compile makes.
 
         Raises
         ------
@@ -186,7 +186,8 @@ class WorkerJudge:
         s = self._settings
         # The worker holds a limit for each step; this one is for a worker that no longer does.
         steps = s.seeds + 3 * rounds + 10
-        limit_s = s.build_timeout_s * 2 + s.compile_timeout_s + s.load_timeout_s + s.run_timeout_s * steps
+        compile_s = s.compile_timeout_s * (2 if s.max_autotune else 1)
+        limit_s = s.build_timeout_s * 2 + compile_s + s.load_timeout_s + s.run_timeout_s * steps
         self._under_way += 1
         try:
             # Those before it may have to end first; each word from the worker sets a limit of its own.

@@ -166,7 +166,8 @@ class Attempt:
         run_s, build_s = float(self._settings["run_timeout_s"]), float(self._settings["build_timeout_s"])
         if name == "time":
             turns = int(self._settings["final_rounds" if self._final else "rounds"])
-            return run_s * 3 * (turns + 4) + float(self._settings["compile_timeout_s"])
+            compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self._judge.compiled))
+            return run_s * 3 * (turns + 4) + compile_s
         return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
 
     def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
@@ -277,7 +278,7 @@ class Attempt:
             runner,
             self._settings,
             final=self._final,
-            compiled=not self._judge.compile_message,
+            compiled=self._judge.compiled,
             path=self._path,
             weights=self._weights,
             waiting=lambda text: self._progress(text, WAITING_S),
@@ -368,7 +369,13 @@ class Attempt:
             self._stages.append(("build", self._runner.build_s))
         measured = self._measured if finding.status == "OK" else None
         times = measured.times if measured else None
-        with_compile = measured is not None and measured.with_compile
+
+        def ratio(name: str) -> dict[str, float] | None:
+            return times.ratio(name, "candidate") if times and measured and name in measured.beside else None
+
+        def timed(name: str) -> dict[str, Any] | None:
+            return times.timing(name) if times and measured and name in measured.beside else None
+
         verifier = self._verifier
         return {
             "status": finding.status,
@@ -379,9 +386,11 @@ class Attempt:
             "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
             "runtime": times.timing("candidate") if times else None,
             "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
-            "speedup_vs_compile": times.ratio("compile", "candidate") if times and with_compile else None,
+            "speedup_vs_compile": ratio("compile"),
+            "speedup_vs_max_autotune": ratio("max_autotune"),
             "eager": times.timing("eager") if times else None,
-            "compiled": times.timing("compile") if times and with_compile else None,
+            "compiled": timed("compile"),
+            "max_autotuned": timed("max_autotune"),
             "weights_loaded": not self._weights_message,
             "environment": self._judge.environment,
             "stages_s": stages(self._stages),

@@ -31,6 +31,8 @@ FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
 TWIN = "twin"
 """A second process of the eager reference."""
+COMPILED = {"compile": "default", "max_autotune": "max-autotune"}
+"""Sides of the reference that torch.compile makes, with its mode."""
 TWIN_LIMIT = 256 << 20
 """Bytes of inputs up to which there is one."""
 BETWEEN = {"cpu": 0.06, "cuda": 0.003}
@@ -140,7 +142,7 @@ class Bench:
         self._settings = settings
         self._children = children
         self._threads = threads
-        self._sides: dict[str, Timer | None] = {"eager": None, TWIN: None, "compile": None}
+        self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
         self._picking = True
         self._lock = threading.RLock()
@@ -187,7 +189,7 @@ class Bench:
         return timer
 
     def held(self, name: str) -> Timer:
-        """Return `eager` or `compile`, its runner started when need be.
+        """Return `eager` or one of `COMPILED`, its runner started when need be.
 
         Raises
         ------
@@ -203,7 +205,7 @@ class Bench:
             return timer
 
     def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
-        """Return what times one round of `eager` or `compile`.
+        """Return what times one round of `eager` or of one of `COMPILED`.
 
         Parameters
         ----------
@@ -323,9 +325,9 @@ class Bench:
                 build_s=float(self._settings["load_timeout_s"]),
             )
             limit = float(self._settings["run_timeout_s"])
-            if name == "compile":
+            if name in COMPILED:
                 limit = float(self._settings["compile_timeout_s"])
-                runner.ask("compile", run_s=limit)
+                runner.ask("compile", mode=COMPILED[name], run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
         except RUNNER_FAILURES as error:
             self._children.end(runner)

@@ -11,7 +11,7 @@ import torch
 
 from . import confinement, fingerprint, handover, modules, slots, tensorfile, timing
 from .attempt import WAITING_S, Attempt
-from .bench import Bench, Progress, device_key, runner_environment, spares, timing_inputs
+from .bench import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from .building.inductor_cache import InductorCache
 from .building.service import BuildService
 from .building.triton_cache import TritonCache
@@ -26,8 +26,10 @@ from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from .sandbox import Layer
 from .verify import AFTER_LIMIT
 
-REFERENCE_RUNNERS = 3
-"""Eager, a second process of it, and torch.compile."""
+REFERENCE_RUNNERS = 2 + len(COMPILED)
+"""Eager, a second process of it, and what torch.compile makes."""
+WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
+"""Of each side that torch.compile makes, the setting that asks for it."""
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
 
@@ -101,7 +103,8 @@ class Judge:
         self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
-        self.compile_message = "" if settings["compile_baseline"] else "Switched off."
+        self.compiled: list[str] = []
+        """Which of `bench.COMPILED` can be timed."""
         self._baselines = self._take_baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
@@ -153,7 +156,7 @@ class Judge:
         }
 
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
-        """Time eager and, if wanted, torch.compile, taking turns."""
+        """Time eager and, if wanted, what torch.compile makes, taking turns."""
         run_s = float(self.settings["run_timeout_s"])
         timing_s = 2 * run_s * int(self.settings["rounds"]) + 300.0
         progress("Timing the reference", timing_s)
@@ -162,28 +165,36 @@ class Judge:
             progress(text, WAITING_S)
 
         with self.bench.turn(waiting):
-            names = ["eager"]
             try:
                 self.bench.held("eager")
             except RUNNER_FAILURES as error:
                 details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
                 raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-            if not self.compile_message:
-                limit = float(self.settings["compile_timeout_s"])
-                progress("Compiling the reference with torch.compile", 4 * limit + 300.0)
-                try:
-                    self.bench.held("compile")
-                    names.append("compile")
-                except RUNNER_FAILURES as error:
-                    self.compile_message = f"torch.compile failed: {self._first_line(error)}"
+            messages = {name: self._compile(name, progress) for name in COMPILED}
+            self.compiled = [name for name, message in messages.items() if not message]
             progress("Timing the reference", timing_s)
-            times, notes = timing.baselines(self.bench, self.settings, names)
+            times, notes = timing.baselines(self.bench, self.settings, ["eager", *self.compiled])
         self.reference.notes += notes
-        compiled = times.timing("compile") if "compile" in names else None
+        found: dict[str, Any] = {"eager": times.timing("eager")}
+        for name, message in messages.items():
+            found |= {name: None if message else times.timing(name), f"{name}_message": message}
         if os.path.getsize(self.reference.cases[0].inputs_path) > 1 << 28:
             # Two resident copies of a large problem could leave too little memory for a candidate.
-            self.bench.drop("compile")
-        return {"eager": times.timing("eager"), "compile": compiled, "compile_message": self.compile_message}
+            for name in self.compiled:
+                self.bench.drop(name)
+        return found
+
+    def _compile(self, name: str, progress: Progress) -> str:
+        """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
+        if not self.settings.get(WANTED[name]):
+            return "Switched off."
+        words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
+        progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
+        try:
+            self.bench.held(name)
+        except RUNNER_FAILURES as error:
+            return f"{words} failed: {self._first_line(error)}"
+        return ""
 
     def _take_profile(self, cache_dir: str, progress: Progress) -> dict[str, Any]:
         """Count what the reference needs, calibrate the device, and return the reference's profile."""

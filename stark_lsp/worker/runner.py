@@ -259,9 +259,9 @@ class Runner:
         self._module.load_state_dict(self._load(weights).tree(), strict=False)
         return {}
 
-    def compile(self) -> dict[str, Any]:
-        """Put `torch.compile` around the module; it compiles at its first call."""
-        self._module = self._torch.compile(self._module)
+    def compile(self, *, mode: str) -> dict[str, Any]:
+        """Put `torch.compile` with this mode around the module; it compiles at its first call."""
+        self._module = self._torch.compile(self._module, mode=mode)
         return {}
 
     def _call(self, arguments: Any) -> Any:

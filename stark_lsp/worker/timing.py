@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import observe, rounds, wall
@@ -36,15 +36,15 @@ class Measured:
     ----------
     times
         Times of all sides.
-    with_compile
-        Whether torch.compile was one of them.
+    beside
+        Which of `bench.COMPILED` were among them.
     notes
         What a user should know about these times.
     """
 
-    def __init__(self, times: rounds.RoundTimes, with_compile: bool, notes: list[str]) -> None:
+    def __init__(self, times: rounds.RoundTimes, beside: Sequence[str], notes: list[str]) -> None:
         self.times = times
-        self.with_compile = with_compile
+        self.beside = tuple(beside)
         self.notes = notes
 
 
@@ -70,21 +70,23 @@ def measure(
     settings: dict[str, Any],
     *,
     final: bool,
-    compiled: bool,
+    compiled: Sequence[str],
     path: str,
     weights: str,
     waiting: Waiting | None = None,
     begin: Callable[[], None] | None = None,
     memory: Memory | None = None,
 ) -> Measured:
-    """Time the candidate in `runner`, interleaved with eager (and torch.compile).
+    """Time the candidate in `runner`, interleaved with eager (and what torch.compile made).
 
     Parameters
     ----------
     settings
         `core.EvaluationSettings` in wire form.
     final
-        Time it longer, and against torch.compile if `compiled` says that there is one.
+        Time it longer, and against `compiled` as well.
+    compiled
+        Which of `bench.COMPILED` there are.
     path
         The candidate file, for the lines of messages.
     weights
@@ -160,7 +162,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     Parameters
     ----------
     names
-        `eager` and perhaps `compile`, whose runners stand.
+        `eager` and perhaps some of `bench.COMPILED`, whose runners stand.
 
     Returns
     -------
@@ -206,14 +208,14 @@ class _Attempt:
         settings: dict[str, Any],
         *,
         final: bool,
-        compiled: bool,
+        compiled: Sequence[str],
         path: str,
     ) -> None:
         self._bench = bench
         self._runner = runner
         self._settings = settings
         self._final = final
-        self._names = ["eager", "compile"] if final and compiled else ["eager"]
+        self._names = ["eager", *(compiled if final else ())]
         self._path = path
 
     def run(self, weights: str, memory: Memory | None) -> Measured:
@@ -232,7 +234,7 @@ class _Attempt:
         notes += reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory, recheck))
         # What it did while the judge held the clock must be the work as well.
         self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
-        return Measured(times, "compile" in self._names, notes)
+        return Measured(times, self._names[1:], notes)
 
     def _asking(self, run: Callable[[], Any]) -> Any:
         """Ask the candidate's runner; what goes wrong is the candidate's failure."""

@@ -1,0 +1,68 @@
+"""torch.compile with mode max-autotune as one more baseline, really compiled and timed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from judge_cases import QUICK, REFERENCE, judging, make_problem
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.verdict import Baselines, Timing, Verdict
+from stark_lsp.core.wire import dumps, loads
+
+AUTOTUNED = replace(QUICK, max_autotune=True, compile_timeout_s=120.0, profile=False, special_inputs=False)
+SAME = Candidate(REFERENCE.replace("class Model", "class ModelNew"))
+
+
+async def test_a_finalist_is_timed_next_to_max_autotune_and_others_are_not(tmp_path: Path) -> None:
+    async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=AUTOTUNED) as (judge, _):
+        told: list[str] = []
+        reference = await judge.prepare(told.append)
+        baselines = reference.baselines
+        assert baselines.max_autotune is not None, baselines.max_autotune_message
+        assert baselines.max_autotune_message == ""
+        assert (baselines.compile, baselines.compile_message) == (None, "Switched off.")
+        assert "Compiling the reference with torch.compile (max-autotune)" in told
+        searched = await judge.evaluate(SAME)
+        assert searched.status is Status.OK, searched
+        assert (searched.max_autotuned, searched.speedup_vs_max_autotune) == (None, None)
+        confirmed = await judge.confirm(SAME)
+        assert confirmed.status is Status.OK, confirmed
+        assert confirmed.max_autotuned is not None
+        assert confirmed.speedup_vs_max_autotune is not None
+        assert (confirmed.compiled, confirmed.speedup_vs_compile) == (None, None)
+        assert loads(dumps(confirmed), Verdict) == confirmed
+
+
+BREAKS_THE_COMPILER = REFERENCE.replace(
+    "import torch.nn as nn\n",
+    "import torch.nn as nn\nimport torch._inductor.config\ntorch._inductor.config.cpp.cxx = ('no-such-compiler',)\n",
+)
+
+
+@pytest.mark.slow
+async def test_where_max_autotune_fails_the_reason_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    problem = make_problem(tmp_path / "model.py", BREAKS_THE_COMPILER)
+    async with judging(problem, tmp_path, settings=AUTOTUNED) as (judge, _):
+        baselines = (await judge.prepare(lambda text: None)).baselines
+        assert baselines.max_autotune is None
+        assert baselines.max_autotune_message.startswith("torch.compile (max-autotune) failed: ")
+        assert baselines.eager.median_ms > 0
+        assert (await judge.confirm(SAME)).speedup_vs_max_autotune is None
+
+
+def test_it_is_off_by_default() -> None:
+    assert EvaluationSettings().max_autotune is False
+
+
+@pytest.mark.parametrize("kept", [None, Timing(5, 5, 5, 9)])
+def test_times_of_the_same_rounds_stand_in_for_those_taken_before(kept: Timing | None) -> None:
+    prepared = Baselines(Timing(3, 3, 3, 9), max_autotune=Timing(4, 4, 4, 9), compile_message="Switched off.")
+    found = Verdict(Status.OK, eager=Timing(2, 2, 2, 9), max_autotuned=kept).baselines(prepared)
+    assert found.eager == Timing(2, 2, 2, 9)
+    assert found.max_autotune == (kept or prepared.max_autotune)
+    assert found.compile_message == "Switched off."
