@@ -19,6 +19,7 @@ from stark_lsp.core.status import ModelRole
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store import rows, texts
 from stark_lsp.store.database import Database
+from stark_lsp.store.nesting import too_deep
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +47,8 @@ class Exchanges:
     def keep(self, run_id: str, exchange: Exchange) -> None:
         """Keep an exchange; once this returns, neither a kill nor a power cut takes it.
 
-        Keeping the same one again changes nothing. A tool's input that is nested too deeply for JSON is left out, and
-        the answer's message says so.
+        Keeping the same one again changes nothing. A tool's input that is nested too deeply (`nesting`) is left
+        out, and the answer's message says so.
 
         Raises
         ------
@@ -194,15 +195,12 @@ def _read(wire: str, parts: dict[str, str]) -> Exchange:
 
 
 def _handed_in(answer: Answer) -> tuple[Answer, str | None]:
-    """Return the tool's input as JSON, and the answer as it will be kept."""
+    """Return the answer as it will be kept, and the tool's input as JSON."""
     if answer.tool_input is None:
         return answer, None
-    try:
-        text = json.dumps(answer.tool_input)
-        json.loads(text)
-    except RecursionError:
+    if too_deep(answer.tool_input):
         return replace(answer, tool_input=None, message=answer.message or TOO_DEEP), None
-    return answer, text
+    return answer, json.dumps(answer.tool_input)
 
 
 def _bounded(tokens: int) -> int:

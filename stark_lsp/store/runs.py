@@ -12,19 +12,24 @@ import json
 import logging
 import os
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stark_lsp.core.conversation import Exchange
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Rejection, Run
 from stark_lsp.core.status import RunState
+from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store import rows, texts
 from stark_lsp.store.database import Database
 from stark_lsp.store.exchanges import Exchanges
+from stark_lsp.store.exchanges import write as write_exchange
 from stark_lsp.store.owner import this_process
 from stark_lsp.store.steerings import Steerings
+from stark_lsp.store.steerings import write as write_steering
 
 _log = logging.getLogger(__name__)
 
@@ -68,18 +73,30 @@ class RunStore:
 
     # --- runs --------------------------------------------------------------------------------------
 
-    def create(self, run: Run) -> None:
-        """Store a new run, owned by this process while it is under way.
+    def create(
+        self,
+        run: Run,
+        nodes: Iterable[Node] = (),
+        exchanges: Iterable[Exchange] = (),
+        steerings: Iterable[Steering] = (),
+    ) -> None:
+        """Store a new run with what it has already, all or nothing; this process owns it while it is under way.
 
         Raises
         ------
         ValueError
-            There is a run with this id.
+            There is a run with this id, or two of the exchanges have the same place.
         """
         with self._database.write() as connection:
             if rows.find_run(connection, run.id) is not None:
                 raise ValueError(f"run {run.id} is already stored")
             rows.write_run(connection, run)
+            for node in nodes:
+                rows.write_node(connection, run.id, node)
+            for exchange in exchanges:
+                write_exchange(connection, run.id, exchange)
+            for steering in steerings:
+                write_steering(connection, run.id, steering)
 
     def update(self, run: Run) -> None:
         """Store the run as it stands now; while it is under way this process becomes its owner.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 
 from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
@@ -31,18 +32,7 @@ class Steerings:
         """
         with self._database.write() as connection:
             rows.require(connection, run_id)
-            number = connection.execute(
-                "INSERT INTO steerings (run_id, kind, node, said, wire) VALUES (?, ?, ?, ?, ?)",
-                (
-                    run_id,
-                    steering.kind.value,
-                    steering.node,
-                    rows.plain(steering.when),
-                    rows.to_json(to_wire(steering)),
-                ),
-            ).lastrowid
-        assert number is not None
-        return number
+            return write(connection, run_id, steering)
 
     def since(self, run_id: str, number: int = 0) -> tuple[tuple[int, Steering], ...]:
         """Return what the user told a run after `number`, oldest first, each with its number."""
@@ -60,3 +50,13 @@ class Steerings:
                     self._told.add(this)
                     _log.warning("steering %d of run %s cannot be read and is left out: %s", this, run_id, error)
         return tuple(steerings)
+
+
+def write(connection: sqlite3.Connection, run_id: str, steering: Steering) -> int:
+    """Insert what the user told a run and return its number."""
+    number = connection.execute(
+        "INSERT INTO steerings (run_id, kind, node, said, wire) VALUES (?, ?, ?, ?, ?)",
+        (run_id, steering.kind.value, steering.node, rows.plain(steering.when), rows.to_json(to_wire(steering))),
+    ).lastrowid
+    assert number is not None  # after an insert there is one
+    return number
