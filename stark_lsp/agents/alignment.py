@@ -23,9 +23,9 @@ def check(original: str, annotated: str) -> tuple[int, ...]:
     Where lines were only added, it is the line they were added before (the last line at the end). Empty
     means that the plan did as it was told. Indentation counts, other spacing does not.
     """
-    before, after = _meaning(original), _meaning(strip(annotated))
+    before, after = meaning(original), meaning(strip(annotated))
     changed: set[int] = set()
-    for kind, first, last, _, _ in _opcodes(before, after):
+    for kind, first, last, _, _ in opcodes(before, after):
         if kind == "equal":
             continue
         if first < last:
@@ -44,9 +44,9 @@ def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
     parsed = parse(annotated)
     if parsed.source == original:
         return parsed.spans
-    before, after = _meaning(original), _meaning(parsed.source)
+    before, after = meaning(original), meaning(parsed.source)
     counterpart: dict[int, tuple[int, int]] = {}
-    for kind, first, last, new_first, new_last in _opcodes(before, after):
+    for kind, first, last, new_first, new_last in opcodes(before, after):
         if kind == "equal":
             for offset in range(last - first):
                 line = before[first + offset][0]
@@ -62,7 +62,7 @@ def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
     return tuple(spans)
 
 
-def _meaning(text: str) -> list[tuple[int, str]]:
+def meaning(text: str) -> list[tuple[int, str]]:
     """Return the lines that say something, each with its number, without comments and in uniform spacing."""
 
     def without_comment(found: re.Match[str]) -> str:
@@ -80,7 +80,7 @@ def _meaning(text: str) -> list[tuple[int, str]]:
     return lines
 
 
-def _opcodes(before: list[tuple[int, str]], after: list[tuple[int, str]]) -> list[tuple[str, int, int, int, int]]:
+def opcodes(before: list[tuple[int, str]], after: list[tuple[int, str]]) -> list[tuple[str, int, int, int, int]]:
     """Return difflib's opcodes; equal ends are taken off first, which makes long texts cheap."""
     old, new = [text for _, text in before], [text for _, text in after]
     head = 0
@@ -91,7 +91,7 @@ def _opcodes(before: list[tuple[int, str]], after: list[tuple[int, str]]) -> lis
         tail += 1
     matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
     codes: list[tuple[str, int, int, int, int]] = [("equal", 0, head, 0, head)] if head else []
-    codes += [(kind, a + head, b + head, c + head, d + head) for kind, a, b, c, d in matcher.get_opcodes()]
+    codes += [(kind, a + head, b + head, c + head, d + head) for kind, a, b, c, d in matcher.getopcodes()]
     if tail:
         codes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
     return codes

@@ -1,4 +1,9 @@
-"""The words of the agents: templates in `prompts/`, which a user may override and edit while the server runs."""
+"""The words of the agents: templates in `prompts/`, which a user may override and edit while the server runs.
+
+Every template is read anew whenever it is used: a file that was edited, added to an override folder or taken out of it
+counts from the next question on, and nothing has to be watched. A question is asked every few seconds at most, and
+reading its templates takes milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 SUFFIX = ".md"
+_MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError, OSError)
+"""What a user's template may raise besides Jinja's own errors."""
 
 
 def built_in_dir() -> Path:
@@ -44,7 +51,7 @@ class PromptLibrary:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where templates are looked up, in order; what a file watcher should watch."""
+        """Where templates are looked up, in order."""
         return self._folders
 
     def render(self, name: str, /, **values: Any) -> str:
@@ -60,18 +67,40 @@ class PromptLibrary:
         try:
             return self._ready().get_template(name + SUFFIX).render(**values).strip() + "\n"
         except TemplateNotFound as error:
-            searched = ", ".join(str(folder) for folder in self._folders)
-            raise BadInput(f"There is no template {name}{SUFFIX}.", cure=f"Put it into one of: {searched}.") from error
+            raise self._missing(error.name or name + SUFFIX) from error
         except TemplateSyntaxError as error:
             raise BadInput(
                 f"The template does not parse: {error.message}.", path=error.filename or name, line=error.lineno
             ) from error
-        except TemplateError as error:
+        except (TemplateError, *_MISTAKES) as error:
             raise BadInput(f"The template {name}{SUFFIX} cannot be filled in: {error}.") from error
+
+    def text(self, name: str, /) -> str:
+        """Return a file as it stands, nothing filled in, for instance `examples/raw/candidate.py`.
+
+        Raises
+        ------
+        BadInput
+            There is no such file, or it is not UTF-8.
+        """
+        from jinja2 import TemplateNotFound
+
+        environment = self._ready()
+        assert environment.loader is not None
+        try:
+            return environment.loader.get_source(environment, name)[0]
+        except TemplateNotFound as error:
+            raise self._missing(name) from error
+        except (OSError, ValueError) as error:
+            raise BadInput(f"The file {name} of the prompts cannot be read: {error}.") from error
 
     def reload(self) -> None:
         """Forget what was read, so that the next `render` sees edited files."""
         self._environment = None
+
+    def _missing(self, name: str) -> BadInput:
+        searched = ", ".join(str(folder) for folder in self._folders)
+        return BadInput(f"There is no template {name}.", cure=f"Put it into one of: {searched}.")
 
     def _ready(self) -> SandboxedEnvironment:
         if self._environment is None:
@@ -86,5 +115,6 @@ class PromptLibrary:
                 lstrip_blocks=True,
                 keep_trailing_newline=False,
                 autoescape=False,
+                cache_size=0,  # a cached template would hide one that was added to an override folder later
             )
         return self._environment

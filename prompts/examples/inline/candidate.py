@@ -1,0 +1,75 @@
+import threading
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+_DECLARATION = "void epilogue(at::Tensor y, at::Tensor residual, at::Tensor bias, at::Tensor gain);"
+
+_CUDA = r"""
+#include <torch/extension.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <algorithm>
+
+// y = residual + gain * tanh(y + bias), in place on y; a block walks along a row.
+__global__ void epilogue_kernel(float* __restrict__ y, const float* __restrict__ residual,
+                                const float* __restrict__ bias, const float* __restrict__ gain,
+                                int64_t rows, int64_t features) {
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        for (int64_t column = threadIdx.x; column < features; column += blockDim.x) {
+            const int64_t i = row * features + column;
+            y[i] = residual[i] + gain[column] * tanhf(y[i] + bias[column]);
+        }
+    }
+}
+
+void epilogue(at::Tensor y, at::Tensor residual, at::Tensor bias, at::Tensor gain) {
+    const c10::cuda::CUDAGuard guard(y.device());
+    const int64_t features = y.size(-1), rows = y.numel() / features;
+    const unsigned blocks = unsigned(std::min<int64_t>(rows, 65536));
+    epilogue_kernel<<<blocks, 256, 0, c10::cuda::getCurrentCUDAStream()>>>(
+        y.data_ptr<float>(), residual.data_ptr<float>(), bias.data_ptr<float>(), gain.data_ptr<float>(),
+        rows, features);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+"""
+
+_extension = None
+_lock = threading.Lock()
+
+
+def _kernels():
+    """Build the kernels when they are first needed, and load them."""
+    global _extension
+    if _extension is None:
+        with _lock:
+            if _extension is None:
+                from torch.utils.cpp_extension import load_inline
+
+                _extension = load_inline(
+                    "dense_tanh_residual",
+                    cpp_sources=[_DECLARATION],
+                    cuda_sources=[_CUDA],
+                    functions=["epilogue"],
+                    extra_cuda_cflags=["-O3"],
+                )
+    return _extension
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(features, features)
+        self.gain = nn.Parameter(torch.full((features,), 0.1))
+
+    def forward(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        tensors = (x, residual, self.dense.weight, self.dense.bias, self.gain)
+        alike = all(t.is_cuda and t.dtype is torch.float32 and t.device == x.device for t in tensors)
+        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        if not alike or trains or x.shape != residual.shape or x.numel() == 0:
+            return residual + self.gain * torch.tanh(self.dense(x))  # not what the kernel was written for
+        y = F.linear(x, self.dense.weight).contiguous()  # cuBLAS; its result is ours to overwrite
+        _kernels().epilogue(y, residual.contiguous(), self.dense.bias, self.gain)
+        return y
