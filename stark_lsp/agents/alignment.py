@@ -63,7 +63,7 @@ def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
 
 
 def meaning(text: str) -> list[tuple[int, str]]:
-    """Return the lines that say something, each with its number, without comments and in uniform spacing."""
+    """Return the lines that say something, each with its 0-based number, without comments and in uniform spacing."""
 
     def without_comment(found: re.Match[str]) -> str:
         token = found.group()
@@ -91,7 +91,7 @@ def opcodes(before: list[tuple[int, str]], after: list[tuple[int, str]]) -> list
         tail += 1
     matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
     codes: list[tuple[str, int, int, int, int]] = [("equal", 0, head, 0, head)] if head else []
-    codes += [(kind, a + head, b + head, c + head, d + head) for kind, a, b, c, d in matcher.getopcodes()]
+    codes += [(kind, a + head, b + head, c + head, d + head) for kind, a, b, c, d in matcher.get_opcodes()]
     if tail:
         codes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
     return codes
