@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from . import trees
@@ -115,6 +116,12 @@ class Children:
             spares = self._spares[role]
             while len(spares) < count:
                 spares.append(self._growing.submit(self._grow, role))
+
+    def await_spares(self, role: str, seconds: float) -> None:
+        """Wait until the spares of a role are ready, or for so long; what fails is told to whoever wants one."""
+        with self._lock:
+            spares = list(self._spares[role])
+        futures.wait(spares, timeout=seconds)
 
     def end(self, child: RunnerProcess | None) -> None:
         """Kill a child and remove its folder."""

@@ -32,6 +32,10 @@ WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
+SPARES_S = 30.0
+"""Longest wait for the first spares; they come up while nobody times, so mostly after the baselines."""
+AIDS_S = 60.0
+"""Longest wait for what speeds builds up; only the first judge after a change of torch or compilers waits at all."""
 
 
 class Judge:
@@ -97,8 +101,9 @@ class Judge:
         )
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
+        aids = threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True)
         if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
-            threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
+            aids.start()
         slot = slots.Slot(locks, key)
         self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
@@ -112,6 +117,12 @@ class Judge:
         self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
         self._keep_spares()
+        if self.reference.device == "cuda":
+            # What is under way now would be waited for by the first candidate, or take its processors.
+            progress("Getting ready for the first candidate", AIDS_S + SPARES_S)
+            self.children.await_spares(RUNNER, SPARES_S)
+            if aids.ident is not None:
+                aids.join(AIDS_S)
 
     def _gpu(self) -> handover.Gpu | None:
         """Return what runners share with the judge on the GPU; None on a CPU."""
