@@ -49,5 +49,9 @@ class BadInput(StarkError):
     """The user's file, class, inputs or options cannot be used as they are (exit code 2)."""
 
 
+class Degenerate(BadInput):
+    """The user's class runs, and nothing that is compared with it would be known to be right."""
+
+
 class Fault(StarkError):
     """Something outside the user's code broke: a worker, a disk, a driver (exit code 1)."""

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.errors import BadInput, Degenerate, Fault
 from stark_lsp.evaluation.environment import worker_environment
 from stark_lsp.evaluation.processes import kill_marked, kill_tree
 from stark_lsp.evaluation.secrecy import hide_memory
@@ -350,9 +350,13 @@ class Supervisor:
         )
 
 
+_KINDS: dict[str, type[BadInput] | type[Fault]] = {"bad_input": BadInput, "degenerate": Degenerate}
+"""What the worker calls an error, as an exception here; all else is a `Fault`."""
+
+
 def _reported(error: dict[str, Any]) -> BadInput | Fault:
     """Return the exception for an error that the worker sent."""
-    kind = BadInput if error.get("kind") == "bad_input" else Fault
+    kind = _KINDS.get(str(error.get("kind")), Fault)
     return kind(
         str(error.get("message", "")),
         cure=str(error.get("cure") or ""),

@@ -58,6 +58,12 @@ class Bad(Reported):
     kind = "bad_input"
 
 
+class Degenerate(Bad):
+    """The reference runs, and nothing that is compared with it would be known to be right."""
+
+    kind = "degenerate"
+
+
 class Broken(Reported):
     """Something outside the user's code broke."""
 

@@ -10,7 +10,7 @@ import torch
 
 from . import compare, layout, special, tensorfile
 from .cases import Case, CaseKind
-from .errors import Bad
+from .errors import Bad, Degenerate
 from .exact import Exact, measure
 from .loading import lookup
 from .operators import observe
@@ -51,7 +51,7 @@ class Examination:
 
         Raises
         ------
-        Bad
+        Bad, Degenerate
         """
         reference, first = self._reference, self._first
         watch = Stopwatch()
@@ -89,7 +89,7 @@ class Examination:
             cure = "Use eval mode, or set the dropout to 0."
         elif self._draws():
             message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
-        return Bad(message, cure, reference.path, reference.line)
+        return Degenerate(message, cure, reference.path, reference.line)
 
     def _draws(self) -> list[str]:
         """Return the operators of a call that draw random numbers."""
@@ -104,7 +104,7 @@ class Examination:
         if not floating or any(bool(torch.isfinite(tensor).any()) for tensor in floating):
             return
         reference = self._reference
-        raise Bad(
+        raise Degenerate(
             f"The result of {reference.qualname} holds no finite number, so that nothing can be compared.",
             "Check the weights and inputs for NaN, infinities and overflow.",
             reference.path,
@@ -138,12 +138,12 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
 
     Raises
     ------
-    Bad
+    Degenerate
     """
     first = reference.cases[0]
     before = tensorfile.load(first.inputs_path)
     if not any(tensor.numel() for tensor in before.tensors):
-        raise Bad(
+        raise Degenerate(
             f"{reference.qualname} takes no tensor: its result is the same in each call.",
             "Give forward() the tensors it works on, or compute the result once and keep it.",
             reference.path,
@@ -176,7 +176,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
         return
     tolerance = compare.tolerance_for(first.outputs.tensors[0].dtype)
     within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
-    raise Bad(
+    raise Degenerate(
         f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
         "Check what forward() does with these inputs; a result that does not depend on them can be computed once.",
         reference.path,

@@ -11,7 +11,7 @@ import pytest_asyncio
 from judge_cases import QUICK, candidate_with, judging, make_problem, prepare
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import BadInput
+from stark_lsp.core.errors import Degenerate
 from stark_lsp.core.status import Mode
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Verdict
@@ -69,7 +69,7 @@ async def test_a_degenerate_problem_is_refused_with_the_reason_and_a_cure(tmp_pa
     text = make_problem(tmp_path / "model.py").text
     body = "return x - x.mean(1, keepdim=True) + self.weight[:1] * 0"
     text = text.replace("return torch.relu(x * self.weight + 1.0)", body).replace("randn(64, 128)", "randn(64, 1)")
-    with pytest.raises(BadInput, match="any constant would pass") as caught:
+    with pytest.raises(Degenerate, match="any constant would pass") as caught:
         await prepare(make_problem(tmp_path / "model.py", text), tmp_path, settings=SETTINGS)
     assert caught.value.cure
     assert caught.value.line is not None
