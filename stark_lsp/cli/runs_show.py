@@ -1,0 +1,103 @@
+"""`stark-lsp runs show`: one run, or one attempt of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from stark_lsp.cli.runs_lookup import Actions
+    from stark_lsp.core.run import Run
+    from stark_lsp.core.steering import Steering
+    from stark_lsp.store import RunStore, StoredRun
+
+
+def configure(actions: Actions) -> None:
+    """Add the action."""
+    showing = actions.add_parser(
+        "show",
+        help="show tree, numbers and proposal of a run, or one attempt",
+        description="Show tree, numbers, spend and proposal of a run; with --node, one attempt of it.",
+    )
+    showing.add_argument("id", metavar="ID")
+    showing.add_argument("--node", type=int, metavar="N", help="show this attempt: its plan, candidate and verdict")
+    showing.add_argument(
+        "--prompts", action="store_true", help="show what was asked and answered, of one attempt or of all"
+    )
+    showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    showing.set_defaults(handler=_show)
+
+
+def _show(args: argparse.Namespace, store: RunStore) -> int:
+    from stark_lsp.cli.runs_lookup import find
+
+    stored = store.load(find(store, args.id).id)
+    if args.node is not None or args.prompts:
+        from stark_lsp.cli import runs_node
+
+        return runs_node.show(store, stored, args.node, prompts=args.prompts, as_json=args.json)
+    return _show_json(store, stored) if args.json else _show_page(store, stored)
+
+
+def _show_json(store: RunStore, stored: StoredRun) -> int:
+    from stark_lsp.cli import report
+    from stark_lsp.cli.runs_lookup import print_json
+    from stark_lsp.core.wire import to_wire
+
+    run_id = stored.run.id
+    shown: dict[str, Any] = report.of_run(stored.run, dict(stored.nodes))
+    shown["spend"] = to_wire(store.exchanges.spend(run_id))
+    shown["steering"] = [to_wire(said) for _, said in store.steerings.since(run_id)]
+    return print_json(shown)
+
+
+def _show_page(store: RunStore, stored: StoredRun) -> int:
+    from pathlib import Path
+
+    from stark_lsp.cli import console, diffs, documents, outcome, proposal, runs_words, words
+    from stark_lsp.cli.runs_lookup import local_time
+    from stark_lsp.core.errors import StarkError
+    from stark_lsp.core.status import WriteMode
+
+    run, nodes = stored.run, dict(stored.nodes)
+    out = console.make()
+    console.line(out, f"Run {run.id}, {local_time(run.created)}, {words.STATE[run.state]}", "bold")
+    console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")
+    if run.reference is not None:
+        environment = run.reference.environment
+        console.line(out, f"{words.device(environment)}, torch {environment.torch}, {words.inputs(environment)}", "dim")
+    outcome.show(out, run, nodes)
+    spent = runs_words.spend(store.exchanges.spend(run.id))
+    if spent:
+        console.line(out, spent)
+        console.line(out, f"To read them: stark-lsp runs show {run.id} --node N --prompts", "dim")
+        out.print()
+    _show_steering(out, run, [said for _, said in store.steerings.since(run.id)])
+    if run.best is None:
+        return 0
+    # The patch against the text the run was made for; whether it still applies is said, not assumed.
+    made_for = documents.of_text(Path(run.problem.path), run.problem.text)
+    diffs.show(out, proposal.make(run, nodes[run.best], made_for, WriteMode.BESIDE).patch, whole=True)
+    try:
+        proposal.make(run, nodes[run.best], documents.read(Path(run.problem.path)), WriteMode.BESIDE)
+    except StarkError as error:
+        console.line(out, str(error), "yellow")
+    else:
+        console.line(out, f"To put it into the file: stark-lsp runs apply {run.id}", "dim")
+    return 0
+
+
+def _show_steering(out: Console, run: Run, said: Sequence[Steering]) -> None:
+    """Show what the user told the run, in order."""
+    from stark_lsp.cli import console, figures, runs_words
+
+    if not said:
+        return
+    console.line(out, "The run was told:", "bold")
+    for one in said:
+        console.line(out, f"  after {figures.count(one.attempt, 'attempt')}: {runs_words.steering(one)}")
+    out.print()
