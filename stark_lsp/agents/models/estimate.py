@@ -1,0 +1,203 @@
+"""Estimate: what a run on a language model will take, told before it starts.
+
+From what is measured, the size of the first prompts, and what can only be assumed: how long answers are, how much the
+context windows add, and how often a failed node is chosen for repair. So it is a range, and its text says so. The
+limits of a run do not rest on it but on the purse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stark_lsp.agents.models.prices import Prices
+from stark_lsp.agents.models.sizes import likely_tokens
+from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.conversation import Question, Usage
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import ModelRole
+
+WINDOW_NODES = 5
+"""Attempts that a context window holds at most (paper, Appendix B)."""
+
+TYPICAL_ANSWER: Mapping[ModelRole, tuple[int, int]] = {
+    ModelRole.PLAN: (2_000, 10_000),
+    ModelRole.CODE: (3_000, 16_000),
+    ModelRole.DEBUG: (3_000, 14_000),
+    ModelRole.SAMPLING: (3_000, 16_000),
+    ModelRole.REFLEXION: (3_000, 16_000),
+}
+"""Tokens of a short and of a long answer, thinking included: assumptions, not measurements."""
+
+REPAIRS = 0.5
+"""Share of attempts that are repairs in a run with as many as are likely: by the paper's Table 2 about half of all
+candidates are correct, so about half of the nodes chosen have failed."""
+
+_TEAM = (ModelRole.PLAN, ModelRole.CODE)
+
+
+@dataclass(frozen=True)
+class PromptSize:
+    """Characters of one role's prompt."""
+
+    shared: int
+    """Alike in all questions of the role: system message, tool, example, reference."""
+    body: int
+    """The rest of the first question."""
+    node: int = 0
+    """What one more attempt in the context window adds."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take: the least and the most that is likely."""
+
+    calls: tuple[int, int]
+    tokens: tuple[int, int]
+    dollars: tuple[float, float] | None
+    """US dollars; None if a price is unknown."""
+    attempts: int
+    system: str
+    models: tuple[str, ...]
+    unpriced: tuple[str, ...] = ()
+    """Models whose price is unknown."""
+    prices_date: str = ""
+
+    @property
+    def text(self) -> str:
+        """The estimate in a sentence or two, for a person."""
+        calls = _span(*(f"{count:,}" for count in self.calls))
+        tokens = _span(*(_rounded(count) for count in self.tokens))
+        text = (
+            f"{self.attempts} attempts with {self.system} on {', '.join(self.models)}: "
+            f"about {calls} questions and {tokens} tokens"
+        )
+        if self.dollars is not None:
+            money = _span(*(f"${dollars:,.2f}" for dollars in self.dollars))
+            dated = f", by prices of {self.prices_date}" if self.prices_date else ""
+            return f"{text}, {money}{dated}. An estimate; a limit of cost or tokens is held exactly."
+        return f"{text}. The price of {', '.join(self.unpriced)} is unknown."
+
+
+def measure(question: Question, node: int = 0) -> PromptSize:
+    """Return the size of a role's first question; `node` is the characters of one attempt as the window shows it."""
+    tool = question.tool
+    handed = 0 if tool is None else len(tool.description) + len(str(tool.schema))
+    return PromptSize(len(question.system) + len(question.shared) + handed, len(question.body), node)
+
+
+def estimate(
+    system: str,
+    attempts: int,
+    sizes: Mapping[ModelRole, PromptSize],
+    settings: AgentSettings,
+    prices: Prices,
+    default_model: str,
+) -> Estimate:
+    """Return what a run will take.
+
+    Parameters
+    ----------
+    system
+        `stark`, `ma-only`, `sampling`, `reflexion` or `search-agent`.
+    attempts
+        The budget of attempts.
+    sizes
+        Of the prompts, for each role that the system uses; a role that is missing has the largest of the others.
+    settings
+        Of the agents: models and longest answers.
+    prices
+        What tokens cost.
+    default_model
+        The model of roles that name none.
+
+    Raises
+    ------
+    BadInput
+        There is no such system.
+    """
+    least, most = _mixes(system)
+    low = _sum(least, attempts, sizes, settings, prices, default_model, long=False)
+    high = _sum(most, attempts, sizes, settings, prices, default_model, long=True)
+    roles = sorted({role for mix in (least, most) for role in mix}, key=list(ModelRole).index)
+    models = tuple(dict.fromkeys(settings.of(role).model or default_model for role in roles))
+    unpriced = tuple(model for model in models if prices.of(model) is None)
+    return Estimate(
+        calls=(low.calls, max(low.calls, high.calls)),
+        tokens=(low.tokens, max(low.tokens, high.tokens)),
+        dollars=None if unpriced else (low.dollars, max(low.dollars, high.dollars)),
+        attempts=attempts,
+        system=system,
+        models=models,
+        unpriced=unpriced,
+        prices_date=prices.date,
+    )
+
+
+@dataclass(frozen=True)
+class _Sum:
+    calls: int
+    tokens: int
+    dollars: float
+
+
+def _mixes(system: str) -> tuple[Mapping[ModelRole, float], Mapping[ModelRole, float]]:
+    """Return how many calls of each role an attempt takes, at least and at most."""
+    team = dict.fromkeys(_TEAM, 1.0)
+    if system == "stark":
+        repairing = {**dict.fromkeys(_TEAM, 1.0 - REPAIRS), ModelRole.DEBUG: REPAIRS}
+        return repairing, team
+    if system == "ma-only":
+        return team, team
+    if system == "sampling":
+        return {ModelRole.SAMPLING: 1.0}, {ModelRole.SAMPLING: 1.0}
+    if system in ("reflexion", "search-agent"):
+        return {ModelRole.REFLEXION: 1.0}, {ModelRole.REFLEXION: 1.0}
+    raise BadInput(
+        f"There is no system {system[:80]!r}.", cure="Choose stark, ma-only, sampling, reflexion or search-agent."
+    )
+
+
+def _sum(
+    mix: Mapping[ModelRole, float],
+    attempts: int,
+    sizes: Mapping[ModelRole, PromptSize],
+    settings: AgentSettings,
+    prices: Prices,
+    default_model: str,
+    *,
+    long: bool,
+) -> _Sum:
+    total = _Sum(0, 0, 0.0)
+    for role, share in mix.items():
+        calls = round(attempts * share)
+        price = prices.of(settings.of(role).model or default_model)
+        answer = min(TYPICAL_ANSWER[role][1 if long else 0], settings.of(role).max_tokens)
+        size = sizes.get(role) or max(sizes.values(), key=lambda one: one.shared + one.body, default=PromptSize(0, 0))
+        for index in range(calls):
+            usage = _call(role, size, index, answer, long=long)
+            dollars = 0.0 if price is None else price.cost(usage)
+            total = _Sum(total.calls + 1, total.tokens + usage.total, total.dollars + dollars)
+    return total
+
+
+def _call(role: ModelRole, size: PromptSize, index: int, answer: int, *, long: bool) -> Usage:
+    """Return what the `index`-th call of a role uses: windows fill up; the cache holds, or is lost between calls."""
+    nodes = 0 if role is ModelRole.SAMPLING else min(index, WINDOW_NODES if long else WINDOW_NODES // 2)
+    shared = likely_tokens(size.shared)
+    body = likely_tokens(size.body + nodes * size.node)
+    if long or index == 0:
+        return Usage(input_tokens=body, cache_write_tokens=shared, output_tokens=answer)
+    return Usage(input_tokens=body, cache_read_tokens=shared, output_tokens=answer)
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _rounded(count: int) -> str:
+    if count >= 950_000:
+        return f"{count / 1e6:.1f} million"
+    if count >= 1000:
+        return f"{round(count, -3):,}"
+    return str(count)

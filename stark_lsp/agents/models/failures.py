@@ -1,0 +1,239 @@
+"""Failures: what a refused or broken request means, and what a person can do about it.
+
+Kinds of errors and their words are those of https://platform.claude.com/docs/en/api/errors; servers of others are read
+with the same rules. Whatever a server writes is cut, cleaned and searched for the key before anybody sees it.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from stark_lsp.agents.models.reading import clean_text
+from stark_lsp.agents.models.secret import Secret
+from stark_lsp.core.errors import BadInput, Fault, StarkError
+
+CONSOLE = "https://platform.claude.com"
+
+
+class TroubleKind(str, Enum):
+    """What to do about a failed try."""
+
+    AGAIN = "again"
+    """It may go better in a while."""
+    REFUSED = "refused"
+    """The request is not taken as it is; it may be without a parameter."""
+    KEY = "key"
+    """The key is not accepted."""
+    CREDIT = "credit"
+    """There is nothing to pay with, or a limit on spending is reached."""
+    PERMISSION = "permission"
+    """The key may not do this."""
+    MODEL = "model"
+    """There is no such model, or no such address."""
+    TOO_LONG = "too_long"
+    """The question does not fit into the model's context."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a try failed."""
+
+    kind: TroubleKind
+    words: str
+    """What the service said, cleaned; empty if it said nothing."""
+    status: int | None = None
+    """The HTTP status, None if no answer came."""
+    retry_after: float | None = None
+    """Seconds that the service asks to wait."""
+    request_id: str = ""
+
+
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which to ask again."""
+_PASSING_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
+_CREDIT = re.compile(
+    r"credit balance|billing|spend(?:ing)? limit|quota|insufficient (?:funds|credit|balance)", re.IGNORECASE
+)
+_TOO_LONG = re.compile(
+    r"prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|maximum context length|context window"
+    r"|context length|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def said(text: object, key: Secret | None = None) -> str:
+    """Return what a server said, fit to be shown: one line, without control characters, cut, the key masked."""
+    line = _CONTROL.sub(" ", clean_text(str(text)[:5000])).strip()
+    if key is not None:
+        line = key.masked(line)
+    return line if len(line) <= 300 else line[:299] + "…"
+
+
+def read_refusal(
+    status: int | None, body: object, headers: Mapping[str, str], fallback: str, key: Secret | None = None
+) -> Trouble:
+    """Return what an answer with an error says.
+
+    Parameters
+    ----------
+    status
+        The HTTP status; None for an error event within a stream that had begun.
+    body
+        The decoded body, whatever it is.
+    headers
+        Of the answer.
+    fallback
+        Words to use where the body has none.
+    key
+        What must not be shown.
+    """
+    error = body.get("error") if isinstance(body, Mapping) else None
+    kind = error.get("type") if isinstance(error, Mapping) else None
+    message = error.get("message") if isinstance(error, Mapping) else error
+    if message is None and isinstance(body, Mapping):
+        # FastAPI's and others' ways of saying it.
+        message = body.get("message") or body.get("detail")
+    words = said(message if message else fallback, key)
+    return Trouble(
+        kind=_kind(status, kind if isinstance(kind, str) else "", words),
+        words=words,
+        status=status,
+        retry_after=wait_asked_for(headers),
+        request_id=said(headers.get("request-id", ""), key),
+    )
+
+
+def wait_asked_for(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that `retry-after-ms` or `retry-after` (RFC 9110, section 10.2.3) ask for."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "")
+        try:
+            seconds = float(value) / unit
+        except ValueError:
+            moment = email.utils.parsedate_tz(value) if value else None
+            if moment is None:
+                continue
+            try:
+                seconds = email.utils.mktime_tz(moment) - time.time()
+            except (ValueError, OverflowError):
+                continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return None
+
+
+def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: bool = True) -> StarkError:
+    """Return the error to raise: what is wrong, and what mends it.
+
+    Parameters
+    ----------
+    trouble
+        Why the last try failed.
+    model
+        The model that was asked.
+    server
+        The host that was asked.
+    tries
+        How often it was asked.
+    waited
+        False if it was given up because the service asks for a longer wait than is allowed.
+    """
+    words = trouble.words.rstrip(".")
+    details = f"status {trouble.status}, request {trouble.request_id or 'unknown'}, {server}: {trouble.words}"
+    if trouble.kind is TroubleKind.KEY:
+        return BadInput(
+            f"{server} did not accept the API key ({words}).",
+            cure="Set another one: `STARK: Set API Key` in VS Code, or ANTHROPIC_API_KEY.",
+            details=details,
+        )
+    if trouble.kind is TroubleKind.CREDIT:
+        return BadInput(
+            f"{server} wants to be paid first ({words}).",
+            cure=f"See Billing at {CONSOLE}, or choose the model playbook, which costs nothing.",
+            details=details,
+        )
+    if trouble.kind is TroubleKind.PERMISSION:
+        return BadInput(
+            f"The API key may not use {model} ({words}).",
+            cure="Choose another model, or another key.",
+            details=details,
+        )
+    if trouble.kind is TroubleKind.MODEL:
+        return BadInput(
+            f"{server} has no model {model} ({words}).",
+            cure="Choose another one, for instance anthropic for the default; or check ANTHROPIC_BASE_URL.",
+            details=details,
+        )
+    if trouble.kind is TroubleKind.TOO_LONG:
+        return BadInput(
+            f"The question is longer than {model} can read ({words}).",
+            cure="Choose a model with a larger context, or lower the role's max_tokens or the search's window size.",
+            details=details,
+        )
+    if trouble.kind is TroubleKind.REFUSED:
+        return BadInput(
+            f"{server} refused the question ({words}).",
+            cure="Check the model's name and the settings of its roles.",
+            details=details,
+        )
+    if not waited:
+        minutes = max(1, round((trouble.retry_after or 0.0) / 60))
+        return Fault(
+            f"{server} asks to wait {minutes} min ({words}).",
+            cure="Resume the run later; what was answered is kept.",
+            details=details,
+        )
+    times = "once" if tries == 1 else f"{tries} times"
+    return Fault(
+        f"{server} did not answer, asked {times} ({words}).",
+        cure="Check the network and try again; what was answered is kept.",
+        details=details,
+    )
+
+
+def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
+    if kind == "billing_error" or status == 402:
+        return TroubleKind.CREDIT
+    if kind in _PASSING_TYPES or (status is not None and (status in _PASSING or status >= 500)):
+        return TroubleKind.AGAIN
+    if status == 401 or kind == "authentication_error":
+        return TroubleKind.KEY
+    if status == 403 or kind == "permission_error":
+        return TroubleKind.PERMISSION
+    if status == 404 or kind == "not_found_error":
+        return TroubleKind.MODEL
+    if status == 413 or _TOO_LONG.search(words):
+        return TroubleKind.TOO_LONG
+    if _CREDIT.search(words):
+        return TroubleKind.CREDIT
+    if status is None:
+        # A stream that had begun broke with an error we do not know: nothing says that it would break again.
+        return TroubleKind.AGAIN
+    return TroubleKind.REFUSED
+
+
+def describe(error: BaseException, key: Secret | None = None) -> str:
+    """Return what broke a connection, for a person."""
+    names = {"ConnectError": "no connection", "ConnectTimeout": "no connection in time", "ReadTimeout": "nothing came"}
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__name__ in names:
+            return names[type(cause).__name__]
+        cause = cause.__cause__
+    text = said(error, key)
+    return text or type(error).__name__
+
+
+def header_map(headers: Any) -> Mapping[str, str]:
+    """Return headers as a mapping with names in lower case."""
+    try:
+        return {str(name).lower(): str(value) for name, value in headers.items()}
+    except (AttributeError, TypeError, ValueError):
+        return {}

@@ -1,0 +1,85 @@
+"""What a model takes: guessed from its name, learned from what the service refuses.
+
+A request that a service refuses because of one parameter is asked again without it, and the parameter is left away from
+then on. What is learned holds for the process, for one model of one server.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from stark_lsp.agents.models import names
+
+
+class Feature(str, Enum):
+    """A part of a request that not every model takes."""
+
+    TEMPERATURE = "temperature"
+    """The sampling temperature."""
+    EFFORT = "effort"
+    """`output_config.effort`: how much to think."""
+    FORCED_TOOL = "tool_choice"
+    """Being made to hand in by the tool, instead of being asked to."""
+    CACHE = "cache_control"
+    """Marks of what may be cached."""
+    TOOL = "tool"
+    """Tools at all."""
+
+
+_REFUSALS = (
+    # "`temperature` is deprecated for this model."
+    (Feature.TEMPERATURE, re.compile(r"\btemperature\b|\bsampling param", re.IGNORECASE)),
+    # "This model does not support the effort parameter."
+    (Feature.EFFORT, re.compile(r"\beffort\b|\boutput_config\b", re.IGNORECASE)),
+    # 'tool_choice: type "tool" and "any" are not supported for this model.'
+    # "Thinking may not be enabled when tool_choice forces tool use."
+    (Feature.FORCED_TOOL, re.compile(r"\btool_choice\b|\btool choice\b|\bforced tool\b", re.IGNORECASE)),
+    (Feature.CACHE, re.compile(r"\bcache_control\b", re.IGNORECASE)),
+    # Ollama: "registry.ollama.ai/library/… does not support tools"
+    (
+        Feature.TOOL,
+        re.compile(
+            r"\bnot support(?:ed)?\b.*\btools?\b|\btools?\b.*\bnot (?:be )?(?:supported|enabled)\b", re.IGNORECASE
+        ),
+    ),
+)
+"""Words by which services refuse each, most telling first."""
+
+
+class Features:
+    """What is known of the models of all servers."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], dict[Feature, bool]] = {}
+
+    def takes(self, server: str, model: str, feature: Feature) -> bool | None:
+        """Return whether a model takes something; None if that is not known yet."""
+        learned = self._known.get((server, model), {}).get(feature)
+        if learned is not None:
+            return learned
+        if feature is Feature.TEMPERATURE and names.refuses_temperature(model):
+            return False
+        if feature is Feature.FORCED_TOOL and names.thinks_unasked(model):
+            return False
+        return None
+
+    def learn(self, server: str, model: str, feature: Feature, takes: bool) -> None:
+        """Remember whether a model takes something."""
+        self._known.setdefault((server, model), {})[feature] = takes
+
+    def forget(self) -> None:
+        """Know nothing again."""
+        self._known.clear()
+
+
+def refused(message: str, sent: frozenset[Feature]) -> Feature | None:
+    """Return which of the things that were sent a service's refusal is about, None if it is about none of them."""
+    for feature, words in _REFUSALS:
+        if feature in sent and words.search(message):
+            return feature
+    return None
+
+
+LEARNED = Features()
+"""What this process learned."""

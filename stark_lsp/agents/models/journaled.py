@@ -1,0 +1,144 @@
+"""A model whose every answer is kept before it is used, and whose every question is paid for from a purse.
+
+1. The journal is asked for the answer of an earlier process: what was paid for is not asked again.
+2. The worst case is set aside in the purse, which refuses what could cross a limit.
+3. The question is asked.
+4. The exchange is kept in the journal, even if the run is cancelled meanwhile, and only then the answer is returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from stark_lsp.agents.models.metering import MeteredModel
+from stark_lsp.agents.models.purse import Purse, Reservation
+from stark_lsp.core.conversation import Answer, Exchange, Journal, Model, Question, Usage
+
+
+class JournaledModel:
+    """`Model` over another one, a journal and a purse.
+
+    Parameters
+    ----------
+    model
+        Who is asked.
+    journal
+        Where exchanges are kept.
+    purse
+        What pays for them.
+    now
+        The time, for the record.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        journal: Journal,
+        purse: Purse,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    ) -> None:
+        self._model = model
+        self._journal = journal
+        self._purse = purse
+        self._now = now
+
+    @property
+    def name(self) -> str:
+        """What a person calls the model."""
+        return self._model.name
+
+    def takes_temperature(self, name: str = "") -> bool | None:
+        """Return whether a model takes a temperature, None if that is not known."""
+        known: Callable[[str], bool | None] | None = getattr(self._model, "takes_temperature", None)
+        return None if known is None else known(name)
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer that is in the journal, else ask for it, and keep it.
+
+        Raises
+        ------
+        BudgetSpent
+            The question could cost more than is left; it was not sent.
+        Fault, BadInput
+            As the model does; or the journal cannot be read or written.
+        asyncio.CancelledError
+            The run was stopped. An answer that had arrived is in the journal.
+        """
+        kept = await self._journal.find(question.attempt, question.role, question.ordinal)
+        if kept is not None:
+            return kept
+        asked = question.model or self.name
+        till = _Till(self._purse, question, asked, await self._purse.reserve(question, asked))
+        try:
+            if isinstance(self._model, MeteredModel):
+                answer = await self._model.ask_metered(question, till)
+            else:
+                answer = await self._model.ask(question)
+        except BaseException:
+            till.close()
+            raise
+        whole = replace(answer, usage=answer.usage + till.lost_usage)
+        cost = self._purse.cost(whole.usage, whole.model or asked, asked=asked)
+        when = self._now().isoformat(timespec="milliseconds")
+        try:
+            await _in_any_case(self._journal.keep(Exchange(question, whole, cost, when)))
+        finally:
+            till.settle(answer)
+        return whole
+
+    async def close(self) -> None:
+        """Close the model's connections."""
+        await self._model.close()
+
+
+class _Till:
+    """The meter of one question: what its tries cost comes out of the purse."""
+
+    def __init__(self, purse: Purse, question: Question, asked: str, reservation: Reservation) -> None:
+        self._purse = purse
+        self._question = question
+        self._asked = asked
+        self._reservation = reservation
+        self.lost_usage = Usage()
+        """Of tries that gave no answer and after which another one followed."""
+
+    async def lost(self, usage: Usage) -> None:
+        """Take a try that was billed; return when the next one is set aside."""
+        if usage.total == 0:
+            return  # the reservation stands for the next try
+        self.lost_usage += usage
+        self._purse.release(self._reservation)
+        self._purse.lose(usage, self._asked)
+        self._reservation = await self._purse.reserve(self._question, self._asked)
+
+    def gone(self, usage: Usage) -> None:
+        """Take the last try, which was billed."""
+        self._purse.release(self._reservation)
+        self._purse.lose(usage, self._asked)
+
+    def settle(self, answer: Answer) -> None:
+        """Take the answer; what was lost before it is counted already."""
+        self._purse.settle(self._reservation, answer.usage, answer.model)
+
+    def close(self) -> None:
+        """Give back what is set aside, if anything is."""
+        self._purse.release(self._reservation)
+
+
+async def _in_any_case(work: Awaitable[None]) -> None:
+    """Await work that goes on to its end though the one who waits is cancelled; the cancel comes after it."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled

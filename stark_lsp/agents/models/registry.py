@@ -1,0 +1,95 @@
+"""Models by name: who can be asked, and how each is built.
+
+A further one is added by a function:
+
+    @register("mine")
+    async def _mine(wanted: Wanted) -> Model: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from stark_lsp.agents.models.editor import EditorChannel
+from stark_lsp.agents.models.secret import Secret
+from stark_lsp.core.conversation import Exchange, Model
+from stark_lsp.core.errors import BadInput
+
+
+async def _no_key() -> Secret | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a builder is given."""
+
+    argument: str = ""
+    """What stands behind the colon, for instance the model's name in `anthropic:NAME`."""
+    find_key: Callable[[], Awaitable[Secret | None]] = _no_key
+    """Looks for the API key; called by builders that need one."""
+    editor: EditorChannel | None = None
+    """The way to the editor's model, None where the editor lends none."""
+    exchanges: Iterable[Exchange] = ()
+    """Of the transcript that is replayed."""
+    on_wait: Callable[[str], None] | None = None
+    """Told, for a person, when a service is waited for."""
+
+
+ModelBuilder = Callable[[Wanted], Awaitable[Model]]
+"""Builds a model; raises BadInput where what it needs is not there."""
+
+_builders: dict[str, ModelBuilder] = {}
+
+
+def register(kind: str) -> Callable[[ModelBuilder], ModelBuilder]:
+    """Register a builder under the word before the colon."""
+
+    def add(builder: ModelBuilder) -> ModelBuilder:
+        _builders[kind] = builder
+        return builder
+
+    return add
+
+
+def available() -> tuple[str, ...]:
+    """Words that can be asked for."""
+    return tuple(sorted(_builders))
+
+
+async def build(kind: str, wanted: Wanted) -> Model:
+    """Build a model.
+
+    Raises
+    ------
+    BadInput
+        There is none of that kind, or what it needs is not there.
+    """
+    builder = _builders.get(kind)
+    if builder is None:
+        raise BadInput(f"There is no model {kind[:80]!r}.", cure=f"Choose one of: {', '.join(available())}.")
+    return await builder(wanted)
+
+
+@register("anthropic")
+async def _anthropic(wanted: Wanted) -> Model:
+    from stark_lsp.agents.models.anthropic import AnthropicModel
+
+    return AnthropicModel(await wanted.find_key(), name=wanted.argument, on_wait=wanted.on_wait)
+
+
+@register("editor")
+async def _editor(wanted: Wanted) -> Model:
+    from stark_lsp.agents.models.editor import EditorModel
+
+    if wanted.editor is None:
+        raise BadInput("This editor lends no model.", cure="Choose another one in stark.model, for instance playbook.")
+    return EditorModel(wanted.editor)
+
+
+@register("replay")
+async def _replay(wanted: Wanted) -> Model:
+    from stark_lsp.agents.models.replay import ReplayModel
+
+    return ReplayModel(wanted.exchanges, f"replay:{wanted.argument}" if wanted.argument else "replay")

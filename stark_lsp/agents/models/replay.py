@@ -1,0 +1,60 @@
+"""A model that answers from a transcript, with no network: what was answered once is answered again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stark_lsp.core.conversation import Answer, Exchange, Question
+from stark_lsp.core.roles import NothingToPropose
+from stark_lsp.core.status import ModelRole
+
+
+class ReplayModel:
+    """Answers each question as it was answered at the same place in the run of a transcript.
+
+    Parameters
+    ----------
+    exchanges
+        Of the transcript. Of several at one place the last one counts.
+    name
+        What a person calls it.
+    """
+
+    def __init__(self, exchanges: Iterable[Exchange], name: str = "replay") -> None:
+        self._name = name
+        self._exchanges: dict[tuple[int, ModelRole, int], Exchange] = {
+            (exchange.question.attempt, exchange.question.role, exchange.question.ordinal): exchange
+            for exchange in exchanges
+        }
+        self.differing = 0
+        """Questions asked so far that are not word for word those of the transcript, for instance as a template was
+        edited since."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self._name
+
+    def takes_temperature(self, name: str = "") -> bool | None:
+        """Return None: what the model took is not in a transcript, and asking one changes nothing."""
+        return None
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer at this place of the transcript.
+
+        Raises
+        ------
+        NothingToPropose
+            The transcript has none.
+        """
+        exchange = self._exchanges.get((question.attempt, question.role, question.ordinal))
+        if exchange is None:
+            raise NothingToPropose(
+                f"The transcript has no answer for attempt {question.attempt} ({question.role.value})."
+            )
+        if exchange.question.digest != question.digest:
+            self.differing += 1
+        return exchange.answer
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""

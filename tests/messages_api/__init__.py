@@ -1,0 +1,11 @@
+"""A server with the Messages API, for tests and for trying things out with no network.
+
+`server`   real HTTP on 127.0.0.1: `/v1/messages`, `/v1/messages/count_tokens`, `/v1/models`; also a command
+`replies`  what it answers, faults included
+`manners`  what the real service refuses, and in which words
+`mailbox`  answers written as files by a person, or by another model
+`kernels`  an expert that writes CPU candidates by rule
+
+    with MessagesServer(lambda request: tool({"title": "…"})) as server:
+        os.environ["ANTHROPIC_BASE_URL"] = server.url
+"""
