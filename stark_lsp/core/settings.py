@@ -11,8 +11,10 @@ from stark_lsp.core.status import Isolation
 class SearchSettings:
     """Hyper-parameters of Algorithm 1; defaults are the paper's (Appendix B)."""
 
-    policy: str = "epsilon-greedy"
-    """Name in the policy registry."""
+    system: str = "stark"
+    """Name in the registry of systems: who proposes, what is shown, which policy is its own."""
+    policy: str = "auto"
+    """Name in the policy registry; `auto` is the system's own."""
     epsilon: float = 0.3
     """Probability of exploring: a uniformly drawn expandable leaf instead of the best node."""
     root_children: int = 5
@@ -28,16 +30,22 @@ class SearchSettings:
     in_flight: int = 1
     """Attempts under way at the same time; 1 replays exactly."""
     fault_limit: int = 3
-    """So many infrastructure faults in a row stop the search with a diagnosis."""
+    """So many infrastructure faults in a row (for each attempt under way) stop the search with a diagnosis."""
+    empty_limit: int = 8
+    """More attempts in a row without anything to judge stop the search with a diagnosis."""
+    repairs: int = 1
+    """With `best-of-k`: so often a failed sample is repaired before the next one, where there is a debug agent."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.epsilon <= 1.0:
             raise ValueError(f"epsilon must lie in 0..1, not {self.epsilon}")
         for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name not in ("policy", "epsilon", "seed") and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{f.name} must be a whole number of at least 1, not {value!r}")
+            value, least = getattr(self, f.name), 0 if f.name == "repairs" else 1
+            if f.name in ("system", "policy", "epsilon", "seed"):
+                continue
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{f.name} must be a whole number of at least {least}, not {value!r}")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from stark_lsp.runs import models
 from stark_lsp.runs.finalists import Confirmed, confirm_best
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.search.engine import Engine
+from stark_lsp.search.proposers import make_proposer
 from stark_lsp.search.randomness import dump_state
 from stark_lsp.search.tree import Tree
 from stark_lsp.store import RunStore
@@ -207,18 +208,18 @@ class RunSession:
             if node_id != 0:
                 tree.add(self.nodes[node_id])
         rejections = await asyncio.to_thread(self._store.rejections, self.run.problem.key)
+        settings = replace(self._search_settings(), attempts=self._budget())
         self._engine = Engine(
             problem=self.run.problem,
             reference=reference,
             tree=tree,
-            settings=replace(self._search_settings(), attempts=self._budget()),
-            plan=team.plan,
-            code=team.code,
-            debug=team.debug,
+            settings=settings,
+            proposer=make_proposer(settings, plan=team.plan, code=team.code, debug=team.debug),
             judge=judge,
             rng=self._rng,
             emit=self._emit,
             record=self._record,
+            checkpoint=self._checkpoint,
             rejections=tuple(rejections),
             state=self._state,
         )
@@ -260,6 +261,10 @@ class RunSession:
         self.nodes[node.id] = node
         self._state = rng_state
         await asyncio.to_thread(self._store.put_node, self.run.id, node, rng_state)
+
+    async def _checkpoint(self, state: str) -> None:
+        self._state = state
+        await asyncio.to_thread(self._store.put_state, self.run.id, state)
 
     async def _save(self) -> None:
         await asyncio.to_thread(self._store.update, self.run)

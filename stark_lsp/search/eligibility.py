@@ -2,55 +2,93 @@
 
 A *virtual loss* stands for an attempt in flight: until its verdict is in, it counts as a child that
 failed. With one attempt at a time there are none, and the rules are the paper's (section 4.2).
+An attempt that left nothing to judge is neither a child nor a node that could be expanded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from stark_lsp.core.settings import SearchSettings
-from stark_lsp.search.tree import Tree
+from stark_lsp.search.tree import Tree, is_empty
 
 
 @dataclass(frozen=True)
-class Eligibility:
-    """The rules, applied to one state of the search."""
+class Standing:
+    """Where the search stands when a node is to be selected."""
 
     tree: Tree
-    settings: SearchSettings
+    """All attempts so far."""
     busy: Mapping[int, int]
     """Attempts under way on a node whose child is not in the tree yet."""
-    exhausted: Set[int]
-    """Nodes for which an agent has nothing (more) to propose."""
+    closed: Set[int]
+    """Nodes that must not be selected: an agent has nothing (more) to propose, or the user gave them up."""
+    attempt: int = 0
+    """Number of the attempt that the selection is for."""
 
     def virtual_losses(self, node_id: int) -> int:
         """Return how many attempts on this node have no verdict yet."""
         return self.busy.get(node_id, 0) + self.tree.pending_children(node_id)
 
+
+class Eligibility:
+    """The rules, applied to one standing of the search.
+
+    Parameters
+    ----------
+    standing
+        The tree and what is under way.
+    settings
+        The two caps.
+    throttle
+        Whether the root is capped.
+    prune
+        Whether dead branches are given up.
+    """
+
+    def __init__(
+        self, standing: Standing, settings: SearchSettings, *, throttle: bool = True, prune: bool = True
+    ) -> None:
+        self.standing = standing
+        self._tree, self._busy, self._closed = standing.tree, standing.busy, standing.closed
+        self._root_cap = settings.root_children if throttle else None
+        self._dead = settings.dead_branch_children if prune else None
+
     def may_expand(self, node_id: int) -> bool:
-        """Whether the node may be selected: judged, not exhausted, not throttled, not a dead branch."""
-        tree = self.tree
-        if node_id in self.exhausted or tree.nodes[node_id].verdict is None:
+        """Whether the node may be selected: judged, not closed, not throttled, not a dead branch."""
+        tree = self._tree
+        if node_id in self._closed:
             return False
-        children = len(tree.child_ids(node_id)) + self.busy.get(node_id, 0)
-        if node_id == tree.root_id and children >= self.settings.root_children:
+        node = tree.nodes[node_id]
+        if node.verdict is None or is_empty(node):
             return False
-        if children > self.settings.dead_branch_children:
-            return tree.failed_children(node_id) + self.virtual_losses(node_id) < children
+        children = tree.counted_children(node_id) + self._busy.get(node_id, 0)
+        if self._root_cap is not None and node_id == tree.root_id and children >= self._root_cap:
+            return False
+        if self._dead is not None and children > self._dead:
+            return tree.failed_children(node_id) + self.standing.virtual_losses(node_id) < children
         return True
+
+    def ranked(self) -> Iterator[int]:
+        """Return the nodes that may be expanded, best-scored first; ties go to the older node."""
+        for _, node_id in self._tree.ranking:
+            if self.may_expand(node_id):
+                yield node_id
 
     def best(self) -> int | None:
         """Return the best-scored node that may be expanded, None if there is none.
 
         A node with fewer virtual losses goes before one with more; ties go to the older node.
         """
+        return self.least_busy(self.ranked())
+
+    def least_busy(self, candidates: Iterator[int]) -> int | None:
+        """Return the first of `candidates` with the fewest virtual losses, None if there are none."""
         found: int | None = None
         fewest = 0
-        for _, node_id in self.tree.ranking:
-            if not self.may_expand(node_id):
-                continue
-            losses = self.virtual_losses(node_id)
+        for node_id in candidates:
+            losses = self.standing.virtual_losses(node_id)
             if losses == 0:
                 return node_id
             if found is None or losses < fewest:
@@ -59,5 +97,5 @@ class Eligibility:
 
     def expandable_leaves(self) -> list[int]:
         """Return the judged nodes without children that may be expanded and are not under way, oldest first."""
-        busy, exhausted = self.busy, self.exhausted
-        return [leaf for leaf in self.tree.judged_leaves if leaf not in exhausted and leaf not in busy]
+        busy, closed = self._busy, self._closed
+        return [leaf for leaf in self._tree.judged_leaves if leaf not in closed and leaf not in busy]

@@ -1,46 +1,56 @@
-"""The engine: Algorithm 1 of the paper, asynchronous, recorded, resumable.
+"""The engine: Algorithm 1 of the paper, asynchronous, recorded, resumable, steered.
 
 For each attempt of the budget:
 
-1. the policy selects node i (`policies`); with several attempts in flight, i carries a virtual loss;
-2. if i failed, the debug agent repairs it and the child keeps i's plan; else the plan agent proposes
-   and the code agent carries it out, each with a context window of its own (`windows`);
-3. the child is added without a verdict and recorded;
-4. the judge evaluates it, unless the same source was judged before, in which case it takes that verdict;
-5. the verdict is recorded, then told.
+1. the policy selects node i (`policies`), unless the user pinned one; with several attempts in flight, i carries a
+   virtual loss;
+2. the attempt gets its number and its seed and is recorded as begun (`attempts`), before anybody is asked;
+3. the proposer makes a child of i (`proposers`), each agent with a context window of its own (`windows`);
+4. the child is added without a verdict and recorded; one that holds nothing to judge has its verdict at once;
+5. the judge evaluates it, unless the same source was judged before, in which case it takes that verdict;
+6. the verdict is recorded, then told.
 
-Who owns what: the caller owns the budget of time (`stop`), the store (`record`) and the display (`emit`).
-What can go wrong: an agent with nothing to propose exhausts the node; an agent that raises something
-unexpected exhausts it too and counts as a fault; a `Fault` is tried again; `fault_limit` faults in a row
-stop the search; `BadInput` and a failing `record` stop it at once. The tree is never lost.
+Who owns what: the caller owns the budget of time (`stop`), the store (`record`, `checkpoint`), the display (`emit`)
+and what the user says (`steer`). What can go wrong: an agent with nothing to propose exhausts the node; an agent that
+raises something unexpected exhausts it too and counts as a fault; a `Fault` is tried again, in the same attempt;
+`fault_limit` faults of one part in a row stop the search, and so do more than `empty_limit` attempts in a row that
+left nothing to judge; `BudgetSpent` begins nothing more; `BadInput` and a failing `record` stop it at once. The tree
+is never lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.events import Event, Judged, Planned, Progress
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.roles import CodeAgent, Context, DebugAgent, Judge, NothingToPropose, PlanAgent
+from stark_lsp.core.roles import BudgetSpent, Context, Judge, NothingToPropose
 from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.settings import SearchSettings
-from stark_lsp.core.status import AgentRole
+from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.search.attempts import Attempt, Attempts
+from stark_lsp.search.desk import Desk
+from stark_lsp.search.eligibility import Eligibility, Standing
 from stark_lsp.search.faults import FaultStreak
+from stark_lsp.search.helm import Helm
 from stark_lsp.search.leaderboard import best
-from stark_lsp.search.policies import make_policy
-from stark_lsp.search.randomness import derive, dump_state, parse_state
-from stark_lsp.search.tree import Tree
+from stark_lsp.search.policies import Policy, Recorded, make_policy
+from stark_lsp.search.proposers import Proposer
+from stark_lsp.search.randomness import draw_seed, dump_state, parse_state
+from stark_lsp.search.tree import Tree, is_empty
 from stark_lsp.search.verdicts import VerdictBook
-from stark_lsp.search.windows import code_window, debug_window, plan_window
 
 Record = Callable[[Node, str], Awaitable[None]]
+Checkpoint = Callable[[str], Awaitable[None]]
+JUDGE = "The judge"
 
 
 class Engine:
@@ -54,8 +64,8 @@ class Engine:
         The root alone for a new run; the stored nodes for a resumed one.
     settings
         Hyper-parameters; `settings.policy` names the policy.
-    plan, code, debug
-        The agents.
+    proposer
+        Makes children; `proposers.make_proposer` knows the one of each system.
     judge
         Evaluates candidates.
     rng
@@ -63,17 +73,20 @@ class Engine:
     emit
         Is told each event, after what it tells is recorded.
     record
-        Stores a node with the engine's state, twice for each attempt: when the candidate exists (the
-        verdict is None), and with the verdict.
+        Stores a node with the engine's state: when the candidate exists (the verdict is None), and with the verdict.
+    checkpoint
+        Stores the engine's state alone, when an attempt begins.
     rejections
         What the user turned down in earlier runs on this class.
     state
-        The last state given to `record`, to go on exactly from there; it takes the place of `rng`'s state.
+        The last state that was stored, to go on exactly from there; it takes the place of `rng`'s state.
+    policy
+        Selects in the place of the one that the settings name, for instance `Recorded`.
 
     Raises
     ------
     BadInput
-        There is no policy of that name.
+        There is no policy or system of that name.
     Fault
         `state` cannot be read.
     """
@@ -85,41 +98,45 @@ class Engine:
         reference: Reference,
         tree: Tree,
         settings: SearchSettings,
-        plan: PlanAgent,
-        code: CodeAgent,
-        debug: DebugAgent,
+        proposer: Proposer,
         judge: Judge,
         rng: Random,
         emit: Callable[[Event], None],
         record: Record,
+        checkpoint: Checkpoint,
         rejections: Sequence[Rejection] = (),
         state: str = "",
+        policy: Policy | None = None,
     ) -> None:
         self.tree = tree
         self._problem = problem
         self._reference = reference
         self._settings = settings
-        self._policy = make_policy(settings.policy, settings)
-        self._plan = plan
-        self._code = code
-        self._debug = debug
+        self._policy = policy or make_policy(settings.policy, settings)
+        self._proposer = proposer
         self._rng = rng
         self._emit = emit
         self._record = record
+        self._checkpoint = checkpoint
         self._rejections = tuple(rejections)
         self._exhausted: set[int] = set()
         self._why = ""
+        self._attempts = Attempts(tree)
         if state:
             stored = parse_state(state)
             self._rng.setstate(stored.generator)
             self._exhausted.update(stored.exhausted)
             self._why = stored.why
-        self._busy: Counter[int] = Counter()
-        self._reserved: set[int] = set()
-        self._faults = FaultStreak(settings.fault_limit)
+            self._attempts = Attempts(tree, stored.begun, stored.floor)
+        self._unjudged = list(tree.pending)
+        self._waiting = list(self._attempts.open)
+        self._helm = Helm(tree, settings.attempts)
+        self._faults = FaultStreak(settings.fault_limit * settings.in_flight)
         self._verdicts = VerdictBook(judge, tree.nodes.values())
         self._recording = asyncio.Lock()
+        self._news = asyncio.Event()
         self._stopped: str | None = None
+        self._spent: str | None = None
 
     @property
     def best(self) -> Node:
@@ -129,12 +146,29 @@ class Engine:
     @property
     def attempts(self) -> int:
         """Attempts begun so far, those under way included."""
-        return len(self.tree.nodes) - 1 + self._busy.total()
+        return len(self.tree.nodes) - 1 + len(self._attempts.open)
 
     def stop(self, reason: str) -> None:
         """Begin no new attempt; `run` returns `reason` once those under way are done."""
         if self._stopped is None:
             self._stopped = reason
+        self._news.set()
+
+    def steer(self, course: Course) -> None:
+        """Follow what the user said, from the next selection on; a run that goes on hears it at once.
+
+        Parameters
+        ----------
+        course
+            What all steering so far adds up to. A pinned node is selected as long as it may be expanded; pruned ones
+            and all below them never are. Of the budget the attempts count here; a new budget lets a search go on that
+            had spent the one before, if it has not ended yet. While it is paused, `run` begins nothing and does not
+            end.
+        """
+        if course.budget != self._helm.course.budget:
+            self._spent = None
+        self._helm.steer(course)
+        self._news.set()
 
     async def run(self) -> str:
         """Make attempts until the budget is used, nothing is left to try, or `stop` was called.
@@ -147,29 +181,24 @@ class Engine:
         Raises
         ------
         Fault
-            Too many faults in a row, or `record` failed. All recorded nodes stay in the tree.
+            Too many faults in a row, nothing but attempts without anything to judge, or `record` failed. All recorded
+            nodes stay in the tree.
         BadInput
             An agent or the judge found that the user must change something.
         """
-        waiting = list(self.tree.pending)
         running: set[asyncio.Task[None]] = set()
         done: set[asyncio.Task[None]] = set()
         try:
             while True:
-                while len(running) < self._settings.in_flight and self._stopped is None:
-                    if waiting:
-                        running.add(asyncio.create_task(self._finish(waiting.pop(0))))
-                        continue
-                    if self.attempts >= self._settings.attempts:
+                self._news.clear()
+                while len(running) < self._settings.in_flight:
+                    work = self._next()
+                    if work is None:
                         break
-                    selected = self._policy.select(self.tree, self._rng, self._busy, self._exhausted)
-                    if selected is None:
-                        break
-                    self._busy[selected] += 1
-                    running.add(asyncio.create_task(self._attempt(self.tree.nodes[selected], derive(self._rng))))
-                if not running:
+                    running.add(asyncio.create_task(work))
+                if not running and not self._paused:
                     return self._ending()
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                done, running = await _first_of(running, self._news)
                 for task in done:
                     task.result()
         finally:
@@ -177,75 +206,118 @@ class Engine:
                 task.cancel()
             await asyncio.gather(*running, *done, return_exceptions=True)
 
+    @property
+    def _paused(self) -> bool:
+        return self._helm.course.paused and self._stopped is None
+
+    def _next(self) -> Coroutine[Any, Any, None] | None:
+        """Return what to begin now; None if that is nothing."""
+        if self._stopped is not None or self._helm.course.paused:
+            return None
+        if self._unjudged:
+            return self._finish(self._unjudged.pop(0))
+        if self._spent is not None:
+            return None
+        if self._waiting:
+            return self._attempt(self._waiting.pop(0))
+        if self.attempts >= self._helm.attempts:
+            return None
+        number = self._attempts.free
+        if isinstance(self._policy, Recorded):
+            number = self._policy.number(number) or number
+        selected = self._select(number)
+        if selected is None:
+            return None
+        return self._attempt(self._attempts.begin(selected, draw_seed(self._rng), number), new=True)
+
+    def _select(self, number: int) -> int | None:
+        pruned = self._helm.pruned
+        closed = self._exhausted | pruned if pruned else self._exhausted
+        standing = Standing(self.tree, self._attempts.busy, closed, number)
+        pinned = self._helm.course.pinned
+        if pinned in self.tree.nodes and Eligibility(standing, self._settings).may_expand(pinned):
+            return pinned
+        return self._policy.select(standing, self._rng)
+
     def _ending(self) -> str:
         if self._stopped is not None:
             return self._stopped
-        if self.attempts >= self._settings.attempts:
-            count = self._settings.attempts
-            return "The one attempt was made." if count == 1 else f"All {count} attempts were made."
+        if self._spent is not None:
+            return self._spent
+        made, budget = self.attempts, self._helm.attempts
+        if made > budget:
+            return f"{made} attempts were made, with a budget of {budget}."
+        if made == budget:
+            return "The one attempt was made." if made == 1 else f"All {made} attempts were made."
         if self._faults.open:
             raise self._faults.diagnosis()
-        return f"Nothing is left to try. {self._why}".rstrip()
+        left = ", apart from what was pruned" if self._helm.pruned else ""
+        return f"Nothing is left to try{left}. {self._why}".rstrip()
 
-    async def _attempt(self, selected: Node, rng: Random) -> None:
-        """Make one attempt on `selected`; its virtual loss lasts until the verdict is in."""
-        reserved: list[int] = []
-        node: Node | None = None
-        try:
-            node = await self._propose(selected, rng, reserved)
-            if node is not None:
-                self.tree.add(node)
-        finally:
-            self._release(selected.id, reserved)
-        if node is not None:
-            await self._store(node)
+    async def _attempt(self, attempt: Attempt, *, new: bool = False) -> None:
+        """Make one attempt; its virtual loss lasts until the verdict is in."""
+        if new:
+            async with self._recording:
+                await self._checkpoint(self._state())
+        desk = Desk(
+            attempt,
+            self.tree,
+            context=lambda window, tried: self._context(attempt, window, tried),
+            asking=self._say,
+            answered=self._faults.worked,
+            planned=lambda plan: self._tell_plan(attempt, plan),
+        )
+        node = await self._child(desk)
+        if node is None:
+            return
+        self.tree.add(node)
+        self._attempts.end(attempt)
+        self._helm.added(node.id)
+        await self._store(node)
+        if is_empty(node):
+            self._emit(Judged(node, leader=False))
+            self._stop_if_only_empty(node)
+        else:
             await self._finish(node)
 
-    async def _propose(self, selected: Node, rng: Random, reserved: list[int]) -> Node | None:
-        """Ask the agents for a child of `selected`; None if there is none this time."""
-        who = "The debug agent" if selected.failed else "The plan agent"
-        attempt = self.attempts
-        try:
-            if selected.failed:
-                self._say(f"Repairing attempt {selected.id}", attempt)
-                window = debug_window(self.tree, selected.id, self._settings, rng)
-                siblings = self.tree.siblings(selected.id)
-                candidate = await self._debug.debug(self._context(selected, window, siblings), rng)
-                return Node(self._reserve(reserved), selected.id, AgentRole.DEBUG, candidate, selected.plan)
-            self._say("Planning", attempt)
-            plan = await self._ask_plan(selected, rng)
-            node_id = self._reserve(reserved)
-            self._emit(Planned(node_id, selected.id, plan))
-            who = "The code agent"
-            self._say(f"Writing code: {plan.title}", attempt)
-            window = code_window(self.tree, selected.id, self._settings, rng)
-            context = self._context(selected, window, self.tree.children(selected.id))
-            candidate = await self._code.code(context, plan, rng)
-            return Node(node_id, selected.id, AgentRole.CODE, candidate, plan)
-        except NothingToPropose as reason:
-            self._exhausted.add(selected.id)
-            self._why = str(reason)
-        except BadInput:
-            raise
-        except StarkError as error:
-            self._say(self._faults.note(who, error), attempt)
-        except Exception as error:  # noqa: BLE001 - an agent's mistake is told and counted; it must not cost the tree
-            self._exhausted.add(selected.id)
-            self._say(self._faults.note(who, error), attempt)
-        return None
-
-    async def _ask_plan(self, selected: Node, rng: Random) -> Plan:
-        window = plan_window(self.tree, selected.id, self._settings, rng)
-        return await self._plan.plan(self._context(selected, window, self.tree.children(selected.id)), rng)
+    async def _child(self, desk: Desk) -> Node | None:
+        """Ask for the child, again after a fault; None if there is none (yet)."""
+        attempt = desk.attempt
+        while True:
+            try:
+                node = await self._proposer.child(desk)
+                self._faults.worked(desk.who)
+                return node
+            except NothingToPropose as reason:
+                self._exhausted.add(attempt.selected)
+                self._why = str(reason)
+                self._attempts.end(attempt, burn=desk.plan is not None)
+                return None
+            except BudgetSpent as reason:
+                # It stays among those under way: with more to spend, or in a resumed run, it goes on.
+                self._spent = str(reason)
+                self._waiting.append(attempt)
+                return None
+            except BadInput:
+                raise
+            except StarkError as error:
+                self._say(self._faults.note(desk.who, error))
+                if self._stopped is not None:
+                    return None
+            except Exception as error:  # noqa: BLE001 - a mistake is told and counted; it must not cost the tree
+                self._exhausted.add(attempt.selected)
+                self._attempts.end(attempt, burn=True)
+                self._say(self._faults.note(desk.who, error))
+                return None
 
     async def _finish(self, node: Node) -> None:
         """Take the verdict of a node that has none, record it and tell it."""
-        self._say(f"Checking attempt {node.id}", self.attempts)
+        self._say(f"Checking attempt {node.id}")
         verdict = await self._judge(node.candidate)
         if verdict is None:
             return
-        self._faults.reset()
-        judged = Node(node.id, node.parent, node.role, node.candidate, node.plan, verdict)
+        self._faults.worked(JUDGE)
+        judged = replace(node, verdict=verdict)
         self.tree.replace(judged)
         await self._store(judged)
         self._emit(Judged(judged, leader=self.best.id == judged.id))
@@ -258,30 +330,63 @@ class Engine:
             except BadInput:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever breaks in the judge is told and counted
-                self._say(self._faults.note("The judge", error), self.attempts)
+                self._say(self._faults.note(JUDGE, error))
                 if self._stopped is not None:
                     return None
+
+    def _stop_if_only_empty(self, last: Node) -> None:
+        """Stop when too many attempts in a row left nothing to judge; as a fault if nothing was found before."""
+        count = 0
+        for node in self.tree.newest_first():
+            if is_empty(node):
+                count += 1
+            elif node.verdict is not None:
+                break
+        if count <= self._settings.empty_limit:
+            return
+        reason = last.verdict.message if last.verdict is not None else ""
+        text = f"{count} attempts in a row left nothing to judge, so the search stopped. The last time: {reason}"
+        if self.best.id == self.tree.root_id:
+            raise Fault(text, cure="Choose another model, or change its settings, and resume the run.")
+        self.stop(text)
 
     async def _store(self, node: Node) -> None:
         """Record one node at a time, so that the stored state is never older than the stored nodes."""
         async with self._recording:
-            await self._record(node, dump_state(self._rng, self._exhausted, self._why))
+            await self._record(node, self._state())
 
-    def _context(self, selected: Node, window: tuple[Node, ...], siblings: tuple[Node, ...]) -> Context:
-        return Context(self._problem, self._reference, selected, self.tree.root, window, siblings, self._rejections)
+    def _state(self) -> str:
+        return dump_state(self._rng, self._exhausted, self._why, self._attempts.open, self._attempts.floor)
 
-    def _say(self, text: str, attempt: int) -> None:
-        self._emit(Progress(text, attempt, self._settings.attempts))
+    def _context(self, attempt: Attempt, window: tuple[Node, ...], tried: tuple[Node, ...]) -> Context:
+        return Context(
+            self._problem,
+            self._reference,
+            selected=self.tree.nodes[attempt.selected],
+            root=self.tree.root,
+            window=window,
+            siblings=tried,
+            rejections=self._rejections,
+            attempt=attempt.id,
+            hints=self._helm.hints(attempt.selected),
+        )
 
-    def _reserve(self, reserved: list[int]) -> int:
-        """Return the id of the next node and keep it from other attempts in flight."""
-        node_id = max([self.tree.next_id(), *(taken + 1 for taken in self._reserved)])
-        self._reserved.add(node_id)
-        reserved.append(node_id)
-        return node_id
+    def _tell_plan(self, attempt: Attempt, plan: Plan) -> None:
+        self._emit(Planned(attempt.id, attempt.selected, plan))
 
-    def _release(self, selected: int, reserved: Sequence[int]) -> None:
-        self._reserved.difference_update(reserved)
-        self._busy[selected] -= 1
-        if self._busy[selected] <= 0:
-            del self._busy[selected]
+    def _say(self, text: str) -> None:
+        self._emit(Progress(text, self.attempts, self._helm.attempts))
+
+
+async def _first_of(
+    running: set[asyncio.Task[None]], news: asyncio.Event
+) -> tuple[set[asyncio.Task[None]], set[asyncio.Task[None]]]:
+    """Wait until a task is done or there is news; return which tasks are done and which are not."""
+    heard = asyncio.create_task(news.wait())
+    try:
+        await asyncio.wait({*running, heard}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        heard.cancel()
+        await asyncio.gather(heard, return_exceptions=True)
+    done = {task for task in running if task.done()}
+    return done, running - done

@@ -8,29 +8,28 @@ from stark_lsp.core.errors import Fault, StarkError
 
 
 class FaultStreak:
-    """Counts faults since the last attempt that worked.
+    """Counts for each part of the search its faults since it worked last.
 
     Parameters
     ----------
     limit
-        The fault with this number stops the search.
+        The fault of one part with this number stops the search.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._count = 0
+        self._counts: dict[str, int] = {}
         self._who = ""
         self._last: Exception | None = None
 
     @property
     def open(self) -> bool:
-        """Whether the last thing that happened was a fault."""
-        return self._last is not None
+        """Whether the part that broke last has not worked since."""
+        return self._who in self._counts
 
-    def reset(self) -> None:
-        """Something worked: start counting again."""
-        self._count = 0
-        self._last = None
+    def worked(self, who: str) -> None:
+        """Start counting again for `who`."""
+        self._counts.pop(who, None)
 
     def note(self, who: str, error: Exception) -> str:
         """Count one more fault and return a sentence on it.
@@ -47,9 +46,9 @@ class FaultStreak:
         Fault
             There were now as many in a row as allowed; the text is the diagnosis.
         """
-        self._count += 1
+        self._counts[who] = self._counts.get(who, 0) + 1
         self._who, self._last = who, error
-        if self._count >= self._limit:
+        if self._counts[who] >= self._limit:
             raise self.diagnosis() from error
         return f"{who} failed: {_reason(error)} Trying again."
 
@@ -58,7 +57,8 @@ class FaultStreak:
         error = self._last
         if error is None:
             raise ValueError("there was no fault")
-        times = "once" if self._count == 1 else f"{self._count} times in a row"
+        count = self._counts.get(self._who, 1)
+        times = "once" if count == 1 else f"{count} times in a row"
         known = error if isinstance(error, StarkError) else None
         return Fault(
             f"{self._who} failed {times}, so the search stopped. The last time: {_reason(error)}",

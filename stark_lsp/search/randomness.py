@@ -1,7 +1,8 @@
-"""The engine's state between two attempts, as text: the generator and the exhausted nodes.
+"""The engine's state between two attempts, as text: the generator, the exhausted nodes, the attempts under way.
 
-All chance in a run comes from one `random.Random`. Each attempt draws the seed of a generator of its
-own, which the windows and agents use: however much an agent draws, the selections stay the same.
+All chance in a run comes from one `random.Random`. Each attempt draws the seed of generators of its own, one for each
+role that is asked in it, which the windows and agents use: however much an agent draws, the selections stay the same,
+and a role that is asked once more draws the same again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from random import Random
 from typing import Any
 
 from stark_lsp.core.errors import Fault
+from stark_lsp.search.attempts import Attempt
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,34 @@ class SearchState:
     """Nodes for which an agent has nothing (more) to propose."""
     why: str = ""
     """What the last of these agents said."""
+    begun: tuple[Attempt, ...] = ()
+    """Attempts under way: a resumed search makes exactly these first."""
+    floor: int = 0
+    """Numbers of attempts below this one are not given again."""
 
 
-def dump_state(rng: Random, exhausted: Iterable[int] = (), why: str = "") -> str:
+def dump_state(
+    rng: Random,
+    exhausted: Iterable[int] = (),
+    why: str = "",
+    begun: Iterable[Attempt] = (),
+    floor: int = 0,
+) -> str:
     """Return the state as JSON text."""
     version, internal, gauss = rng.getstate()
-    return json.dumps({"random": [version, list(internal), gauss], "exhausted": sorted(exhausted), "why": why})
+    return json.dumps(
+        {
+            "random": [version, list(internal), gauss],
+            "exhausted": sorted(exhausted),
+            "why": why,
+            "begun": [[attempt.id, attempt.selected, attempt.seed] for attempt in begun],
+            "floor": floor,
+        }
+    )
 
 
 def parse_state(text: str) -> SearchState:
-    """Read what `dump_state` wrote.
+    """Read what `dump_state` wrote, of this version or one that knew no attempts under way.
 
     Raises
     ------
@@ -46,7 +66,13 @@ def parse_state(text: str) -> SearchState:
         version, internal, gauss = data["random"]
         generator = (version, tuple(internal), gauss)
         Random().setstate(generator)
-        return SearchState(generator, frozenset(int(node) for node in data["exhausted"]), str(data["why"]))
+        return SearchState(
+            generator,
+            frozenset(int(node) for node in data["exhausted"]),
+            str(data["why"]),
+            tuple(Attempt(int(number), int(node), int(seed)) for number, node, seed in data.get("begun", ())),
+            int(data.get("floor", 0)),
+        )
     except (ValueError, TypeError, KeyError) as error:
         raise Fault(
             "The stored state of the search cannot be read.", cure="Start a new run.", details=repr(error)
@@ -64,6 +90,11 @@ def load_state(rng: Random, text: str) -> None:
     rng.setstate(parse_state(text).generator)
 
 
-def derive(rng: Random) -> Random:
-    """Return a new generator, seeded by one draw from `rng`."""
-    return Random(rng.getrandbits(64))
+def draw_seed(rng: Random) -> int:
+    """Return a seed for one attempt, by one draw."""
+    return rng.getrandbits(64)
+
+
+def generator_for(seed: int, role: str) -> Random:
+    """Return the generator of one role in the attempt with this seed; equal arguments give equal generators."""
+    return Random(f"{seed} {role}")

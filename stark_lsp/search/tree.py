@@ -4,19 +4,23 @@ The root is the reference; every other node is a candidate made from its parent 
 Adding or judging a node costs a few list insertions, so that a tree of 10,000 nodes stays cheap.
 Every order is a function of the nodes alone, never of the sequence in which they arrived: a tree
 loaded from the store behaves exactly like the one that grew.
+
+A node whose verdict is `NO_CANDIDATE` is *empty*: an attempt that left nothing to judge. It is in the tree, so that
+it is seen and counted, and in none of the orders: its parent is as much a leaf as before.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
 from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.search.backup import Backup
 
 
 def make_root(problem: Problem, reference: Reference) -> Node:
@@ -28,6 +32,11 @@ def make_root(problem: Problem, reference: Reference) -> Node:
         candidate=Candidate(problem.slice.text, Dialect.TORCH, problem.class_name),
         verdict=Verdict(VerdictStatus.OK, runtime=reference.baselines.eager, environment=reference.environment),
     )
+
+
+def is_empty(node: Node) -> bool:
+    """Whether the attempt left nothing to judge."""
+    return node.verdict is not None and node.verdict.status is VerdictStatus.NO_CANDIDATE
 
 
 class Tree:
@@ -52,12 +61,15 @@ class Tree:
         self.root_id = root.id
         self.nodes: dict[int, Node] = {}
         self._children: dict[int, list[int]] = {}
+        self._counted: dict[int, int] = {}
         self._failed: dict[int, int] = {}
         self._unjudged: dict[int, int] = {}
         self._pending: list[int] = []
+        self._unseen: set[int] = set()
         self._ranking: list[tuple[float, int]] = []
         self._judged_leaves: list[int] = []
         self._next_id = root.id + 1
+        self._backup: Backup | None = None
         self._insert(root)
         for node in sorted(nodes, key=lambda node: node.id):
             if node.id != root.id:
@@ -85,12 +97,12 @@ class Tree:
 
     @property
     def ranking(self) -> Sequence[tuple[float, int]]:
-        """(score, id) of every judged node, best first; ties go to the older node."""
+        """(score, id) of every judged node that is not empty, best first; ties go to the older node."""
         return self._ranking
 
     @property
     def judged_leaves(self) -> Sequence[int]:
-        """Ids of judged nodes without children, in order of creation."""
+        """Ids of judged nodes without children, in order of creation; empty ones are none, and count as none."""
         return self._judged_leaves
 
     @property
@@ -102,6 +114,18 @@ class Tree:
     def pending_ids(self) -> Sequence[int]:
         """Their ids."""
         return self._pending
+
+    @property
+    def unseen_ids(self) -> Set[int]:
+        """Ids of nodes that no agent is shown: their verdict is not in yet, or they are empty."""
+        return self._unseen
+
+    @property
+    def backup(self) -> Backup:
+        """Sums over subtrees, for policies that need them; kept up to date from the first use on."""
+        if self._backup is None:
+            self._backup = Backup(self.nodes, self._children, self.root_id)
+        return self._backup
 
     def add(self, node: Node) -> None:
         """Add a child to its parent.
@@ -115,10 +139,7 @@ class Tree:
             raise ValueError(f"node {node.id} is already in the tree")
         if node.parent is None or node.parent not in self.nodes:
             raise ValueError(f"node {node.id} has parent {node.parent}, which is not in the tree")
-        siblings = self._children[node.parent]
-        if not siblings:
-            _discard(self._judged_leaves, node.parent)
-        insort(siblings, node.id)
+        insort(self._children[node.parent], node.id)
         self._insert(node)
         self._next_id = max(self._next_id, node.id + 1)
 
@@ -145,6 +166,10 @@ class Tree:
         """Return the ids of the node's children in order of creation."""
         return self._children[node_id]
 
+    def counted_children(self, node_id: int) -> int:
+        """Return how many children the node has that are not empty."""
+        return self._counted[node_id]
+
     def siblings(self, node_id: int) -> tuple[Node, ...]:
         """Return the other children of the node's parent in order of creation; none for the root."""
         nodes, parent = self.nodes, self.nodes[node_id].parent
@@ -169,12 +194,19 @@ class Tree:
         return tuple(self.nodes[node_id] for node_id in sorted(self.nodes) if not self._children[node_id])
 
     def failed_children(self, node_id: int) -> int:
-        """Return how many children were judged and failed."""
+        """Return how many children were judged and failed; empty ones do not count."""
         return self._failed[node_id]
 
     def pending_children(self, node_id: int) -> int:
         """Return how many children have no verdict yet."""
         return self._unjudged[node_id]
+
+    def newest_first(self) -> Iterator[Node]:
+        """Return all nodes, those with the highest ids first."""
+        for node_id in range(self._next_id - 1, self.root_id - 1, -1):
+            node = self.nodes.get(node_id)
+            if node is not None:
+                yield node
 
     def next_id(self) -> int:
         """Return the id above all ids in the tree."""
@@ -182,35 +214,50 @@ class Tree:
 
     def _insert(self, node: Node) -> None:
         self._children[node.id] = []
+        self._counted[node.id] = 0
         self._failed[node.id] = 0
         self._unjudged[node.id] = 0
         self._remember(node)
 
     def _remember(self, node: Node) -> None:
         self.nodes[node.id] = node
+        if node.verdict is None or is_empty(node):
+            self._unseen.add(node.id)
         if node.verdict is None:
             insort(self._pending, node.id)
-        else:
+        elif not is_empty(node):
             insort(self._ranking, (_rank(node), node.id))
-            if not self._children[node.id]:
+            if not self._counted[node.id]:
                 insort(self._judged_leaves, node.id)
         self._count(node, +1)
 
     def _forget(self, node: Node) -> None:
+        self._unseen.discard(node.id)
         if node.verdict is None:
             _discard(self._pending, node.id)
-        else:
+        elif not is_empty(node):
             del self._ranking[bisect_left(self._ranking, (_rank(node), node.id))]
             _discard(self._judged_leaves, node.id)
         self._count(node, -1)
 
     def _count(self, node: Node, step: int) -> None:
         if node.parent is None:
+            self._backup = None  # values are relative to the root
             return
+        if is_empty(node):
+            return
+        if self._backup is not None:
+            self._backup.count(self.nodes, node, step)
+        self._counted[node.parent] += step
         if node.verdict is None:
             self._unjudged[node.parent] += step
         elif node.failed:
             self._failed[node.parent] += step
+        parent = self.nodes[node.parent]
+        if step > 0 and self._counted[node.parent] == 1:
+            _discard(self._judged_leaves, node.parent)
+        elif step < 0 and not self._counted[node.parent] and parent.verdict is not None and not is_empty(parent):
+            insort(self._judged_leaves, node.parent)
 
 
 def _rank(node: Node) -> float:

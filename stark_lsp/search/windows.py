@@ -6,16 +6,17 @@ With D(i) the children of i, S(i) its siblings and Top-r the leaders outside i's
 - code:  {i, root} ∪ D(i) ∪ children of S(i)
 - debug: {i, root} ∪ S(i)
 
-Convention: a window is a set, so the selected node and the root are in it once each (once in all when
-the root is selected). Only judged nodes are in a window, since an attempt under way has no observation
-yet. When a window has more than `window_size` nodes, that many are drawn uniformly from all of
-it; the selected node and the root may fall out, as `Context.selected` and `Context.root` always hold
-them. Nodes come in order of creation.
+Convention: a window is a set, so the selected node and the root are in it once each (once in all when the root is
+selected). Only judged nodes are in a window, since an attempt under way has no observation yet, and one that left
+nothing to judge never will. When a window has more than `window_size` nodes, that many are drawn uniformly from all
+of it; the selected node and the root may fall out, as `Context.selected` and `Context.root` always hold them. Nodes
+come in order of creation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from random import Random
 
 from stark_lsp.core.run import Node
@@ -44,30 +45,40 @@ def debug_members(tree: Tree, node_id: int) -> frozenset[int]:
     return _members(tree, node_id, () if parent is None else tree.child_ids(parent))
 
 
-def plan_window(tree: Tree, node_id: int, settings: SearchSettings, rng: Random) -> tuple[Node, ...]:
-    """Return what the plan agent is shown for node `node_id`."""
-    return _sample(tree, plan_members(tree, node_id, settings.leaderboard_size), settings, rng)
+@dataclass(frozen=True)
+class Windows:
+    """What each role is shown in one search."""
+
+    settings: SearchSettings
+    """Sizes of window and leaderboard."""
+    dynamic: bool = True
+    """False shows every role the naive window."""
+
+    def plan(self, tree: Tree, node_id: int, rng: Random) -> tuple[Node, ...]:
+        """Return what the plan agent is shown for node `node_id`."""
+        return self._sample(tree, node_id, lambda: plan_members(tree, node_id, self.settings.leaderboard_size), rng)
+
+    def code(self, tree: Tree, node_id: int, rng: Random) -> tuple[Node, ...]:
+        """Return what the code agent is shown for node `node_id`."""
+        return self._sample(tree, node_id, lambda: code_members(tree, node_id), rng)
+
+    def debug(self, tree: Tree, node_id: int, rng: Random) -> tuple[Node, ...]:
+        """Return what the debug agent is shown for node `node_id`."""
+        return self._sample(tree, node_id, lambda: debug_members(tree, node_id), rng)
+
+    def _sample(self, tree: Tree, node_id: int, members: Callable[[], frozenset[int]], rng: Random) -> tuple[Node, ...]:
+        ordered = sorted(members() if self.dynamic else naive_members(tree, node_id))
+        if len(ordered) > self.settings.window_size:
+            ordered = sorted(rng.sample(ordered, self.settings.window_size))
+        return tuple(tree.nodes[member] for member in ordered)
 
 
-def code_window(tree: Tree, node_id: int, settings: SearchSettings, rng: Random) -> tuple[Node, ...]:
-    """Return what the code agent is shown for node `node_id`."""
-    return _sample(tree, code_members(tree, node_id), settings, rng)
-
-
-def debug_window(tree: Tree, node_id: int, settings: SearchSettings, rng: Random) -> tuple[Node, ...]:
-    """Return what the debug agent is shown for node `node_id`."""
-    return _sample(tree, debug_members(tree, node_id), settings, rng)
+def naive_members(tree: Tree, node_id: int) -> frozenset[int]:
+    """Return the ids in the naive window: the node and the root."""
+    return _members(tree, node_id)
 
 
 def _members(tree: Tree, node_id: int, *parts: Iterable[int]) -> frozenset[int]:
     members = {node_id, tree.root_id}
     members.update(*parts)
-    members.difference_update(tree.pending_ids)
-    return frozenset(members)
-
-
-def _sample(tree: Tree, members: frozenset[int], settings: SearchSettings, rng: Random) -> tuple[Node, ...]:
-    ordered = sorted(members)
-    if len(ordered) > settings.window_size:
-        ordered = sorted(rng.sample(ordered, settings.window_size))
-    return tuple(tree.nodes[node_id] for node_id in ordered)
+    return frozenset(members - tree.unseen_ids)

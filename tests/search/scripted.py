@@ -11,12 +11,13 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.events import Event
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
-from stark_lsp.core.roles import Context, NothingToPropose
+from stark_lsp.core.roles import Context, Draft, NoCandidate, NothingToPropose
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing, Verdict
 from stark_lsp.search.engine import Engine
+from stark_lsp.search.proposers import make_proposer
 from stark_lsp.search.tree import Tree, make_root
 
 TEXT = "import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n"
@@ -67,28 +68,45 @@ class Agents:
         So many different candidates may come from one node; fewer make duplicates.
     dry_after
         A node with this many children has nothing more to propose.
+    empty
+        Percentage of attempts that leave nothing to judge, half of them for want of a plan.
     """
 
-    def __init__(self, variety: int = 1000, dry_after: int = 1000) -> None:
+    def __init__(self, variety: int = 1000, dry_after: int = 1000, empty: int = 0) -> None:
         self.variety = variety
         self.dry_after = dry_after
+        self.empty = empty
         self.contexts: list[tuple[str, Context]] = []
+
+    def _give_up_now_and_then(self, rng: Random, percentage: float) -> None:
+        if rng.random() < percentage / 100:
+            raise NoCandidate("It declined.", text="I would rather not.")
 
     async def plan(self, context: Context, rng: Random) -> Plan:
         self.contexts.append(("plan", context))
         if len(context.siblings) >= self.dry_after:
             raise NothingToPropose(f"node {context.selected.id} is dry")
+        self._give_up_now_and_then(rng, self.empty / 2)
         return Plan(title=f"idea {rng.randrange(self.variety)}", advice="Do it.")
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
         self.contexts.append(("code", context))
+        self._give_up_now_and_then(rng, self.empty / 2)
         return Candidate(f"# {context.selected.id} {plan.title} {rng.randrange(self.variety)}")
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
         self.contexts.append(("debug", context))
         if len(context.siblings) >= self.dry_after:
             raise NothingToPropose(f"node {context.selected.id} cannot be repaired")
+        self._give_up_now_and_then(rng, self.empty)
         return Candidate(f"# repair {context.selected.id} {rng.randrange(self.variety)}")
+
+    async def propose(self, context: Context, rng: Random) -> Draft:
+        self.contexts.append(("solo", context))
+        if len(context.siblings) >= self.dry_after:
+            raise NothingToPropose(f"node {context.selected.id} is dry")
+        self._give_up_now_and_then(rng, self.empty)
+        return Draft(Candidate(f"# draft {context.selected.id} {rng.randrange(self.variety)}"))
 
 
 class HashJudge:
@@ -114,10 +132,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.written: list[tuple[Node, str]] = []
+        self.log: list[tuple[Node | None, str]] = []
+        """What was written and the checkpoints between them, in order."""
         self.events: list[Event] = []
 
     async def record(self, written: Node, state: str) -> None:
         self.written.append((written, state))
+        self.log.append((written, state))
+
+    async def checkpoint(self, state: str) -> None:
+        self.log.append((None, state))
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -141,12 +165,11 @@ def make_engine(
         reference=REFERENCE,
         tree=tree or Tree(ROOT),
         settings=settings,
-        plan=team,
-        code=team,
-        debug=team,
+        proposer=make_proposer(settings, plan=team, code=team, debug=team, solo=team),
         judge=judge or HashJudge(),  # type: ignore[arg-type]
         rng=Random(settings.seed),
         emit=recorder.emit,
         record=recorder.record,
+        checkpoint=recorder.checkpoint,
         state=state,
     )

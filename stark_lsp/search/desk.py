@@ -1,0 +1,90 @@
+"""The desk: where the agents of one attempt find what they need, and leave what they made.
+
+A desk outlasts a fault: when the code agent's call fails and is made again, the plan is still on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.roles import Context, NoCandidate
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
+from stark_lsp.core.verdict import Verdict
+from stark_lsp.search.attempts import Attempt
+from stark_lsp.search.randomness import generator_for
+from stark_lsp.search.tree import Tree
+
+
+class Desk:
+    """One attempt on one node.
+
+    Parameters
+    ----------
+    attempt
+        Which one.
+    tree
+        All attempts so far.
+    context
+        Makes the context of an agent from the window, and from the nodes that were tried here already.
+    asking
+        Told who is asked now, and what for.
+    answered
+        Told who answered.
+    planned
+        Told the plan.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        tree: Tree,
+        *,
+        context: Callable[[tuple[Node, ...], tuple[Node, ...]], Context],
+        asking: Callable[[str], None],
+        answered: Callable[[str], None],
+        planned: Callable[[Plan], None],
+    ) -> None:
+        self.attempt = attempt
+        self.tree = tree
+        self.context = context
+        self.selected = tree.nodes[attempt.selected]
+        """Node i of Algorithm 1."""
+        self.who = "The agent"
+        """Who was asked last, as the beginning of a sentence."""
+        self.plan: Plan | None = None
+        """The plan, once it is made."""
+        self._asking = asking
+        self._answered = answered
+        self._planned = planned
+
+    def rng(self, role: str) -> Random:
+        """Return the generator of one role; each call returns it as it was at first."""
+        return generator_for(self.attempt.seed, role)
+
+    def ask(self, who: str, text: str) -> None:
+        """Say who is asked now, for instance "The plan agent", and what for."""
+        self.who = who
+        self._asking(text)
+
+    def answered(self) -> None:
+        """Say that whoever was asked last has answered."""
+        self._answered(self.who)
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Put a plan on the desk and tell it."""
+        self.plan = plan
+        self._planned(plan)
+
+    def node(self, role: AgentRole, candidate: Candidate, plan: Plan | None) -> Node:
+        """Return the child that was made."""
+        return Node(self.attempt.id, self.selected.id, role, candidate, plan)
+
+    def empty(self, role: AgentRole, reason: NoCandidate, plan: Plan | None) -> Node:
+        """Return the child of an attempt that left nothing to judge, with that as its verdict."""
+        candidate = Candidate(reason.text, Dialect.TORCH)
+        verdict = Verdict(VerdictStatus.NO_CANDIDATE, message=str(reason))
+        return Node(self.attempt.id, self.selected.id, role, candidate, plan or reason.plan, verdict)

@@ -1,0 +1,83 @@
+"""Systems: who proposes, what is shown, and which policy is their own (paper, section 5).
+
+| name | agents | windows | policy |
+|---|---|---|---|
+| `stark` | plan, code, debug | dynamic | `epsilon-greedy` |
+| `sampling` | one | selected node and root | `best-of-k` |
+| `reflexion` | one | selected node and root | `linear` |
+| `search-agent` | one | dynamic | `epsilon-greedy` |
+| `ma-only` | plan, code, debug | selected node and root | `best-of-k`, failed samples repaired |
+
+`stark` is the paper's system; `sampling` and `reflexion` are its baselines (Table 1), the last two its ablation
+(Table 3). A new system is one more `register`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import AgentRole, ModelRole
+
+
+@dataclass(frozen=True)
+class System:
+    """One way to put agents and search together."""
+
+    name: str
+    policy: str
+    """Name of its own policy, which `SearchSettings.policy` may overrule."""
+    solo: ModelRole | None = None
+    """The role in which its one agent is asked; None for a team of plan, code and debug agent."""
+    dynamic_windows: bool = True
+    """Windows of section 4.4; else the selected node and the root alone."""
+    repairs: bool = False
+    """Whether failed samples are repaired under `best-of-k`."""
+
+    @property
+    def node_role(self) -> AgentRole:
+        """Who made its nodes, apart from repairs by a team's debug agent."""
+        return AgentRole.CODE if self.solo is None else AgentRole(self.solo.value)
+
+
+_systems: dict[str, System] = {}
+
+
+def register(system: System) -> System:
+    """Register a system under its name.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+    if system.name in _systems:
+        raise ValueError(f"there is already a system named {system.name!r}")
+    _systems[system.name] = system
+    return system
+
+
+def system_names() -> tuple[str, ...]:
+    """Return the names of all systems, the paper's own first."""
+    return tuple(_systems)
+
+
+def find_system(name: str) -> System:
+    """Return the system registered under `name`.
+
+    Raises
+    ------
+    BadInput
+        There is none.
+    """
+    system = _systems.get(name)
+    if system is None:
+        raise BadInput(f"There is no system named {name!r}.", cure=f"Choose from: {', '.join(system_names())}.")
+    return system
+
+
+register(System("stark", "epsilon-greedy"))
+register(System("sampling", "best-of-k", solo=ModelRole.SAMPLING, dynamic_windows=False))
+register(System("reflexion", "linear", solo=ModelRole.REFLEXION, dynamic_windows=False))
+register(System("search-agent", "epsilon-greedy", solo=ModelRole.REFLEXION))
+register(System("ma-only", "best-of-k", dynamic_windows=False, repairs=True))
