@@ -67,7 +67,7 @@ class PromptLibrary:
         try:
             return self._ready().get_template(name + SUFFIX).render(**values).strip() + "\n"
         except TemplateNotFound as error:
-            raise self._missing(error.name or name + SUFFIX) from error
+            raise self._missing(str(error.name or name + SUFFIX)) from error
         except TemplateSyntaxError as error:
             raise BadInput(
                 f"The template does not parse: {error.message}.", path=error.filename or name, line=error.lineno

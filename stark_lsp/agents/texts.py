@@ -54,3 +54,8 @@ def fenced(text: str, language: str = "") -> str:
     """Return the text as a Markdown code block that nothing in it can end."""
     ticks = "`" * max([3, *(len(run) + 1 for run in _FENCE.findall(text))])
     return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"
+
+
+def quoted(text: str) -> str:
+    """Return the text as a Markdown quotation."""
+    return "\n".join(f"> {line}".rstrip() for line in text.rstrip().split("\n"))

@@ -1,0 +1,85 @@
+"""Code blocks and JSON in what a model wrote as text. Pure functions."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from stark_lsp.discovery.syntax import split_lines
+
+_OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[^`]*$")
+PYTHON = ("python", "py", "python3", "")
+"""What a block of Python is called; many have no name."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block."""
+
+    language: str
+    """In lower case; may be empty."""
+    code: str
+    """Ends with a line end."""
+    closed: bool = True
+    """False if the text ended before the block did."""
+
+
+def code_blocks(text: str) -> tuple[Block, ...]:
+    """Return the fenced blocks of a text, in order; one that is never closed reaches to the end."""
+    blocks: list[Block] = []
+    fence, language, lines = "", "", list[str]()
+    for line in split_lines(text):
+        if not fence:
+            opening = _OPENING.match(line)
+            if opening is not None:
+                fence, language, lines = opening[1], opening[2].lower(), []
+            continue
+        bare = line.strip()
+        if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
+            blocks.append(Block(language, "".join(f"{each}\n" for each in lines)))
+            fence = ""
+            continue
+        lines.append(line)
+    if fence and lines:
+        blocks.append(Block(language, "".join(f"{each}\n" for each in lines), closed=False))
+    return tuple(blocks)
+
+
+def without_blocks(text: str) -> str:
+    """Return the text around fenced blocks."""
+    kept: list[str] = []
+    fence = ""
+    for line in split_lines(text):
+        opening = _OPENING.match(line)
+        if fence:
+            bare = line.strip()
+            if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
+                fence = ""
+        elif opening is not None:
+            fence = opening[1]
+        else:
+            kept.append(line)
+    return "\n".join(kept).strip()
+
+
+def unwrapped(text: str) -> str:
+    """Return the largest block of a text that is nothing but code blocks, else the text itself."""
+    if not text.lstrip().startswith(("```", "~~~")):
+        return text
+    blocks = code_blocks(text)
+    return max(blocks, key=lambda block: len(block.code)).code if blocks and not without_blocks(text) else text
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is, or that one of its blocks is; None if there is none."""
+    for part in (text, *(block.code for block in code_blocks(text) if block.language in ("json", ""))):
+        if part.lstrip().startswith("{"):
+            try:
+                value = json.loads(part)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict):
+                return value
+    return None

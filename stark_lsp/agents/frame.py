@@ -1,0 +1,241 @@
+"""The frame of a question: from what an agent is given to what a model is sent (paper, Figure 4 and Appendix C).
+
+In order: system message; example in the chosen dialect, rules, reference, machine, what else is alike for the whole run
+(`Question.shared`, which a server may cache); the latest attempt, the attempts of the context window with source,
+compiler observation and execution result, hints, the role's instruction (`Question.body`).
+
+The words are `prompts/frame.md` and what it includes; here are the values they are filled in with. What each role is
+shown beyond the paper:
+
+- the profile of the reference and of the selected node: roles that decide what to do (plan, sampling, reflexion),
+- rejections of earlier runs: the same,
+- what the playbook would do: the plan agent,
+- hints of the user: all of them.
+
+The sampling agent sees the reference alone; hints apart, its questions in one run are all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stark_lsp.agents.dialects import embedding
+from stark_lsp.agents.inputs import inputs_source
+from stark_lsp.agents.lenses import Lens
+from stark_lsp.agents.markers import BEGIN, END
+from stark_lsp.agents.observations import (
+    ADVICE,
+    SELECTED_SOURCE,
+    Attempt,
+    attempt,
+    profile_lines,
+    source_text,
+    timing,
+    titles,
+)
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.agents.texts import capped, clean, fenced, one_line, quoted
+from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.conversation import Question, Tool
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.roles import Context
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import Grounding, Mode, ModelRole
+from stark_lsp.core.verdict import Reference
+
+NEW_CLASS = "ModelNew"
+"""What candidates call their class."""
+HINT = 4_000
+"""Characters of a hint or a reason."""
+PLAYBOOK = 12_000
+"""Characters of one advice of the playbook."""
+
+_BORDER = "\x1e"
+"""Stands between `shared` and `body` while they are one text; taken out of everything that is filled in."""
+_DECIDING = (ModelRole.PLAN, ModelRole.SAMPLING, ModelRole.REFLEXION)
+_MODES = {
+    Mode.EVAL: "eval, without gradients",
+    Mode.AS_CONSTRUCTED: "as constructed, without gradients",
+    Mode.TRAINING: "training: forward and backward are timed together",
+}
+
+
+class Frame:
+    """Writes the questions of one run.
+
+    Parameters
+    ----------
+    problem, reference
+        What is optimized, and what preparing it found out.
+    settings
+        How the agents are asked.
+    prompts
+        The templates.
+    advice
+        What the playbook would do, in Markdown; shown to the plan agent if the settings say so.
+
+    Raises
+    ------
+    BadInput
+        There is no dialect of that name.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        reference: Reference,
+        settings: AgentSettings,
+        prompts: PromptLibrary,
+        advice: Sequence[str] = (),
+    ) -> None:
+        self.settings = settings
+        self._problem = problem
+        self._reference = reference
+        self._prompts = prompts
+        self._advice = tuple(advice)
+        self._embedding = embedding(settings.dialect, reference.environment.device_type)
+        self._inputs = inputs_source(problem)
+
+    def question(
+        self, role: ModelRole, context: Context, tool: Tool, *, plan: Plan | None = None, lens: Lens | None = None
+    ) -> Question:
+        """Return what a model is asked in a role.
+
+        Parameters
+        ----------
+        context
+            What the search gives the agent.
+        tool
+            How the answer is to be handed in.
+        plan
+            For the code agent: what it is to carry out.
+        lens
+            For the plan agent: the side to look from.
+
+        Raises
+        ------
+        BadInput
+            A template is missing or cannot be filled in.
+        """
+        values = {**self._constant(role, context), **self._changing(role, context, plan, lens)}
+        text = self._prompts.render("frame", **values)
+        shared, border, body = text.partition(_BORDER)
+        if not border:  # a user's frame without a border: nothing is alike
+            shared, body = "", text
+        asked = self.settings.of(role)
+        return Question(
+            attempt=context.attempt,
+            role=role,
+            system=self._prompts.render(self.settings.system_message, **values).replace(_BORDER, ""),
+            shared=shared.strip() + "\n" if shared.strip() else "",
+            body=body.replace(_BORDER, "").strip() + "\n",
+            tool=tool,
+            model=asked.model,
+            temperature=asked.temperature,
+            effort=asked.effort,
+            max_tokens=asked.max_tokens,
+        )
+
+    def _constant(self, role: ModelRole, context: Context) -> dict[str, Any]:
+        """Return what is alike in all questions of a role in one run."""
+        problem, settings = self._problem, self.settings
+        deciding = role in _DECIDING
+        return {
+            "role": role.value,
+            "embedding": self._embedding,
+            "device": "a CPU" if self._embedding == "cpu" else "an NVIDIA GPU",
+            "class_name": NEW_CLASS,
+            "training": problem.mode is Mode.TRAINING,
+            "example": {
+                "reference": self._prompts.text(f"examples/{self._embedding}/reference.py"),
+                "candidate": self._prompts.text(f"examples/{self._embedding}/candidate.py"),
+            },
+            "reference": {
+                "class_name": problem.class_name,
+                "source": source_text(problem.slice.text, SELECTED_SOURCE),
+                "inputs": source_text(self._inputs, ADVICE).rstrip(),
+                "profile": profile_lines(self._reference.profile, self._reference.environment)
+                if settings.profile and deciding
+                else (),
+            },
+            "where": self._where(),
+            "advice": tuple(capped(clean(text), PLAYBOOK) for text in self._advice)
+            if settings.playbook and role is ModelRole.PLAN
+            else (),
+            "rejections": [
+                {"title": one_line(each.title, 200), "reason": one_line(each.reason, HINT)}
+                for each in (context.rejections if deciding else ())
+            ],
+            "shared_until_here": _BORDER,
+            "begin": BEGIN,
+            "end": END,
+            "fenced": fenced,
+            "quoted": quoted,
+        }
+
+    def _changing(self, role: ModelRole, context: Context, plan: Plan | None, lens: Lens | None) -> dict[str, Any]:
+        """Return what changes from question to question."""
+        alone = role is ModelRole.SAMPLING
+        selected = context.selected
+        shown = _view(selected, context, profile=self.settings.profile and role in _DECIDING, limit=SELECTED_SOURCE)
+        past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
+        planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
+        return {
+            "selected": None if alone else shown,
+            "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
+            "tried": titles(context.siblings) if role in (ModelRole.PLAN, ModelRole.REFLEXION) else (),
+            "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
+            "plan": None if planned is None else self._plan(planned),
+            "lens": lens,
+        }
+
+    def _plan(self, plan: Plan) -> dict[str, Any]:
+        marked = BEGIN in plan.annotated_source or "IMPROVE" in plan.annotated_source.upper()
+        grounded = self.settings.grounding is not Grounding.OFF and bool(plan.anchors) and marked
+        return {
+            "title": one_line(plan.title, 200),
+            "advice": capped(clean(plan.advice), 4 * ADVICE),
+            "annotated": source_text(plan.annotated_source, SELECTED_SOURCE) if grounded else "",
+        }
+
+    def _where(self) -> dict[str, Any]:
+        environment, baselines = self._reference.environment, self._reference.baselines
+        profile = self._reference.profile
+        bandwidth = ""
+        if profile is not None and profile.bytes and profile.bandwidth_share:
+            seconds = profile.bandwidth_share * baselines.eager.median_ms / 1e3
+            bandwidth = f"{profile.bytes / seconds / 1e9:.3g} GB/s" if seconds > 0 else ""
+        dtypes = environment.dtypes
+        kinds = dtypes if len(dtypes) == len(environment.shapes) else (", ".join(dtypes),)
+        shapes = environment.shapes
+        if len(kinds) == len(shapes):
+            inputs = ", ".join(f"{kind}[{shape}]" for kind, shape in zip(kinds, shapes, strict=True))
+        else:
+            inputs = f"{', '.join(shapes)} ({kinds[0]})" if shapes else ""
+        return {
+            "device": environment.device,
+            "on_cpu": environment.device_type == "cpu",
+            "threads": environment.threads,
+            "torch": environment.torch,
+            "cuda": environment.cuda,
+            "driver": environment.driver,
+            "compiler": environment.compiler,
+            "inputs": inputs,
+            "outputs": ", ".join(self._reference.outputs),
+            "mode": _MODES[self._problem.mode],
+            "bandwidth": bandwidth,
+            "eager": timing(baselines.eager),
+            "compiled": timing(baselines.compile),
+            "max_autotuned": timing(baselines.max_autotune),
+        }
+
+
+def _view(node: Node, context: Context, *, profile: bool, limit: int | None = None) -> Attempt:
+    """Return a node for a template, with its parent where the context holds it."""
+    known = {each.id: each for each in (*context.window, *context.siblings, context.selected, context.root)}
+    parent = known.get(node.parent) if node.parent is not None else None
+    if limit is None:
+        return attempt(node, parent, profile=profile)
+    return attempt(node, parent, profile=profile, limit=limit)

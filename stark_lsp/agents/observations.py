@@ -1,0 +1,190 @@
+"""What agents are shown of past attempts: source, compiler observation, execution result (paper, Figure 4).
+
+Everything here is data for templates, cleaned and capped: sources and logs come from models and their candidates.
+The sentences are the templates' own (`prompts/_parts.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stark_lsp.agents.edits import describe, report
+from stark_lsp.agents.texts import capped, clean, encodable, one_line
+from stark_lsp.core.phrases import STATUS
+from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest, summary
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.verdict import Environment, Interval, Profile, Timing, Verdict
+
+SELECTED_SOURCE = 120_000
+"""Characters of the reference's and the selected node's source."""
+PAST_SOURCE = 24_000
+"""Characters of each other attempt's source."""
+ADVICE = 6_000
+"""Characters of each other attempt's advice."""
+LOG = 4_000
+"""Characters of what a candidate printed."""
+MESSAGES = 20
+"""Messages of a compiler."""
+MESSAGE = 600
+"""Characters of each of them, and of a verdict's message times four."""
+NAME = 120
+"""Characters of a kernel's name, a title or a note."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A verdict, for a template."""
+
+    status: str
+    """In a few words, for instance `did not compile`."""
+    ok: bool
+    judged: bool
+    """False if there was nothing to judge."""
+    compiled: bool
+    """False if a compiler rejected it, or it never came to one."""
+    message: str
+    line: int | None
+    compiler: tuple[str, ...]
+    """Messages of the compiler, each `line 12, column 3: text`."""
+    compiler_more: int
+    """Messages left out."""
+    log: str
+    time: str
+    """Time of a call with its interval, empty unless it was timed."""
+    vs_eager: str
+    vs_compile: str
+    difference: str
+    """Largest difference over the largest magnitude of the reference's output; empty if not measured."""
+    tolerance: str
+    profile: tuple[str, ...]
+    """What it launches and what limits it; empty if not asked for."""
+    weights_loaded: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A node, for a template."""
+
+    id: int
+    parent: int | None
+    is_reference: bool
+    repaired: bool
+    """Made by the debug agent."""
+    title: str
+    """Of its plan; empty if it has none."""
+    advice: str
+    source: str
+    outside: str
+    """Where its code left the lines that its plan marked; empty if nowhere."""
+    result: Result
+
+
+def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST_SOURCE) -> Attempt:
+    """Return a node as a template reads it.
+
+    Parameters
+    ----------
+    parent
+        Its parent, if it is at hand: what was edited outside the anchors is only known then.
+    profile
+        Whether to show its profile.
+    limit
+        Characters of its source.
+    """
+    plan = node.plan
+    edits = report(parent, node) if parent is not None else None
+    return Attempt(
+        id=node.id,
+        parent=node.parent,
+        is_reference=node.parent is None,
+        repaired=node.role is AgentRole.DEBUG,
+        title=one_line(plan.title, NAME) if plan else "",
+        advice=capped(clean(plan.advice), ADVICE) if plan else "",
+        source=source_text(node.candidate.source, limit),
+        outside=describe(edits) if edits is not None else "",
+        result=result(node.verdict, profile=profile),
+    )
+
+
+def result(verdict: Verdict | None, *, profile: bool) -> Result:
+    """Return a verdict as a template reads it; None reads as nothing judged."""
+    if verdict is None:
+        verdict = Verdict(VerdictStatus.NO_CANDIDATE, "It is still being judged.")
+    messages = [_message(m.line, m.column, m.text) for m in verdict.compiler[:MESSAGES]]
+    errors = verdict.errors
+    uncompiled = (VerdictStatus.COMPILE_ERROR, VerdictStatus.REFUSED, VerdictStatus.NO_CANDIDATE)
+    return Result(
+        status=STATUS[verdict.status],
+        ok=verdict.ok,
+        judged=verdict.status is not VerdictStatus.NO_CANDIDATE,
+        compiled=verdict.status not in uncompiled,
+        message=capped(clean(verdict.message), 4 * MESSAGE),
+        line=verdict.line,
+        compiler=tuple(messages),
+        compiler_more=max(0, len(verdict.compiler) - MESSAGES),
+        log="" if verdict.ok else capped(clean(verdict.log), LOG).strip(),
+        time=timing(verdict.runtime),
+        vs_eager=ratio(verdict.speedup_vs_eager),
+        vs_compile=ratio(verdict.speedup_vs_compile),
+        difference=f"{errors.max_rel:.2g}" if errors else "",
+        tolerance=f"{errors.tolerance:.2g}" if errors else "",
+        profile=profile_lines(verdict.profile, verdict.environment) if profile else (),
+        weights_loaded=verdict.weights_loaded,
+        notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:6]) if verdict.ok else (),
+    )
+
+
+def profile_lines(profile: Profile | None, environment: Environment | None) -> tuple[str, ...]:
+    """Return what a forward pass launches, longest first, and what limits it, a line each."""
+    if profile is None:
+        return ()
+    lines = []
+    for launch in profile.launched[:TOP]:
+        times = f"{launch.count} × " if launch.count != 1 else ""
+        shape = f", {launch.grid} blocks of {launch.block} threads" if launch.grid and launch.block else ""
+        more = remarks(launch)
+        lines.append(
+            f"{times}{one_line(launch.name, NAME)}: {duration(launch.time_us)}{one_line(shape, NAME)}"
+            f"{', ' + more if more else ''}"
+        )
+    lines += [text for text in (rest(profile), summary(profile, environment)) if text]
+    if profile.floor_us:
+        lines.append(f"no version can take less than about {duration(profile.floor_us)}, by what this device can do")
+    return tuple(lines)
+
+
+def timing(value: Timing | None) -> str:
+    """Return a time with its interval, for instance `1.42 ms (1.40 ms to 1.47 ms)`; empty if there is none."""
+    if value is None:
+        return ""
+    low, high = duration(value.low_ms * 1e3), duration(value.high_ms * 1e3)
+    return f"{duration(value.median_ms * 1e3)} ({low} to {high})"
+
+
+def ratio(value: Interval | None) -> str:
+    """Return a speed-up with its interval, for instance `1.42x (1.40 to 1.47)`; empty if there is none."""
+    return "" if value is None else f"{value.value:.3g}x ({value.low:.3g} to {value.high:.3g})"
+
+
+def source_text(source: str, limit: int) -> str:
+    """Return a source that can be sent, in full if it has at most `limit` characters."""
+    return capped(encodable(source.replace("\x1e", "")), limit).rstrip() + "\n"
+
+
+def titles(nodes: Sequence[Node]) -> tuple[tuple[int, str, str], ...]:
+    """Return id, title and outcome of attempts, in their order, where they have a plan."""
+    found = []
+    for node in nodes:
+        if node.plan is not None and node.plan.title:
+            outcome = "not judged yet" if node.verdict is None else STATUS[node.verdict.status]
+            speed = ratio(node.verdict.speedup_vs_eager) if node.verdict is not None and node.verdict.ok else ""
+            found.append((node.id, one_line(node.plan.title, NAME), f"{speed} against eager" if speed else outcome))
+    return tuple(found)
+
+
+def _message(line: int, column: int, text: str) -> str:
+    place = f"line {line}, column {column}: " if line and column else f"line {line}: " if line else ""
+    return place + capped(clean(text), MESSAGE)

@@ -1,0 +1,273 @@
+"""The agents that a language model answers for: plan, code and debug (paper, section 4.1), and the single ones.
+
+An attempt of the team:
+
+1. `plan` asks for one advice with anchors, checks the anchors (`grounding`), and returns a `Plan`;
+2. `code` asks for the candidate that carries it out, holds it against the anchors (`edits`), and returns it;
+3. `debug` asks for a repair of a failed candidate instead.
+
+Each question is written by a `Frame`, each answer read by `answers`. What an answer lacks is `NoCandidate`, an attempt
+with its reason; errors of the model (`Fault`, `BadInput`, `BudgetSpent`) pass through. Nothing is asked twice.
+
+Who owns what: temperature, effort, tokens and model of each role are `AgentSettings`; retries, cost and the journal are
+the model's (`agents/models`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+from stark_lsp.agents.answers import TOOLS, read_kernel, read_plan
+from stark_lsp.agents.dialects import detect
+from stark_lsp.agents.edits import describe, edits
+from stark_lsp.agents.frame import NEW_CLASS, Frame
+from stark_lsp.agents.grounding import document_anchors, ground, unmarked
+from stark_lsp.agents.lenses import FILE, PARAMETER, Lens, choose, read_lenses
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.agents.texts import one_line
+from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.conversation import Answer, Model, Question
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.roles import Context, Draft, NoCandidate
+from stark_lsp.core.status import AgentRole, Grounding, ModelRole
+from stark_lsp.core.verdict import Reference
+from stark_lsp.search.tree import make_root
+
+MARKS = "anchors"
+"""Name under which a plan's `parameters` tell what was wrong with its marks."""
+
+Note = Callable[[int, str], None]
+"""Is told of an attempt, by its id, what a person may want to know."""
+
+
+class _Asking:
+    """What all agents of a run share: the model, and how it is asked."""
+
+    def __init__(
+        self,
+        model: Model,
+        problem: Problem,
+        reference: Reference,
+        settings: AgentSettings | None = None,
+        *,
+        prompts: PromptLibrary | None = None,
+        advice: Sequence[str] = (),
+        seed: int = 0,
+        on_note: Note | None = None,
+    ) -> None:
+        self.model = model
+        self.settings = settings or AgentSettings()
+        self.prompts = prompts or PromptLibrary()
+        self.frame = Frame(problem, reference, self.settings, self.prompts, advice)
+        self.problem = problem
+        self.seed = seed
+        self._reference = reference
+        self._on_note = on_note
+
+    def rehearse(self, *roles: ModelRole) -> tuple[Question, ...]:
+        """Return the first question of each role (of all, if none is named) on the reference; nothing is sent.
+
+        Shows templates that cannot be filled in before anything is paid for, and how long questions are.
+
+        Raises
+        ------
+        BadInput
+            A template is missing or cannot be filled in.
+        """
+        root = make_root(self.problem, self._reference)
+        context = Context(self.problem, self._reference, root, root, (root,), attempt=1)
+        plan = Plan("A plan", "What to do.", annotated_source=root.candidate.source)
+        return tuple(
+            self.frame.question(role, context, TOOLS[role], plan=plan if role is ModelRole.CODE else None)
+            for role in roles or tuple(ModelRole)
+        )
+
+    def _note(self, attempt: int, text: str) -> None:
+        if self._on_note is not None:
+            self._on_note(attempt, text)
+
+    async def _ask(
+        self, role: ModelRole, context: Context, *, plan: Plan | None = None, lens: Lens | None = None
+    ) -> tuple[Question, Answer]:
+        # In a thread: templates are read from disk.
+        question = await asyncio.to_thread(self.frame.question, role, context, TOOLS[role], plan=plan, lens=lens)
+        return question, await self.model.ask(question)
+
+    async def _candidate(self, question: Question, answer: Answer) -> tuple[Candidate, str]:
+        """Return the candidate of an answer, and what was said with it."""
+
+        def read() -> tuple[Candidate, str]:
+            said = read_kernel(answer, question, NEW_CLASS)
+            return Candidate(said.source, detect(said.source), NEW_CLASS), said.summary
+
+        return await asyncio.to_thread(read)
+
+
+class ModelTeam(_Asking):
+    """Plan, code and debug agent, answered for by a model.
+
+    Parameters
+    ----------
+    model
+        Who answers.
+    problem, reference
+        What is optimized, and what preparing it found out.
+    settings
+        How the agents are asked.
+    prompts
+        The templates, with the user's own folders.
+    advice
+        What the playbook would do, in Markdown, for the plan agent.
+    seed
+        Of the run; decides the order of lenses.
+    on_note
+        Is told what an attempt did against its instructions, for instance edits outside the anchors.
+
+    Raises
+    ------
+    BadInput
+        The settings name a dialect that there is not.
+    """
+
+    async def plan(self, context: Context, rng: Random) -> Plan:
+        """Return one plan for the selected node, with its anchors checked.
+
+        Raises
+        ------
+        NoCandidate
+            The answer holds no plan.
+        """
+        lens = await asyncio.to_thread(self._lens, context)
+        question, answer = await self._ask(ModelRole.PLAN, context, lens=lens)
+        plan = await asyncio.to_thread(self._grounded, context, question, answer, lens)
+        for name, text in plan.parameters:
+            if name == MARKS:
+                self._note(context.attempt, text)
+        return plan
+
+    async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+        """Return the candidate that carries `plan` out.
+
+        Raises
+        ------
+        NoCandidate
+            The answer holds no candidate, or one with edits outside the anchors where those are refused.
+        """
+        if self.settings.grounding is Grounding.OFF:
+            shown = Plan(plan.title, plan.advice, annotated_source=unmarked(plan.annotated_source))
+        else:
+            shown = plan
+        question, answer = await self._ask(ModelRole.CODE, context, plan=shown)
+        try:
+            candidate, _ = await self._candidate(question, answer)
+        except NoCandidate as reason:
+            raise NoCandidate(str(reason), text=reason.text, plan=plan) from reason
+        outside = await asyncio.to_thread(self._outside, context, plan, candidate)
+        if outside:
+            text = f"Edits outside the marked lines: {outside}."
+            self._note(context.attempt, text)
+            if self.settings.grounding is Grounding.REFUSE:
+                raise NoCandidate(text, text=candidate.source, plan=plan)
+        return candidate
+
+    async def debug(self, context: Context, rng: Random) -> Candidate:
+        """Return a repaired candidate for the selected node.
+
+        Raises
+        ------
+        NoCandidate
+            The answer holds no candidate.
+        """
+        question, answer = await self._ask(ModelRole.DEBUG, context)
+        try:
+            candidate, _ = await self._candidate(question, answer)
+        except NoCandidate as reason:
+            raise NoCandidate(str(reason), text=reason.text, plan=context.selected.plan) from reason
+        return candidate
+
+    def _lens(self, context: Context) -> Lens | None:
+        """Return the side to look from, None where temperature makes plans differ."""
+        asked = self.settings.plan
+        takes = getattr(self.model, "takes_temperature", None)
+        if asked.temperature is not None and (not callable(takes) or takes(asked.model) is not False):
+            return None
+        lenses = read_lenses(self.prompts.text(FILE))
+        plans = [node.plan for node in context.siblings if node.plan is not None and node.role is AgentRole.CODE]
+        used = {value for plan in plans for name, value in plan.parameters if name == PARAMETER}
+        return choose(lenses, self.seed, context.attempt, used)
+
+    def _grounded(self, context: Context, question: Question, answer: Answer, lens: Lens | None) -> Plan:
+        said = read_plan(answer, question)
+        grounded = ground(context.selected.candidate.source, said.annotated_source)
+        parameters = [(PARAMETER, lens.name)] if lens is not None else []
+        if grounded.remark:
+            parameters.append((MARKS, grounded.remark))
+        return Plan(
+            title=said.title,
+            advice=said.advice,
+            anchors=document_anchors(self.problem, context.selected, grounded),
+            annotated_source=grounded.annotated_source,
+            parameters=tuple(parameters),
+            expected_saving_ms=said.expected_saving_ms,
+        )
+
+    def _outside(self, context: Context, plan: Plan, candidate: Candidate) -> str:
+        """Return the lines outside the anchors that were edited; empty if none, or if anchors bind nobody."""
+        if self.settings.grounding is Grounding.OFF:
+            return ""
+        names = (context.selected.candidate.class_name, candidate.class_name)
+        found = edits(plan.annotated_source, candidate.source, names)
+        return describe(found) if found is not None else ""
+
+
+class ModelSolo(_Asking):
+    """A single agent that does all: sampling, reflexion, or the agent of the search baseline.
+
+    Parameters are those of `ModelTeam`, with the role before the settings.
+
+    Parameters
+    ----------
+    role
+        `SAMPLING` sees the reference alone; `REFLEXION` the selected node and the window as well.
+
+    Raises
+    ------
+    BadInput
+        The settings name a dialect that there is not.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        problem: Problem,
+        reference: Reference,
+        role: ModelRole,
+        settings: AgentSettings | None = None,
+        *,
+        prompts: PromptLibrary | None = None,
+        on_note: Note | None = None,
+    ) -> None:
+        if role not in (ModelRole.SAMPLING, ModelRole.REFLEXION):
+            raise ValueError(f"{role.value} is not the role of a single agent")
+        super().__init__(model, problem, reference, settings, prompts=prompts, on_note=on_note)
+        self.role = role
+
+    async def propose(self, context: Context, rng: Random) -> Draft:
+        """Return a candidate, with its summary as a plan.
+
+        Raises
+        ------
+        NoCandidate
+            The answer holds no candidate.
+        """
+        question, answer = await self._ask(self.role, context)
+        candidate, summary = await self._candidate(question, answer)
+        title = one_line(summary.partition("\n")[0].partition(". ")[0], 100).rstrip(".")
+        return Draft(candidate, Plan(title, summary) if title else None)
+
+
+__all__ = ["MARKS", "ModelSolo", "ModelTeam", "Note"]
