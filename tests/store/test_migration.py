@@ -1,0 +1,111 @@
+"""A file of format 1, as the version that had it wrote it, is brought up to date with all that it holds."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from store_cases import exchange, steerings
+
+from stark_lsp.core.errors import Fault
+from stark_lsp.core.run import Rejection
+from stark_lsp.core.status import RunState, VerdictStatus
+from stark_lsp.store import RunStore, schema
+
+DUMP = Path(__file__).with_name("format_1.sql")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of format 1."""
+    made = tmp_path / "runs.sqlite3"
+    connection = sqlite3.connect(made)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript(DUMP.read_text(encoding="utf-8"))
+    connection.close()
+    return made
+
+
+def version(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.close()
+    return int(number)
+
+
+def test_a_file_of_format_1_keeps_its_runs_and_takes_what_is_new(path: Path) -> None:
+    assert version(path) == 1
+    store = RunStore(path)
+    assert {run.id: run.state for run in store.list()} == {
+        "v1run1": RunState.FINISHED,
+        "v1run2": RunState.CANCELLED,
+    }
+    assert version(path) == len(schema.MIGRATIONS) == 2
+    stored = store.load("v1run1")
+    assert stored.rng_state == "state of v1run1"
+    assert stored.nodes[1].candidate.source == "x = '\ud800'"
+    assert [node.verdict.status for node in stored.nodes.values() if node.verdict] == [
+        VerdictStatus.OK,
+        VerdictStatus.OK,
+        VerdictStatus.COMPILE_ERROR,
+    ]
+    assert store.rejections("/project/model.py::Model") == (
+        Rejection("v1run1", 1, "too long", "Fuse", "", "2026-01-03T00:00:00+00:00"),
+    )
+    resumable = store.latest_resumable(stored.run.problem, "playbook")
+    assert resumable is not None
+    assert resumable.run.id == "v1run2"
+    store.exchanges.keep("v1run2", exchange())
+    store.steerings.add("v1run2", steerings()[0])
+    assert store.exchanges.list("v1run2") == (exchange(),)
+    store.delete("v1run2")
+    assert [run.id for run in store.list()] == ["v1run1"]
+
+
+def test_a_migrated_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path) -> None:
+    def tables(file: Path) -> dict[str, str]:
+        connection = sqlite3.connect(file)
+        found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        connection.close()
+        return found
+
+    RunStore(path).list()
+    RunStore(tmp_path / "new.sqlite3").list()
+    assert tables(path) == tables(tmp_path / "new.sqlite3")
+
+
+def test_a_migration_that_cannot_be_written_leaves_format_1(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], (*schema.MIGRATIONS[1], "NOT SQL")))
+        with pytest.raises(Fault):
+            RunStore(path).list()
+    assert version(path) == 1
+    assert len(RunStore(path).list()) == 2
+
+
+def test_processes_that_open_an_old_file_at_once_all_find_it_up_to_date(path: Path) -> None:
+    code = (
+        "import sys; from stark_lsp.store import RunStore\n"
+        "store = RunStore(sys.argv[1]); print('ready', flush=True); input()\n"
+        "print(sorted(run.id for run in store.list()), flush=True)\n"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    for one in started:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    for one in started:
+        told, _ = one.communicate(timeout=60)
+        assert told == "['v1run1', 'v1run2']\n"
+    assert version(path) == 2
