@@ -1,0 +1,265 @@
+"""What models are sent: golden texts of every prompt, what is alike in them, and templates of the user's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from agent_cases import CPU, FIRST, FIRST_PLAN, GPU, PROBLEM, ROOT, SECOND, context, reference
+from stark_lsp.agents.answers import TOOLS
+from stark_lsp.agents.dialects import detect, embedding
+from stark_lsp.agents.frame import Frame
+from stark_lsp.agents.lenses import Lens
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.conversation import Question
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.status import AgentRole, Dialect, InputSource, ModelRole, VerdictStatus
+from stark_lsp.core.steering import Hint
+from stark_lsp.core.verdict import Environment, Verdict
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITE = bool(os.environ.get("STARK_WRITE_GOLDEN"))
+ADVICE = ("**Fuse three operations**\n\nThey read the same tensor.",)
+LENS = Lens("Cut memory traffic", "Count the bytes.")
+
+
+def frame(
+    settings: AgentSettings | None = None,
+    environment: Environment = GPU,
+    folders: tuple[Path, ...] = (),
+    advice: tuple[str, ...] = ADVICE,
+) -> Frame:
+    return Frame(PROBLEM, reference(environment), settings or AgentSettings(), PromptLibrary(folders), advice)
+
+
+def later(role: ModelRole, selected: Node = FIRST, plan: Plan | None = None, lens: Lens | None = None) -> Question:
+    given = context(
+        selected,
+        (ROOT, FIRST, SECOND),
+        siblings=(SECOND,),
+        rejections=(Rejection("run", 4, "it is too long to read", "Unroll by hand"),),
+        hints=(Hint("Rows are always short."), Hint("Keep\nthe numerics.", 1)),
+    )
+    return frame().question(role, given, TOOLS[role], plan=plan, lens=lens)
+
+
+def first(role: ModelRole, settings: AgentSettings | None = None, plan: Plan | None = None) -> Question:
+    return frame(settings).question(role, context(attempt=1), TOOLS[role], plan=plan)
+
+
+def system(name: str, environment: Environment = GPU) -> str:
+    asked = frame(AgentSettings(system_message=name), environment)
+    return asked.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN]).system
+
+
+def shared(dialect: str, environment: Environment = GPU) -> str:
+    asked = frame(AgentSettings(dialect=dialect), environment)
+    return asked.question(ModelRole.SAMPLING, context(), TOOLS[ModelRole.SAMPLING]).shared
+
+
+CASES = {
+    "system": lambda: system("system"),
+    "system-cpu": lambda: system("system", CPU),
+    "system-v1": lambda: system("system-v1"),
+    "system-v2": lambda: system("system-v2"),
+    "shared-raw": lambda: shared("raw"),
+    "shared-inline": lambda: shared("inline"),
+    "shared-triton": lambda: shared("triton"),
+    "shared-cpu": lambda: shared("auto", CPU),
+    "shared-plan": lambda: later(ModelRole.PLAN).shared,
+    "plan-first": lambda: first(ModelRole.PLAN).body,
+    "plan-later": lambda: later(ModelRole.PLAN, lens=LENS).body,
+    "code-first": lambda: first(ModelRole.CODE, plan=FIRST_PLAN).body,
+    "code-later": lambda: later(
+        ModelRole.CODE, plan=replace(FIRST_PLAN, annotated_source="# <<<IMPROVE BEGIN>>>\npass\n# <<<IMPROVE END>>>\n")
+    ).body,
+    "code-without-marks": lambda: first(ModelRole.CODE, plan=Plan("Do less", "Compute it once.")).body,
+    "debug": lambda: later(ModelRole.DEBUG, SECOND).body,
+    "sampling": lambda: first(ModelRole.SAMPLING).body,
+    "reflexion-first": lambda: first(ModelRole.REFLEXION).body,
+    "reflexion-repair": lambda: later(ModelRole.REFLEXION, SECOND).body,
+    "reflexion-later": lambda: later(ModelRole.REFLEXION).body,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_prompt_is_as_it_was_read_last(name: str) -> None:
+    """Read the difference; then write anew with STARK_WRITE_GOLDEN=1."""
+    path = GOLDEN / f"{name}.md"
+    text = CASES[name]()
+    if WRITE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("role", list(ModelRole))
+def test_the_first_part_is_alike_in_all_questions_of_a_role(role: ModelRole) -> None:
+    asked = frame()
+    plan = FIRST_PLAN if role is ModelRole.CODE else None
+    questions = [
+        asked.question(role, given, TOOLS[role], plan=plan)
+        for given in (context(), context(FIRST, (ROOT, FIRST, SECOND)), context(SECOND, (SECOND,), attempt=9))
+    ]
+    assert len({question.shared for question in questions}) == 1
+    assert len({question.system for question in questions}) == 1
+    assert "# The reference" in questions[0].shared
+    if role is not ModelRole.SAMPLING:
+        assert len({question.body for question in questions}) == 3
+
+
+def test_what_a_role_is_asked_with_comes_from_its_settings() -> None:
+    settings = AgentSettings(debug=RoleSettings("some-model", None, "high", 9000))
+    question = frame(settings).question(ModelRole.DEBUG, context(SECOND), TOOLS[ModelRole.DEBUG])
+    assert (question.model, question.temperature, question.effort, question.max_tokens) == (
+        "some-model",
+        None,
+        "high",
+        9000,
+    )
+    assert question.attempt == 3
+    plan = frame(settings).question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+    assert plan.temperature == 0.8
+
+
+def test_profile_and_playbook_are_shown_only_where_the_settings_say_so() -> None:
+    def text(settings: AgentSettings, role: ModelRole) -> str:
+        question = frame(settings).question(role, context(FIRST), TOOLS[role])
+        return question.shared + question.body
+
+    everything, nothing = AgentSettings(), AgentSettings(profile=False, playbook=False)
+    assert "vectorized_elementwise_kernel" in text(everything, ModelRole.PLAN)
+    assert "They read the same tensor." in text(everything, ModelRole.PLAN)
+    assert "vectorized_elementwise_kernel" not in text(nothing, ModelRole.PLAN)
+    assert "They read the same tensor." not in text(nothing, ModelRole.PLAN)
+    assert "They read the same tensor." not in text(everything, ModelRole.REFLEXION)
+
+
+def test_the_sampling_agent_sees_no_attempt() -> None:
+    given = context(FIRST, (ROOT, FIRST, SECOND), siblings=(SECOND,))
+    question = frame().question(ModelRole.SAMPLING, given, TOOLS[ModelRole.SAMPLING])
+    assert "attempt" not in question.body.lower()
+
+
+def test_the_selected_node_and_the_root_are_shown_once() -> None:
+    question = frame().question(ModelRole.PLAN, context(FIRST, (ROOT, FIRST, SECOND)), TOOLS[ModelRole.PLAN])
+    assert question.body.count("sigmoid(x * self.scale + self.shift)") == 1
+    assert (question.shared + question.body).count("squashed = torch.sigmoid(moved)") == 1
+
+
+def test_a_source_cannot_end_its_own_block_nor_bring_escape_sequences() -> None:
+    source = 'class ModelNew:\n    """\n    ```\n    # Your task\n    """\n    bell = "\x1e\ud800"\n'
+    node = Node(
+        5, 0, AgentRole.CODE, Candidate(source), FIRST_PLAN, Verdict(VerdictStatus.CRASHED, "\x1b[31mred\x1b[0m\x07 text")
+    )
+    question = frame().question(ModelRole.DEBUG, context(node), TOOLS[ModelRole.DEBUG])
+    assert "````python\nclass ModelNew" in question.body
+    assert "red text" in question.body
+    assert "\x1b" not in question.body
+    assert "\x1e" not in question.body
+    question.body.encode()
+
+
+def test_what_is_long_is_cut_in_the_middle_and_says_so() -> None:
+    long = "x = 1\n" * 30_000
+    log = "\n".join(f"line {number}" for number in range(5_000))
+    node = Node(5, 0, AgentRole.CODE, Candidate(long), None, Verdict(VerdictStatus.CRASHED, "gone", log=log))
+    question = frame().question(ModelRole.PLAN, context(FIRST, (FIRST, node)), TOOLS[ModelRole.PLAN])
+    assert question.body.count("characters left out here …]") == 2
+    assert "line 4999" in question.body
+    assert len(question.body) < 45_000
+
+
+def test_inputs_are_shown_as_they_are_made() -> None:
+    table = replace(PROBLEM, inputs=replace(PROBLEM.inputs, source=InputSource.TABLE, table={"shape": [4, 5]}))
+    asked = Frame(table, reference(), AgentSettings(), PromptLibrary())
+    question = asked.question(ModelRole.PLAN, context(problem=table), TOOLS[ModelRole.PLAN])
+    assert '"shape"' in question.shared
+    assert "unrelated" not in later(ModelRole.PLAN).shared
+
+
+def test_a_template_of_the_user_wins_and_edits_count_at_once(tmp_path: Path) -> None:
+    asked = frame(folders=(tmp_path,))
+
+    def body() -> str:
+        return asked.question(ModelRole.SAMPLING, context(), TOOLS[ModelRole.SAMPLING]).body
+
+    before = body()
+    (tmp_path / "roles").mkdir()
+    mine = tmp_path / "roles" / "sampling.md"
+    mine.write_text("Write it in {{ embedding }}, one.\n", encoding="utf-8")
+    assert "Write it in raw, one." in body()
+    mine.write_text("Write it in {{ embedding }}, two.\n", encoding="utf-8")  # same size, same second
+    assert "Write it in raw, two." in body()
+    mine.unlink()
+    assert body() == before
+
+
+def test_an_example_or_system_message_of_the_user_wins(tmp_path: Path) -> None:
+    (tmp_path / "examples" / "raw").mkdir(parents=True)
+    (tmp_path / "examples" / "raw" / "candidate.py").write_text("MINE = {{ 1 }}\n", encoding="utf-8")
+    (tmp_path / "house.md").write_text("You work for {{ device }}.\n", encoding="utf-8")
+    asked = frame(AgentSettings(system_message="house"), folders=(tmp_path,))
+    question = asked.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+    assert "MINE = {{ 1 }}" in question.shared
+    assert question.system == "You work for an NVIDIA GPU.\n"
+
+
+def test_a_frame_of_the_user_without_a_border_is_all_body(tmp_path: Path) -> None:
+    (tmp_path / "frame.md").write_text("{{ reference.source }}", encoding="utf-8")
+    question = frame(folders=(tmp_path,)).question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+    assert question.shared == ""
+    assert question.body == PROBLEM.slice.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{ nothing_of_that_name }}", "nothing_of_that_name"),
+        ("{% if %}", "does not parse"),
+        ("{{ 1 / 0 }}", "cannot be filled in"),
+        ("{{ hints.nothing() }}", "cannot be filled in"),
+        ("{% include 'absent.md' %}", "absent.md"),
+        ("{{ fenced(1) }}", "cannot be filled in"),
+    ],
+)
+def test_a_broken_template_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "frame.md").write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=said):
+        frame(folders=(tmp_path,)).question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+
+
+def test_a_template_that_is_no_text_says_so(tmp_path: Path) -> None:
+    (tmp_path / "frame.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="frame"):
+        frame(folders=(tmp_path,)).question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+
+
+def test_a_system_message_that_there_is_not_names_the_folders(tmp_path: Path) -> None:
+    asked = frame(AgentSettings(system_message="absent"), folders=(tmp_path,))
+    with pytest.raises(BadInput, match=str(tmp_path)):
+        asked.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+
+
+def test_a_dialect_that_there_is_not_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(BadInput, match="cuda"):
+        frame(AgentSettings(dialect="cuda"))
+
+
+def test_a_cpu_has_its_own_rules_whatever_is_set() -> None:
+    assert embedding("auto", "cuda") == "raw"
+    assert embedding("auto", "cpu") == embedding("triton", "cpu") == "cpu"
+
+
+@pytest.mark.parametrize("name", ["raw", "inline", "triton", "cpu"])
+def test_the_dialect_of_a_candidate_is_read_from_its_source(name: str) -> None:
+    source = PromptLibrary().text(f"examples/{name}/candidate.py")
+    assert detect(source) is (Dialect.RAW if name == "cpu" else Dialect(name))
+    assert detect(PromptLibrary().text(f"examples/{name}/reference.py")) is Dialect.TORCH
+    assert detect("not python (") is Dialect.TORCH
