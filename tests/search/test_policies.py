@@ -13,6 +13,7 @@ from test_tree import trees
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.settings import SearchSettings
+from stark_lsp.search.eligibility import Standing
 from stark_lsp.search.policies import Policy, make_policy, policy_names, register
 from stark_lsp.search.tree import Tree
 
@@ -26,10 +27,10 @@ def policy(**changes: object) -> Policy:
 
 def chosen(tree: Tree, one: Policy, exhausted: frozenset[int] = NONE, draws: int = 300) -> set[int | None]:
     rng = Random(0)
-    return {one.select(tree, rng, {}, exhausted) for _ in range(draws)}
+    return {one.select(Standing(tree, {}, exhausted), rng) for _ in range(draws)}
 
 
-NAMES = st.sampled_from(["epsilon-greedy", "greedy"])
+NAMES = st.sampled_from(["epsilon-greedy", "greedy", "mcts", "evolutionary"])
 
 
 @given(trees(), NAMES, st.integers(0, 2**32), st.data(), st.integers(1, 5), st.integers(1, 4))
@@ -41,7 +42,7 @@ def test_no_policy_selects_what_may_not_be_expanded(
     judged = [i for i in ids if tree.nodes[i].verdict is not None]
     busy = data.draw(st.dictionaries(st.sampled_from(judged), st.integers(1, 2), max_size=3))
     one = policy(policy=name, root_children=root_children, dead_branch_children=dead)
-    selected = one.select(tree, Random(seed), busy, exhausted)
+    selected = one.select(Standing(tree, busy, exhausted), Random(seed))
 
     def pruned(i: int) -> bool:
         children = tree.children(i)
@@ -101,7 +102,7 @@ def test_exploration_draws_leaves_uniformly_with_probability_epsilon() -> None:
     one = policy(epsilon=0.3)
     rng = Random(20)
     draws = 10_000
-    counts = Counter(one.select(tree, rng, {}, NONE) for _ in range(draws))
+    counts = Counter(one.select(Standing(tree, {}, NONE), rng) for _ in range(draws))
     # Binomial: standard deviations are 46 and 24; five of them are allowed.
     assert abs(counts[1] - 0.7 * draws) < 230
     for leaf in range(2, 7):
@@ -122,21 +123,24 @@ def test_without_an_expandable_leaf_exploring_takes_the_best_node() -> None:
 
 def test_an_attempt_in_flight_is_a_virtual_loss() -> None:
     tree = tree_of(node(1, 0, ok(4.0)), node(2, 0, ok(3.0)))
-    greedy = policy(policy="greedy")
-    assert greedy.select(tree, Random(0), {2: 1}, NONE) == 1
-    assert greedy.select(tree, Random(0), {2: 1, 1: 1, 0: 1}, NONE) == 2
-    assert greedy.select(tree, Random(0), {2: 2, 1: 1, 0: 1}, NONE) == 1
+
+    def select(tree: Tree, busy: dict[int, int], seed: int = 0, **changes: object) -> int | None:
+        return policy(**changes).select(Standing(tree, busy, NONE), Random(seed))
+
+    assert select(tree, {2: 1}, policy="greedy") == 1
+    assert select(tree, {2: 1, 1: 1, 0: 1}, policy="greedy") == 2
+    assert select(tree, {2: 2, 1: 1, 0: 1}, policy="greedy") == 1
     # As a child that failed it counts for throttling and pruning too.
-    assert greedy.select(tree_of(), Random(0), {0: 3}, NONE) == 0
-    assert greedy.select(tree_of(), Random(0), {0: 4}, NONE) is None
-    assert policy(policy="greedy", dead_branch_children=9).select(tree_of(), Random(0), {0: 5}, NONE) is None
-    explore = policy(epsilon=1.0)
-    assert {explore.select(tree, Random(s), {2: 1}, NONE) for s in range(50)} == {1}
+    assert select(tree_of(), {0: 3}, policy="greedy") == 0
+    assert select(tree_of(), {0: 4}, policy="greedy") is None
+    assert select(tree_of(), {0: 5}, policy="greedy", dead_branch_children=9) is None
+    assert {select(tree, {2: 1}, seed, epsilon=1.0) for seed in range(50)} == {1}
 
 
 def test_the_registry_knows_its_policies() -> None:
-    assert {"epsilon-greedy", "greedy"} <= set(policy_names())
-    with pytest.raises(BadInput, match=r"no search policy named 'ucb'.*epsilon-greedy, greedy"):
+    assert policy_names() == ("best-of-k", "epsilon-greedy", "evolutionary", "greedy", "linear", "mcts")
+    with pytest.raises(BadInput, match=r"no search policy named 'ucb'.*auto, best-of-k, epsilon-greedy"):
         policy(policy="ucb")
-    with pytest.raises(ValueError, match="already a policy named 'greedy'"):
-        register("greedy")(lambda settings: policy())
+    for taken in ("greedy", "auto"):
+        with pytest.raises(ValueError, match=f"already a policy named '{taken}'"):
+            register(taken)(lambda settings: policy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -10,18 +11,24 @@ from hypothesis import strategies as st
 from scripted import ROOT, failed, node, ok, tree_of
 
 from stark_lsp.core.run import Node
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.search.backup import SCALE
 from stark_lsp.search.tree import Tree
 
 VERDICTS = st.one_of(st.none(), st.just(failed()), st.builds(ok, st.floats(0.1, 50), weights_loaded=st.booleans()))
 
 
+EMPTY = failed(VerdictStatus.NO_CANDIDATE)
+
+
 @st.composite
-def trees(draw: st.DrawFn, max_size: int = 25) -> Tree:
-    """A tree of any shape, with judged, failed and pending nodes; a parent is always judged."""
+def trees(draw: st.DrawFn, max_size: int = 25, with_empty: bool = False) -> Tree:
+    """A tree of any shape, with judged, failed and pending nodes; a parent is always judged and never empty."""
     tree = Tree(ROOT)
+    verdicts = st.one_of(VERDICTS, st.just(EMPTY)) if with_empty else VERDICTS
     for node_id in range(1, draw(st.integers(0, max_size)) + 1):
-        parents = [known.id for known in tree.nodes.values() if known.verdict is not None]
-        tree.add(node(node_id, draw(st.sampled_from(parents)), draw(VERDICTS), source=f"# {draw(st.integers(0, 30))}"))
+        parents = [known.id for known in tree.nodes.values() if known.verdict not in (None, EMPTY)]
+        tree.add(node(node_id, draw(st.sampled_from(parents)), draw(verdicts), source=f"# {draw(st.integers(0, 30))}"))
     return tree
 
 
@@ -34,22 +41,31 @@ def orders(tree: Tree) -> tuple[object, ...]:
         [tuple(tree.child_ids(i)) for i in ids],
         [tree.failed_children(i) for i in ids],
         [tree.pending_children(i) for i in ids],
+        [tree.counted_children(i) for i in ids],
+        [(tree.backup.visits.get(i, 0), tree.backup.values.get(i, 0)) for i in ids],
+        sorted(tree.unseen_ids),
+        [n.id for n in tree.newest_first()],
         tree.next_id(),
     )
 
 
-@given(trees())
+@given(trees(with_empty=True))
 def test_its_orders_say_what_a_count_over_all_nodes_says(tree: Tree) -> None:
     nodes = list(tree.nodes.values())
-    judged = [n for n in nodes if n.verdict is not None]
+    empty = {n.id for n in nodes if n.verdict == EMPTY}
+    judged = [n for n in nodes if n.verdict is not None and n.id not in empty]
     assert list(tree.ranking) == sorted((n.score, n.id) for n in judged)
-    parents = {n.parent for n in nodes}
+    parents = {n.parent for n in nodes if n.id not in empty}
     assert list(tree.judged_leaves) == sorted(n.id for n in judged if n.id not in parents)
+    assert [n.id for n in tree.newest_first()] == sorted(tree.nodes, reverse=True)
+    assert tree.unseen_ids == empty | {n.id for n in nodes if n.verdict is None}
+    parents = {n.parent for n in nodes}
     assert {n.id for n in tree.leaves()} == {n.id for n in nodes} - parents
     for one in nodes:
         children = [n for n in nodes if n.parent == one.id]
         assert list(tree.children(one.id)) == children
-        assert tree.failed_children(one.id) == sum(n.failed for n in children)
+        assert tree.failed_children(one.id) == sum(n.failed for n in children if n.id not in empty)
+        assert tree.counted_children(one.id) == sum(n.id not in empty for n in children)
         assert tree.pending_children(one.id) == sum(n.verdict is None for n in children)
         expected = [n for n in nodes if n.parent == one.parent and n.id != one.id] if one.parent is not None else []
         assert list(tree.siblings(one.id)) == expected
@@ -58,11 +74,16 @@ def test_its_orders_say_what_a_count_over_all_nodes_says(tree: Tree) -> None:
             if other.parent in below:
                 below.add(other.id)
         assert tree.subtree(one.id) == below
+        counted = [tree.nodes[i] for i in below - empty]
+        assert tree.backup.visits.get(one.id, 0) == len(counted)
+        total = sum(ROOT.score / (ROOT.score + n.score) for n in counted)  # 0 for +inf
+        assert tree.backup.values.get(one.id, 0) / SCALE == pytest.approx(total, abs=1e-6)
 
 
-@given(trees(), st.randoms(use_true_random=False), st.data())
+@given(trees(with_empty=True), st.randoms(use_true_random=False), st.data())
 def test_a_tree_that_grew_equals_the_one_loaded_from_its_nodes(tree: Tree, chance: object, data: st.DataObject) -> None:
     grown = Tree(ROOT)
+    assert grown.backup.visits == {0: 1}
     for final in sorted(tree.nodes.values(), key=lambda n: n.id):
         if final.parent is not None:
             grown.add(node(final.id, final.parent, None, source=final.candidate.source))
@@ -80,6 +101,21 @@ def test_a_verdict_can_be_replaced_by_a_better_founded_one(tree: Tree, data: st.
     new = Node(old.id, old.parent, old.role, old.candidate, old.plan, data.draw(VERDICTS))
     tree.replace(new)
     assert orders(tree) == orders(Tree.from_nodes(tree.nodes.values()))
+
+
+def test_a_root_timed_anew_changes_the_values_of_all() -> None:
+    tree = tree_of(node(1, 0, ok(5.0)))
+    before = tree.backup.values[1]
+    tree.replace(dataclasses.replace(ROOT, verdict=ok(20.0)))
+    assert before / SCALE == pytest.approx(10 / 15)
+    assert tree.backup.values[1] / SCALE == pytest.approx(20 / 25)
+
+
+def test_a_node_whose_children_left_nothing_to_judge_stays_a_leaf() -> None:
+    tree = tree_of(node(1, 0, ok(3.0)), node(2, 1, EMPTY))
+    assert list(tree.judged_leaves) == [1]
+    tree.add(node(3, 1))
+    assert list(tree.judged_leaves) == []
 
 
 def test_a_runtime_that_is_not_a_number_ranks_last() -> None:

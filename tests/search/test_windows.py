@@ -13,19 +13,12 @@ from test_tree import trees
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.leaderboard import best, leaders
-from stark_lsp.search.tree import Tree
-from stark_lsp.search.windows import (
-    code_members,
-    code_window,
-    debug_members,
-    debug_window,
-    plan_members,
-    plan_window,
-)
+from stark_lsp.search.tree import Tree, is_empty
+from stark_lsp.search.windows import Windows, code_members, debug_members, plan_members
 
 
 def judged(tree: Tree) -> list[Node]:
-    return [n for n in tree.nodes.values() if n.verdict is not None]
+    return [n for n in tree.nodes.values() if n.verdict is not None and not is_empty(n)]
 
 
 def selectable(tree: Tree, data: st.DataObject) -> int:
@@ -77,10 +70,11 @@ def test_a_window_holds_at_most_window_size_of_its_members_each_once(
 ) -> None:
     i = selectable(tree, data)
     settings = SearchSettings(window_size=size)
+    windows = Windows(settings)
     for window, members in (
-        (plan_window(tree, i, settings, Random(seed)), plan_members(tree, i, settings.leaderboard_size)),
-        (code_window(tree, i, settings, Random(seed)), code_members(tree, i)),
-        (debug_window(tree, i, settings, Random(seed)), debug_members(tree, i)),
+        (windows.plan(tree, i, Random(seed)), plan_members(tree, i, settings.leaderboard_size)),
+        (windows.code(tree, i, Random(seed)), code_members(tree, i)),
+        (windows.debug(tree, i, Random(seed)), debug_members(tree, i)),
     ):
         ids = [n.id for n in window]
         assert ids == sorted(set(ids))
@@ -91,11 +85,11 @@ def test_a_window_holds_at_most_window_size_of_its_members_each_once(
 
 def test_a_window_that_is_too_large_is_sampled_uniformly() -> None:
     tree = tree_of(*(node(i, 0, ok(5.0 + i)) for i in range(1, 10)))
-    settings = SearchSettings()
+    windows = Windows(SearchSettings())
     counts = dict.fromkeys(range(10), 0)
     rng = Random(1)
     for _ in range(4000):
-        for one in plan_window(tree, 0, settings, rng):
+        for one in windows.plan(tree, 0, rng):
             counts[one.id] += 1
     # Each of 10 members is kept with probability 1/2; five standard deviations are 158.
     assert all(abs(count - 2000) < 158 for count in counts.values()), counts
@@ -127,5 +121,22 @@ def test_leaders_are_the_best_distinct_verified_nodes(tree: Tree, size: int) -> 
 @pytest.mark.parametrize("i", [0, 1, 2])
 def test_equal_seeds_draw_equal_windows(i: int) -> None:
     tree = tree_of(*(node(k, max(0, k - 3), ok(5.0 + k)) for k in range(1, 20)))
-    settings = SearchSettings(window_size=3)
-    assert code_window(tree, i, settings, Random(4)) == code_window(tree, i, settings, Random(4))
+    windows = Windows(SearchSettings(window_size=3))
+    assert windows.code(tree, i, Random(4)) == windows.code(tree, i, Random(4))
+
+
+@given(trees(with_empty=True), st.data())
+def test_no_window_shows_what_left_nothing_to_judge(tree: Tree, data: st.DataObject) -> None:
+    i = selectable(tree, data)
+    without = Tree.from_nodes(n for n in tree.nodes.values() if not is_empty(n))
+    assert plan_members(tree, i, 3) == plan_members(without, i, 3)
+    assert code_members(tree, i) == code_members(without, i)
+    assert debug_members(tree, i) == debug_members(without, i)
+
+
+@given(trees(with_empty=True), st.data(), st.integers(0, 100))
+def test_the_naive_window_is_the_node_and_the_root_for_every_role(tree: Tree, data: st.DataObject, seed: int) -> None:
+    i = selectable(tree, data)
+    windows = Windows(SearchSettings(), dynamic=False)
+    for window in (windows.plan, windows.code, windows.debug):
+        assert {n.id for n in window(tree, i, Random(seed))} == {i, 0}
