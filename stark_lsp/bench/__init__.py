@@ -1,1 +1,12 @@
-"""The paper's experiments on suites of problems: runs, tables, plots, on one host or several."""
+"""The paper's experiments on suites of problems: runs, tables, plots, on one machine or several.
+
+1. `suite` finds the problems of a folder and picks those that were asked for.
+2. `cells` says what is to be run: one cell for each problem, system, policy and seed.
+3. `measure` runs one cell by `runs.session` and makes its row (`rows`).
+4. A `crew` runs cells: one after the other, in several processes (`processes`, `child`), or on several machines through
+   Dask.distributed (`cluster`, `remote`).
+5. `ledger` keeps every row for good; `campaign` drives all of this and goes on after a kill.
+6. `statistics` works rows out, `tables` and `figures` show them, `report` writes both.
+
+Whatever is in a report follows from the rows alone.
+"""

@@ -19,6 +19,7 @@ from stark_lsp import __version__
 COMMANDS = {
     "optimize": "search for a faster implementation of an nn.Module class",
     "judge": "check and time a candidate file against the class it stands in for",
+    "bench": "run the paper's experiments on a suite of problems",
     "runs": "list, show, apply, export or delete runs; steer one that goes on",
     "doctor": "say what is there, what is missing, and how to mend it",
     "serve": "start the language server (editors do this for you)",

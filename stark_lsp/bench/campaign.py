@@ -1,0 +1,118 @@
+"""A campaign: all cells of a benchmark, those that are left run, every row kept.
+
+The folder of a campaign:
+
+    rows.jsonl     one line for each cell that ended (`ledger`)
+    plan.json      keys of all cells that were ever asked for here
+    cells/KEY/     the cell's store with all prompts and answers, its log and its problem
+    report.md …    see `report`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from stark_lsp.bench.cells import Cell
+from stark_lsp.bench.crew import Crew
+from stark_lsp.bench.ledger import Ledger
+from stark_lsp.bench.parcel import unpack
+from stark_lsp.bench.rows import Outcome, Row, of_failure
+from stark_lsp.core.errors import BadInput, Fault
+
+CELLS = "cells"
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A cell has ended."""
+
+    cell: Cell
+    row: Row
+    done: int
+    """Cells with a row, those of earlier sittings included."""
+    total: int
+
+
+async def run(
+    cells: Sequence[Cell],
+    folder: Path,
+    crew: Crew,
+    *,
+    resume: bool,
+    step: Callable[[Step], None],
+    say: Callable[[Cell, str], None],
+) -> tuple[Row, ...]:
+    """Run the cells that have no row yet and return all rows of the folder.
+
+    Parameters
+    ----------
+    resume
+        Go on with what the folder holds; cells that ended in a fault are tried again.
+    step
+        Told of each cell that ended.
+    say
+        Told a cell, and what goes on there.
+
+    Raises
+    ------
+    BadInput
+        The folder holds results and `resume` is false, another process writes to it, or something would end every cell.
+    Fault
+        The folder cannot be written.
+    """
+    with Ledger(folder) as ledger:
+        before = ledger.rows()
+        if before and not resume:
+            raise BadInput(
+                "This folder holds results already.", path=str(folder), cure="Add --resume, or choose another --out."
+            )
+        _write_plan(folder, cells)
+        wanted = {cell.key: cell for cell in cells}
+        ended = {row.key for row in before if row.outcome is not Outcome.FAULT}
+        done = len(ended & wanted.keys())
+
+        def keep(cell: Cell, row: Row) -> None:
+            nonlocal done
+            ledger.append(row)
+            done += 1
+            step(Step(cell, row, done, len(wanted)))
+
+        left = [cell for key, cell in wanted.items() if key not in ended]
+        for cell in left:
+            if cell.error:
+                keep(cell, of_failure(cell, Outcome.UNUSABLE, cell.error))
+        runnable = [cell for cell in left if not cell.error]
+        if runnable:
+            async with aclosing(crew.results(runnable, lambda key, text: say(wanted[key], text))) as results:
+                async for result in results:
+                    unpack(result.files, folder / CELLS / result.row.key)
+                    keep(wanted[result.row.key], result.row)
+        return ledger.rows()
+
+
+def planned(folder: Path) -> frozenset[str]:
+    """Return the keys of all cells that were ever asked for in a folder; empty if nobody knows."""
+    try:
+        return frozenset(str(key) for key in json.loads((folder / PLAN).read_text(encoding="utf-8"))["cells"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+def _write_plan(folder: Path, cells: Sequence[Cell]) -> None:
+    keys = sorted(planned(folder) | {cell.key for cell in cells})
+    neighbour = folder / f".{PLAN}"
+    try:
+        neighbour.write_text(json.dumps({"cells": keys}, indent=1) + "\n", encoding="utf-8")
+        os.replace(neighbour, folder / PLAN)
+    except OSError as error:
+        raise Fault(
+            f"The plan cannot be written: {error.strerror}.",
+            path=str(folder),
+            cure="Check the folder and the free space.",
+        ) from error

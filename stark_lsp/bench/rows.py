@@ -1,0 +1,241 @@
+"""Rows: what is kept of a cell, one line of `rows.jsonl` each, and how a run becomes one."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from stark_lsp.bench.cells import Cell
+from stark_lsp.core.conversation import Spend
+from stark_lsp.core.run import Budget, Node, Run
+from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.verdict import Baselines, Environment, Interval, Timing, Verdict
+
+SCHEMA = 1
+"""Version of a row's form; a reader refuses rows of a later one."""
+MESSAGE_LIMIT = 300
+"""Characters kept of an attempt's message; the whole is in the cell's store."""
+
+
+class Baseline(str, Enum):
+    """What a candidate's speed is held against."""
+
+    EAGER = "eager"
+    """The class as it is."""
+    COMPILE = "compile"
+    """`torch.compile` with its defaults."""
+    MAX_AUTOTUNE = "max-autotune"
+    """`torch.compile` with mode max-autotune."""
+
+
+class Outcome(str, Enum):
+    """How a cell ended."""
+
+    MEASURED = "measured"
+    """Its run came to its end; only these count in rates."""
+    DEGENERATE = "degenerate"
+    """The judge refused the problem: what it computes would prove nothing."""
+    UNUSABLE = "unusable"
+    """The problem cannot be loaded or run, so that nobody could solve it."""
+    FAULT = "fault"
+    """The machine failed, not the problem and not the agents; tried again by `--resume`."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Time of a baseline over that of the best candidate; above 1 is faster than the baseline."""
+
+    value: float
+    low: float | None = None
+    """Lower end of the 95 % interval; None where the two were not timed in turns."""
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt."""
+
+    node: int
+    parent: int | None
+    role: AgentRole
+    status: VerdictStatus
+    runtime_ms: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best verified candidate, which need not be faster than anything."""
+
+    node: int
+    runtime: Timing
+    gains: dict[str, Gain] = field(default_factory=dict)
+    """By `Baseline` value; those that were timed."""
+    confirmed: bool = False
+    """Whether it was timed as a finalist: longer, and next to all baselines."""
+    weights_loaded: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is kept of a cell."""
+
+    key: str
+    """`Cell.key`; of several rows with one key the last counts."""
+    outcome: Outcome
+    level: int
+    id: str
+    file: str
+    model: str
+    """Who was asked for."""
+    search: SearchSettings
+    budget: Budget
+    evaluation: EvaluationSettings
+    settings: str
+    answered_by: str = ""
+    """Who answered, as the run's record says it."""
+    reason: str = ""
+    """Why it was not measured."""
+    environment: Environment | None = None
+    baselines: Baselines | None = None
+    """Times of the reference itself."""
+    best: Best | None = None
+    attempts: tuple[Attempt, ...] = ()
+    message: str = ""
+    """How the run ended, for a person."""
+    spend: Spend = field(default_factory=Spend)
+    seconds: float = 0.0
+    """That the run took, without those of sittings before it was resumed."""
+    resumed: bool = False
+    """Whether the run went on from where it had been stopped."""
+    run_id: str = ""
+    host: str = ""
+    finished: str = ""
+    """ISO 8601, UTC."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of these figures, such as a machine that others loaded."""
+    version: str = ""
+    """The stark-lsp that ran it."""
+    schema: int = SCHEMA
+
+    @property
+    def problem(self) -> str:
+        """What the problem is called: `1/19`."""
+        return f"{self.level}/{self.id}"
+
+
+def of_run(
+    cell: Cell, run: Run, nodes: Mapping[int, Node], spend: Spend, *, seconds: float = 0.0, resumed: bool = False
+) -> Row:
+    """Return the row of a run that came to its end.
+
+    Parameters
+    ----------
+    nodes
+        All nodes with their latest verdicts, the root included.
+    """
+    attempts = [node for number, node in sorted(nodes.items()) if node.parent is not None]
+    prepared = run.reference.baselines if run.reference is not None else None
+    chosen = best_of(run, nodes)
+    verdict = chosen.verdict if chosen is not None else None
+    notes = [*(run.reference.notes if run.reference is not None else ()), *(verdict.notes if verdict else ())]
+    return _row(
+        cell,
+        Outcome.MEASURED,
+        answered_by=run.model,
+        environment=run.reference.environment if run.reference is not None else None,
+        baselines=prepared,
+        best=None if chosen is None or prepared is None else _best(chosen, prepared),
+        attempts=tuple(_attempt(node, node.verdict) for node in attempts if node.verdict is not None),
+        message=run.message,
+        spend=spend,
+        seconds=seconds,
+        resumed=resumed,
+        run_id=run.id,
+        finished=run.finished,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def of_failure(cell: Cell, outcome: Outcome, reason: str, *, seconds: float = 0.0) -> Row:
+    """Return the row of a cell that was not measured."""
+    return _row(cell, outcome, reason=reason, seconds=seconds)
+
+
+def best_of(run: Run, nodes: Mapping[int, Node]) -> Node | None:
+    """Return the best verified node: the proposal, else the fastest that was confirmed, else the fastest.
+
+    A run proposes only what is faster than eager beyond doubt. A benchmark also wants to know how far the best verified
+    candidate is from that.
+    """
+    if run.best is not None and run.best in nodes:
+        return nodes[run.best]
+    verified = [node for node in nodes.values() if node.parent is not None and node.verdict and node.verdict.ok]
+    prepared = run.reference.baselines if run.reference is not None else None
+
+    def rank(node: Node) -> tuple[bool, bool, float, int]:
+        verdict = node.verdict
+        assert verdict is not None
+        gain = verdict.speedup_vs_eager.value if verdict.speedup_vs_eager else 0.0
+        return not verdict.weights_loaded, not (prepared and confirmed(verdict, prepared)), -gain, node.id
+
+    return min(verified, key=rank, default=None)
+
+
+def confirmed(verdict: Verdict, prepared: Baselines) -> bool:
+    """Whether a verdict holds the times of every baseline there is in the same rounds."""
+    wanted = ((prepared.compile, verdict.compiled), (prepared.max_autotune, verdict.max_autotuned))
+    return all(same_rounds is not None for before, same_rounds in wanted if before is not None)
+
+
+def _best(node: Node, prepared: Baselines) -> Best | None:
+    verdict = node.verdict
+    if verdict is None or verdict.runtime is None:
+        return None
+    found = {
+        Baseline.EAGER: _gain(verdict.speedup_vs_eager, prepared.eager, verdict.runtime),
+        Baseline.COMPILE: _gain(verdict.speedup_vs_compile, prepared.compile, verdict.runtime),
+        Baseline.MAX_AUTOTUNE: _gain(verdict.speedup_vs_max_autotune, prepared.max_autotune, verdict.runtime),
+    }
+    return Best(
+        node.id,
+        verdict.runtime,
+        {name.value: gain for name, gain in found.items() if gain is not None},
+        confirmed=confirmed(verdict, prepared),
+        weights_loaded=verdict.weights_loaded,
+    )
+
+
+def _gain(paired: Interval | None, before: Timing | None, runtime: Timing) -> Gain | None:
+    """Return the paired ratio; where there is none, that of times taken at different moments, with no interval."""
+    if paired is not None:
+        return Gain(paired.value, paired.low, paired.high)
+    if before is None or not runtime.median_ms > 0:
+        return None
+    return Gain(before.median_ms / runtime.median_ms)
+
+
+def _attempt(node: Node, verdict: Verdict) -> Attempt:
+    message = " ".join(verdict.message.split())[:MESSAGE_LIMIT]
+    return Attempt(node.id, node.parent, node.role, verdict.status, verdict.runtime_ms, message)
+
+
+def _row(cell: Cell, outcome: Outcome, **found: object) -> Row:
+    return Row(
+        key=cell.key,
+        outcome=outcome,
+        level=cell.level,
+        id=cell.id,
+        file=cell.file,
+        model=cell.model,
+        search=cell.search,
+        budget=cell.budget,
+        evaluation=cell.evaluation,
+        settings=cell.settings,
+        host=platform.node(),
+        version=cell.version,
+        **found,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,287 @@
+"""What rows add up to: the paper's figures (section 5), each with its uncertainty. Pure; seeded where they draw.
+
+How cells are counted:
+
+- Only measured cells count. Degenerate and unusable problems say nothing about the agents, nor do faults of the
+  machine; `left_out` lists them.
+- *Success*: cells with a verified candidate, of all measured cells.
+- *Fast1*: cells whose best verified candidate is at least as fast as the baseline, of the measured cells in which that
+  baseline was timed. An unsolved cell is not fast. *Strictly*, the whole 95 % interval has to lie at 1 or above.
+- *Speed*: over solved cells, time of the baseline over that of the best verified candidate. The paper averages it
+  arithmetically; since ratios are concerned, the geometric mean is the fairer one, and the median the most robust.
+- *Compile rate* and *correct rate* (Table 2): of all attempts with a verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from random import Random
+from statistics import fmean, median
+
+from stark_lsp.bench.rows import Attempt, Baseline, Gain, Outcome, Row
+from stark_lsp.core.status import VerdictStatus
+
+RESAMPLES = 2000
+"""Bootstrap samples behind an interval."""
+SEED = 20250607
+"""Of the bootstrap, so that a report can be made again to the last digit."""
+Z95 = 1.959963984540054
+"""Two-sided 95 % quantile of the normal distribution."""
+
+NOT_COMPILED = frozenset(
+    {VerdictStatus.REFUSED, VerdictStatus.COMPILE_ERROR, VerdictStatus.LOAD_ERROR, VerdictStatus.NO_CANDIDATE}
+)
+"""Verdicts of attempts that do not count as compiled; a refused one was never given to a compiler."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of how many."""
+
+    hits: int
+    n: int
+
+    @property
+    def value(self) -> float | None:
+        """Between 0 and 1, None of nothing."""
+        return self.hits / self.n if self.n else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval by Wilson (https://doi.org/10.2307/2276774), None of nothing."""
+        if not self.n:
+            return None
+        p, n, z = self.hits / self.n, self.n, Z95
+        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure over problems with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    """Values behind it."""
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Speed against one baseline, over solved cells."""
+
+    mean: Estimate
+    """Arithmetic mean, the paper's."""
+    geomean: Estimate
+    median: Estimate
+
+
+@dataclass(frozen=True)
+class Against:
+    """How an arm does against one baseline."""
+
+    fast: Share
+    """Fast1 by the median."""
+    strictly: Share
+    """Fast1 by the interval."""
+    speeds: Speeds | None
+    """None if nothing was solved."""
+
+
+@dataclass(frozen=True, order=True)
+class Arm:
+    """What is compared: who searched, how, and with which budget."""
+
+    system: str
+    policy: str
+    model: str
+    attempts: int
+    settings: str
+    device: str
+    """Figures from unlike devices are never added up."""
+    version: str
+
+
+def arm_of(row: Row) -> Arm:
+    """Return the arm of a row."""
+    return Arm(
+        row.search.system,
+        row.search.policy,
+        row.answered_by or row.model,
+        row.budget.attempts,
+        row.settings,
+        row.environment.device if row.environment is not None else "",
+        row.version,
+    )
+
+
+def by_arm(rows: Iterable[Row]) -> dict[Arm, tuple[Row, ...]]:
+    """Return the measured rows by arm, in the order in which arms first come."""
+    found: dict[Arm, list[Row]] = defaultdict(list)
+    for row in measured(rows):
+        found[arm_of(row)].append(row)
+    return {arm: tuple(own) for arm, own in found.items()}
+
+
+def measured(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows that count."""
+    return tuple(row for row in rows if row.outcome is Outcome.MEASURED)
+
+
+def left_out(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows that do not count."""
+    return tuple(row for row in rows if row.outcome is not Outcome.MEASURED)
+
+
+def levels(rows: Iterable[Row]) -> tuple[int, ...]:
+    """Return the levels there are."""
+    return tuple(sorted({row.level for row in rows}))
+
+
+# --- Table 1 -------------------------------------------------------------------------------------------
+
+
+def success(rows: Iterable[Row]) -> Share:
+    """Return how many cells have a verified candidate."""
+    counted = measured(rows)
+    return Share(sum(row.best is not None for row in counted), len(counted))
+
+
+def timed(row: Row, baseline: Baseline) -> bool:
+    """Whether a baseline was timed in a cell."""
+    if row.baselines is None:
+        return False
+    times = {
+        Baseline.EAGER: row.baselines.eager,
+        Baseline.COMPILE: row.baselines.compile,
+        Baseline.MAX_AUTOTUNE: row.baselines.max_autotune,
+    }
+    return times[baseline] is not None
+
+
+def gain(row: Row, baseline: Baseline) -> Gain | None:
+    """Return how much faster than a baseline a cell's best candidate is, None if it has none or it was not timed."""
+    return row.best.gains.get(baseline.value) if row.best is not None else None
+
+
+def against(rows: Iterable[Row], baseline: Baseline, seed: int = SEED) -> Against | None:
+    """Return how an arm does against a baseline, None where the baseline was never timed."""
+    counted = [row for row in measured(rows) if timed(row, baseline)]
+    if not counted:
+        return None
+    gains = [(row, found) for row in counted if (found := gain(row, baseline)) is not None]
+    return Against(
+        Share(sum(found.value >= 1.0 for _, found in gains), len(counted)),
+        Share(sum(found.low is not None and found.low >= 1.0 for _, found in gains), len(counted)),
+        speeds([(row.problem, found.value) for row, found in gains], seed),
+    )
+
+
+def speeds(values: Iterable[tuple[Hashable, float]], seed: int = SEED) -> Speeds | None:
+    """Return mean, geometric mean and median of ratios, None of nothing.
+
+    Parameters
+    ----------
+    values
+        Problem and ratio; a problem may come several times, with several seeds.
+    """
+    clusters = _clusters(values)
+    if not clusters:
+        return None
+    return Speeds(*(bootstrap(clusters, statistic, seed) for statistic in (fmean, geomean, median)))
+
+
+def geomean(values: Iterable[float]) -> float:
+    """Return the geometric mean of positive numbers."""
+    return math.exp(fmean(map(math.log, values)))
+
+
+def bootstrap(
+    clusters: Sequence[Sequence[float]],
+    statistic: Callable[[Sequence[float]], float],
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+) -> Estimate:
+    """Return a statistic with its 95 % percentile interval.
+
+    Whole problems are drawn with replacement, so that seeds of one problem do not count as problems of their own.
+
+    Parameters
+    ----------
+    clusters
+        The values of each problem; none is empty.
+    """
+    everything = list(chain.from_iterable(clusters))
+    rng = Random(seed)
+    drawn = sorted(
+        statistic(list(chain.from_iterable(rng.choices(clusters, k=len(clusters))))) for _ in range(resamples)
+    )
+    value = statistic(everything)
+    low, high = drawn[int(0.025 * resamples)], drawn[math.ceil(0.975 * resamples) - 1]
+    return Estimate(value, min(low, value), max(high, value), len(everything))
+
+
+def _clusters(values: Iterable[tuple[Hashable, float]]) -> list[list[float]]:
+    found: dict[Hashable, list[float]] = defaultdict(list)
+    for problem, value in values:
+        found[problem].append(value)
+    return list(found.values())
+
+
+# --- Table 2 -------------------------------------------------------------------------------------------
+
+
+def attempts(rows: Iterable[Row]) -> tuple[Attempt, ...]:
+    """Return the attempts of all measured cells."""
+    return tuple(chain.from_iterable(row.attempts for row in measured(rows)))
+
+
+def compile_rate(rows: Iterable[Row]) -> Share:
+    """Return how many attempts gave something that compiles and loads."""
+    made = attempts(rows)
+    return Share(sum(attempt.status not in NOT_COMPILED for attempt in made), len(made))
+
+
+def correct_rate(rows: Iterable[Row]) -> Share:
+    """Return how many attempts gave a verified candidate."""
+    made = attempts(rows)
+    return Share(sum(attempt.status is VerdictStatus.OK for attempt in made), len(made))
+
+
+def statuses(rows: Iterable[Row]) -> dict[VerdictStatus, int]:
+    """Return how many attempts ended with which verdict, the most frequent first."""
+    counts: dict[VerdictStatus, int] = defaultdict(int)
+    for attempt in attempts(rows):
+        counts[attempt.status] += 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0].value)))
+
+
+# --- Figure 1 ------------------------------------------------------------------------------------------
+
+
+def runtime_ratios(ours: Iterable[Row], theirs: Iterable[Row]) -> tuple[tuple[str, float], ...]:
+    """Return for each problem that both solved (with the same seed) the runtime of their best over that of ours.
+
+    Each was timed in turns with eager, in another session; the ratio of the two speed-ups over eager is the ratio of
+    the runtimes without what the machine did meanwhile.
+    """
+    base = _eager_gains(theirs)
+    return tuple(
+        (problem, value / base[problem, seed])
+        for (problem, seed), value in _eager_gains(ours).items()
+        if (problem, seed) in base
+    )
+
+
+def _eager_gains(rows: Iterable[Row]) -> Mapping[tuple[str, int], float]:
+    return {
+        (row.problem, row.search.seed): found.value
+        for row in measured(rows)
+        if (found := gain(row, Baseline.EAGER)) is not None
+    }

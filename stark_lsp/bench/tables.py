@@ -1,0 +1,250 @@
+"""The paper's tables as Markdown, and what has to be told beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from stark_lsp.bench import statistics
+from stark_lsp.bench.rows import Baseline, Outcome, Row
+from stark_lsp.bench.statistics import Arm, Estimate, Share
+
+ABSENT = "–"
+ORDER = ("sampling", "reflexion", "search-agent", "ma-only", "stark")
+"""Systems as the paper's tables list them; others stand before `stark`."""
+ABLATION = ("sampling", "search-agent", "ma-only", "stark")
+"""Systems of Table 3."""
+OURS = "stark"
+HEADINGS = {Baseline.EAGER: "Torch eager", Baseline.COMPILE: "Default", Baseline.MAX_AUTOTUNE: "Max-autotune"}
+"""What the paper calls the baselines."""
+OUTCOMES = {
+    Outcome.DEGENERATE: "refused by the judge",
+    Outcome.UNUSABLE: "cannot be used",
+    Outcome.FAULT: "the machine failed",
+}
+
+ArmRows = Mapping[Arm, Sequence[Row]]
+
+
+def ordered(arms: Iterable[Arm]) -> list[Arm]:
+    """Return arms as the paper's tables list their systems."""
+
+    def place(arm: Arm) -> tuple[int, Arm]:
+        return (ORDER.index(arm.system) if arm.system in ORDER else len(ORDER) - 2, arm)
+
+    return sorted(arms, key=place)
+
+
+def labels(arms: Sequence[Arm]) -> dict[Arm, str]:
+    """Return a name for each arm: its system, and whatever else tells it from the others."""
+    facts = [asdict(arm) for arm in arms]
+    differing = [
+        name for name in ("policy", "model", "attempts", "settings", "device", "version")
+        if len({str(fact[name]) for fact in facts}) > 1
+    ]  # fmt: skip
+    found = {}
+    for arm, fact in zip(arms, facts, strict=True):
+        more = [f"{fact[name]} attempts" if name == "attempts" else str(fact[name]) for name in differing]
+        found[arm] = f"{arm.system} ({', '.join(more)})" if more else arm.system
+    return found
+
+
+def table1(arms: ArmRows, level: int) -> str:
+    """Return success, Fast1 and speed of each arm on one level (paper, Table 1)."""
+    baselines = _timed(arms, level)
+    names = labels(list(arms))
+    head = [f"Level {level}", "Success", *(f"{HEADINGS[b]}: {what}" for b in baselines for what in ("Fast₁", "Speed"))]
+    lines = []
+    for arm in ordered(arms):
+        rows = _of_level(arms[arm], level)
+        if rows:
+            lines.append([names[arm], _percent(statistics.success(rows)), *_fast_and_speed(rows, baselines)])
+    return _table(head, lines)
+
+
+def table2(arms: ArmRows, levels: Sequence[int]) -> str:
+    """Return compile and correct rates of each arm over all attempts (paper, Table 2)."""
+    names = labels(list(arms))
+    head = ["", *(f"{what} {level}" for what in ("Compile rate, level", "Correct rate, level") for level in levels)]
+    lines = []
+    for arm in ordered(arms):
+        rates = [
+            _rate(rate(_of_level(arms[arm], level)))
+            for rate in (statistics.compile_rate, statistics.correct_rate)
+            for level in levels
+        ]
+        lines.append([names[arm], *rates])
+    return _table(head, lines)
+
+
+def table3(arms: ArmRows, level: int) -> str:
+    """Return Fast1 and speed of the systems of the ablation (paper, Table 3); empty with fewer than two of them."""
+    chosen = {arm: rows for arm, rows in arms.items() if arm.system in ABLATION and _of_level(rows, level)}
+    if len({arm.system for arm in chosen}) < 2:
+        return ""
+    baselines = _timed(chosen, level)
+    names = labels(list(chosen))
+    head = [f"Level {level}", *(f"{HEADINGS[b]}: {what}" for b in baselines for what in ("Fast₁", "Speed"))]
+    return _table(
+        head, [[names[arm], *_fast_and_speed(_of_level(chosen[arm], level), baselines)] for arm in ordered(chosen)]
+    )
+
+
+def speeds(arms: ArmRows, level: int) -> str:
+    """Return mean, geometric mean and median of the speed with their intervals, and the strict Fast1."""
+    names = labels(list(arms))
+    lines = []
+    for arm in ordered(arms):
+        for baseline in _timed(arms, level):
+            found = statistics.against(_of_level(arms[arm], level), baseline)
+            if found is None:
+                continue
+            three = [found.speeds.mean, found.speeds.geomean, found.speeds.median] if found.speeds else [None] * 3
+            solved = found.speeds.mean.n if found.speeds else 0
+            lines.append(
+                [names[arm], baseline.value, *map(_with_interval, three), f"{solved} of {found.fast.n}",
+                 _rate(found.fast), _rate(found.strictly)]
+            )  # fmt: skip
+    head = [f"Level {level}", "Against", "Mean", "Geometric mean", "Median", "Solved", "Fast₁", "Fast₁ beyond doubt"]
+    return _table(head, lines)
+
+
+def figure1(arms: ArmRows) -> str:
+    """Return how much longer the other arms' best candidates take than ours, by level; empty with one arm only."""
+    found = ratios(arms)
+    if not found:
+        return ""
+    lines = [
+        [label, str(level), _with_interval(three.mean), _with_interval(three.geomean), str(three.mean.n)]
+        for (label, level), three in found.items()
+    ]
+    return _table(["Runtime over ours", "Level", "Mean", "Geometric mean", "Problems both solved"], lines)
+
+
+def ratios(arms: ArmRows) -> dict[tuple[str, int], statistics.Speeds]:
+    """Return by arm and level what Figure 1 shows; ours is the first arm of the system `stark`, else the last arm."""
+    own = next((arm for arm in arms if arm.system == OURS), None) or (ordered(arms)[-1] if arms else None)
+    if own is None:
+        return {}
+    names = labels(list(arms))
+    found = {}
+    for arm in ordered(arms):
+        for level in statistics.levels(arms[own]):
+            if arm == own or arm.device != own.device:
+                continue
+            pairs = statistics.runtime_ratios(_of_level(arms[own], level), _of_level(arms[arm], level))
+            three = statistics.speeds(pairs)
+            if three is not None:
+                found[names[arm], level] = three
+    return found
+
+
+def verdicts(arms: ArmRows) -> str:
+    """Return how many attempts of each arm ended with which verdict."""
+    names = labels(list(arms))
+    lines = []
+    for arm in ordered(arms):
+        counts = statistics.statuses(arms[arm])
+        shown = ", ".join(f"{status.value} {count}" for status, count in counts.items())
+        lines.append([names[arm], str(sum(counts.values())), shown or ABSENT])
+    return _table(["", "Attempts", "Verdicts"], lines)
+
+
+def costs(arms: ArmRows) -> str:
+    """Return what each arm took: time, calls of models, tokens and money."""
+    names = labels(list(arms))
+    lines = []
+    for arm in ordered(arms):
+        rows = arms[arm]
+        calls = sum(row.spend.calls for row in rows)
+        tokens = sum(row.spend.usage.total for row in rows)
+        unpriced = sum(row.spend.unpriced for row in rows)
+        dollars = f"${sum(row.spend.dollars for row in rows):.2f}"
+        if unpriced:
+            dollars += f" and {unpriced} calls of unknown price"
+        hours = sum(row.seconds for row in rows) / 3600
+        lines.append([names[arm], str(len(rows)), f"{hours:.2f} h", str(calls), f"{tokens:,}", dollars])
+    return _table(["", "Cells", "Time", "Calls", "Tokens", "Cost"], lines)
+
+
+def problems(arms: ArmRows) -> str:
+    """Return one line for each measured cell."""
+    names = labels(list(arms))
+    lines = []
+    for arm in ordered(arms):
+        for row in sorted(arms[arm], key=_place):
+            gains = [statistics.gain(row, baseline) for baseline in Baseline]
+            best = f"{row.best.runtime.median_ms:.4g}" if row.best is not None else ABSENT
+            eager = f"{row.baselines.eager.median_ms:.4g}" if row.baselines is not None else ABSENT
+            right = sum(attempt.status.value == "OK" for attempt in row.attempts)
+            shown = [
+                ABSENT if one is None else f"{one.value:.2f}×" if one.low is not None else f"{one.value:.2f}×*"
+                for one in gains
+            ]
+            lines.append(
+                [_text(row.problem), _text(row.file), names[arm], str(row.search.seed), eager, best, *shown,
+                 f"{right} of {len(row.attempts)}"]
+            )  # fmt: skip
+    head = ["Problem", "File", "Arm", "Seed", "Eager, ms", "Best, ms", "vs eager", "vs compile", "vs max-autotune"]
+    return _table([*head, "Verified"], lines)
+
+
+def apart(rows: Iterable[Row]) -> str:
+    """Return the cells that do not count, one line for each problem and reason; empty if there are none."""
+    seen: dict[tuple[str, str, str, str], int] = {}
+    for row in sorted(statistics.left_out(rows), key=_place):
+        place = (row.problem, row.file, OUTCOMES[row.outcome], row.reason)
+        seen[place] = seen.get(place, 0) + 1
+    lines = [[*map(_text, place), str(count)] for place, count in seen.items()]
+    return _table(["Problem", "File", "", "Why", "Cells"], lines) if lines else ""
+
+
+def _of_level(rows: Sequence[Row], level: int) -> tuple[Row, ...]:
+    return tuple(row for row in rows if row.level == level)
+
+
+def _timed(arms: ArmRows, level: int) -> list[Baseline]:
+    """Return the baselines that were timed in any cell of a level."""
+    rows = [row for own in arms.values() for row in _of_level(own, level)]
+    return [baseline for baseline in Baseline if any(statistics.timed(row, baseline) for row in rows)]
+
+
+def _fast_and_speed(rows: Sequence[Row], baselines: Sequence[Baseline]) -> list[str]:
+    cells = []
+    for baseline in baselines:
+        found = statistics.against(rows, baseline)
+        cells.append(_percent(found.fast) if found else ABSENT)
+        cells.append(f"{found.speeds.mean.value:.2f}×" if found and found.speeds else ABSENT)
+    return cells
+
+
+def _percent(share: Share) -> str:
+    return ABSENT if share.value is None else f"{100 * share.value:.1f}%"
+
+
+def _rate(share: Share) -> str:
+    return ABSENT if share.value is None else f"{100 * share.value:.1f}% ({share.hits} of {share.n})"
+
+
+def _with_interval(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ABSENT
+    return f"{estimate.value:.2f}× ({estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _place(row: Row) -> tuple[int, int, str, int]:
+    return row.level, int(row.id) if row.id.isdecimal() else 1 << 31, row.id, row.search.seed
+
+
+def _text(text: str) -> str:
+    """Return text of a file or an error as the content of a table's cell."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    for special in "\\|`*_[]<>":
+        plain = plain.replace(special, "\\" + special)
+    return " ".join(plain.split())[:400]
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    out = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    out += ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join(out) + "\n"
