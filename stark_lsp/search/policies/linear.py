@@ -2,8 +2,8 @@
 
 The newest attempt that has a candidate, failed or not; the root at first. An attempt that left nothing to judge is
 passed over, and so is one that an agent has nothing to propose for. With several attempts in flight one under way is
-passed over too, which makes as many lines. Root throttling does not apply: the root is only expanded while nothing
-newer can be.
+passed over too, which makes as many lines. Root throttling and dead-branch pruning do not apply: an older node is only
+expanded while no newer one can be.
 
 Shinn et al., Reflexion: Language Agents with Verbal Reinforcement Learning, https://arxiv.org/abs/2303.11366
 """
@@ -26,6 +26,6 @@ class Linear:
 
     def select(self, standing: Standing, rng: Random) -> int | None:
         """Return the newest eligible node, one that is not under way if there is one."""
-        rules = Eligibility(standing, self._settings, throttle=False)
+        rules = Eligibility(standing, self._settings, throttle=False, prune=False)
         newest = (node.id for node in standing.tree.newest_first())
         return rules.least_busy(node_id for node_id in newest if rules.may_expand(node_id))
