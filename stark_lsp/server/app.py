@@ -17,9 +17,12 @@ from stark_lsp.server import (  # noqa: E402
     commands,
     diagnostics,
     hover,
+    keys,
     lenses,
     lifetime,
+    providers,
     settings,
+    steering,
     transport,
     watching,
 )
@@ -43,6 +46,8 @@ def make_server() -> StarkServer:
     code_actions.register(server, desk)
     hover.register(server, desk)
     commands.register(server, desk, proposals)
+    steering.register(server, desk)
+    keys.register(server, desk.keys)
     settings.register(server)
     watching.register(server, desk, watcher)
     lifetime.register(server)
@@ -55,6 +60,7 @@ def make_server() -> StarkServer:
         # What is wrong with them is said after `initialized`: before, a server may not speak.
         server.configuration, _ = read(server.initial)
         server.diff_view = server.initial.get("diffView") is True
+        server.provides = providers.provided(server.initial)
         diagnostics.register(server, shown)
         if params.process_id is not None:
             lifetime.watch_parent(server, params.process_id)

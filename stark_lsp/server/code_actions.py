@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from stark_lsp.server import steering
 from stark_lsp.server.diagnostics import SOURCE
 from stark_lsp.server.lenses import CANCEL, DISMISS, decision_commands, start_command
+from stark_lsp.server.providers import LENT_INPUT
 from stark_lsp.server.text import overlaps
-from stark_lsp.server.views import RunView
+from stark_lsp.server.views import Phase, RunView
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
@@ -37,12 +39,37 @@ def run_commands(view: RunView) -> list[types.Command]:
     name = view.problem.class_name
     arguments = [{"run": view.id}]
     if view.active:
-        return [types.Command(f"Cancel optimizing {name}", CANCEL, arguments=arguments)]
+        cancel = types.Command(f"Cancel optimizing {name}", CANCEL, arguments=arguments)
+        if view.phase is Phase.QUEUED:
+            return [cancel]
+        title, command = ("Go on", steering.RESUME) if view.paused else ("Pause", steering.PAUSE)
+        return [cancel, types.Command(f"{title} optimizing {name}", command, arguments=arguments)]
     named = [
         types.Command(f"{command.title} the STARK proposal for {name}", command.command, arguments=command.arguments)
         for command in decision_commands(view)
     ]
     return [*named, types.Command(f"Dismiss the STARK plans for {name}", DISMISS, arguments=arguments)]
+
+
+def steering_commands(view: RunView, node: int, asks: bool) -> list[types.Command]:
+    """Return what can be told to a run about one of its attempts; nothing once it has ended.
+
+    Parameters
+    ----------
+    asks
+        Whether the client asks for the text of a hint that comes without one.
+    """
+    if view.phase is not Phase.RUNNING or (node not in view.nodes and node not in view.plans):
+        return []
+    pinned, pruned = view.course.pinned == node, node in view.course.pruned
+    offers = [
+        ("choose freely again", steering.UNPIN) if pinned else (f"go on from attempt {node}", steering.PIN),
+        (f"take attempt {node} up again", steering.RESTORE) if pruned else (f"give attempt {node} up", steering.PRUNE),
+    ]
+    if asks:
+        offers.append((f"tell the agents about attempt {node}…", steering.HINT))
+    arguments = [{"run": view.id, "node": node}]
+    return [types.Command(f"STARK: {title}", command, arguments=arguments) for title, command in offers]
 
 
 def register(server: StarkServer, desk: Desk) -> None:
@@ -75,6 +102,12 @@ def register(server: StarkServer, desk: Desk) -> None:
                 shown.setdefault(_run_of(diagnostic), []).append(diagnostic)
             for view in views:
                 if view.id in shown:
+                    asks = LENT_INPUT in server.provides
+                    for diagnostic in shown[view.id]:
+                        actions += [
+                            types.CodeAction(c.title, kind=QUICK_FIX, diagnostics=[diagnostic], command=c)
+                            for c in steering_commands(view, _node_of(diagnostic), asks)
+                        ]
                     actions += [
                         types.CodeAction(c.title, kind=QUICK_FIX, diagnostics=shown[view.id], command=c)
                         for c in run_commands(view)
@@ -85,8 +118,18 @@ def register(server: StarkServer, desk: Desk) -> None:
 
 
 def _run_of(diagnostic: types.Diagnostic) -> str:
+    run = _datum(diagnostic, "run")
+    return run if isinstance(run, str) else ""
+
+
+def _node_of(diagnostic: types.Diagnostic) -> int:
+    node = _datum(diagnostic, "node")
+    # A number may have become another kind of number on its way through the client.
+    return int(node) if isinstance(node, (int, float)) and node == int(node) else -1
+
+
+def _datum(diagnostic: types.Diagnostic, name: str) -> Any:
     data = diagnostic.data
     if diagnostic.source != SOURCE or data is None:
-        return ""
-    run = data.get("run") if isinstance(data, dict) else getattr(data, "run", "")
-    return run if isinstance(run, str) else ""
+        return None
+    return data.get(name) if isinstance(data, dict) else getattr(data, name, None)

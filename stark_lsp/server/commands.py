@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.wire import to_wire
 from stark_lsp.server import wording
 from stark_lsp.server.documents import read_file
-from stark_lsp.server.lenses import ACCEPT, ADD_INPUTS, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW
+from stark_lsp.server.lenses import ACCEPT, ADD_INPUTS, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
+from stark_lsp.server.markup import plain
+from stark_lsp.server.spending import answerer
 from stark_lsp.server.text import path_of
 from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import insertion
@@ -37,6 +40,32 @@ def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
     else:
         value = arguments[index] if len(arguments) > index else None
     return value if isinstance(value, str) else ""
+
+
+def status_line(view: RunView) -> str:
+    """Return where a run stands, one line."""
+    who = answerer(view.run.model)
+    state = f"paused, {view.status}" if view.paused else view.status
+    return f"STARK: {view.problem.class_name}: {plain(state, 200)} ({who}, run {view.id})"
+
+
+def status_of(view: RunView) -> Answer:
+    """Return where a run stands, as JSON."""
+    return {
+        "run": view.id,
+        "uri": view.uri,
+        "class": view.problem.qualname,
+        "phase": view.phase.value,
+        "paused": view.paused,
+        "model": view.run.model,
+        "system": view.run.settings.get("system", ""),
+        "text": view.status,
+        "attempts": view.attempts,
+        "budget": to_wire(view.budget),
+        "spend": to_wire(view.spend),
+        "pinned": view.course.pinned,
+        "pruned": sorted(view.course.pruned),
+    }
 
 
 def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
@@ -139,6 +168,15 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
             return failed(error)
         server.spawn(proposals.reject(view, argument(arguments, 1, "reason")), "rejecting the proposal")
         return {"status": "rejecting", "run": view.id}
+
+    @server.command(STATUS)
+    def status(*arguments: Any) -> Answer:
+        views = desk.views
+        model = server.configuration["model"]
+        server.say(
+            "\n".join(status_line(view) for view in views) or f"STARK: no run. stark.model is {plain(model, 80)}."
+        )
+        return {"status": "told", "model": model, "runs": [status_of(view) for view in views]}
 
     @server.command(DISMISS)
     def dismiss(*arguments: Any) -> Answer:

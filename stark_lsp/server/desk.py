@@ -1,7 +1,7 @@
 """The runs: at most one under way, the others queued, each with its view.
 
 1. `optimize` turns a class into a problem and starts a task that waits for its turn.
-2. The task drives a `RunSession`; its events move the view, the diagnostics and the progress.
+2. The task drives a `RunSession`; its events move the view, the diagnostics and the progress (`run_events`).
 3. At the end the proposal is offered (`proposals`), or the user is told why there is none.
 
 Timings must not disturb each other, so only one run has its turn at a time.
@@ -11,21 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
-from stark_lsp.core.events import Ended, Event, Judged, Planned, Prepared, Progress
+from stark_lsp.core.events import Event
 from stark_lsp.core.status import Decision
-from stark_lsp.server import wording
+from stark_lsp.server import spending, wording
 from stark_lsp.server.documents import Change, Document, read_file
+from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.progress import RunProgress
+from stark_lsp.server.providers import lend
+from stark_lsp.server.run_events import RunEvents, closing, look_up
 from stark_lsp.server.text import key_of, path_of, split_lines, uri_of
 from stark_lsp.server.views import Phase, RunView
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from stark_lsp.core.steering import Steering
     from stark_lsp.runs.session import RunSession
     from stark_lsp.server.language_server import StarkServer
     from stark_lsp.store import RunStore
@@ -49,6 +54,7 @@ class Desk:
         """The view of each class, by `Problem.key`."""
         self._turn = asyncio.Lock()
         self._store: RunStore | None = None
+        self.keys = KeyHolder(server)
         self.touch: Callable[[str], None] = lambda uri: None
         """Told of a document whose diagnostics may have changed."""
         self.watch: Callable[[], None] = lambda: None
@@ -147,14 +153,20 @@ class Desk:
             self._server.say(f"STARK is already optimizing {problem.class_name}: {running.status}")
             return running, False
         options = configuration.run_options()
+        options = replace(options, providers=await lend(self._server, self.keys, options.model))
+        running = self._views.get(problem.key)
+        if running is not None and running.active:
+            # The client was asked what it lends, and somebody clicked again meanwhile.
+            return running, False
 
         from stark_lsp.runs.session import RunSession
 
         def heard(event: Event) -> None:
-            self._event(view, session, progress, event)
+            events.heard(session, event)
 
         session = RunSession(problem, options, store=self.store(), emit=heard, log=self._server.log)
         view = RunView(session.id, document.uri if document is not None else uri, problem, session.run)
+        view.session = session
         if (now := self.text(view)) is not None and now != text:
             view.resync(now)
         # A new run takes the place of what was shown of the one before.
@@ -165,7 +177,9 @@ class Desk:
             self.cancel(view)
 
         progress = RunProgress(self._server, f"STARK: optimizing {problem.class_name}", stop)
-        view.task = self._server.spawn(self._work(view, session, progress), f"the run on {problem.class_name}")
+        events = RunEvents(self._server, self, view, progress)
+        view.events = events
+        view.task = self._server.spawn(self._work(view, session, events, progress), f"the run on {problem.class_name}")
         self._server.refresh_lenses()
         self.touch(view.uri)
         self.watch()
@@ -179,6 +193,11 @@ class Desk:
             view.cancelling = True
             view.task.cancel()
         return True
+
+    def told(self, view: RunView, steering: Steering) -> None:
+        """Show at once what the user told a run, and have the run look into the store."""
+        if view.events is not None:
+            view.events.told(steering)
 
     def dismiss(self, view: RunView) -> None:
         """Show nothing of a run any more; one under way is stopped first."""
@@ -225,6 +244,9 @@ class Desk:
                 view.add_plan(node.id, node.plan, None)
         if text is not None:
             view.resync(text)
+        if view.run.model != "playbook":
+            attempts = sorted(number for number in view.nodes if number > 0)
+            self._server.spawn(look_up(self._server, self, view, attempts), "reading what attempts cost")
         self.touch(view.uri)
         self._server.refresh_lenses()
         self.watch()
@@ -232,13 +254,13 @@ class Desk:
 
     # --- one run -------------------------------------------------------------------------------------
 
-    async def _work(self, view: RunView, session: RunSession, progress: RunProgress) -> None:
+    async def _work(self, view: RunView, session: RunSession, events: RunEvents, progress: RunProgress) -> None:
         name = view.problem.class_name
         begun = False
         try:
             ahead = [other.problem.class_name for other in self.active() if other is not view]
             view.status = f"queued behind {', '.join(ahead)}" if ahead else "starting"
-            await progress.begin(view.status.capitalize())
+            await progress.begin(f"{view.status.capitalize()}, {spending.begins(view.run.model)}")
             async with self._turn:
                 view.phase = Phase.RUNNING
                 begun = True
@@ -260,82 +282,30 @@ class Desk:
                 wording.trouble(error), error=isinstance(error, Fault), warning=isinstance(error, BadInput)
             )
         else:
-            await self._ended(view, session, progress)
+            await self._ended(view, session, events, progress)
         finally:
             if view.active:
                 view.phase = Phase.OVER
             progress.end("Ended")
-            self._take_over(view, session)
+            view.session = None
+            events.take_over(session)
             self.touch(view.uri)
             self._server.refresh_lenses()
             self.watch()
 
-    async def _ended(self, view: RunView, session: RunSession, progress: RunProgress) -> None:
-        self._take_over(view, session)
+    async def _ended(self, view: RunView, session: RunSession, events: RunEvents, progress: RunProgress) -> None:
+        events.take_over(session)
         view.status = session.run.message
         progress.end(session.run.message)
         if view.best is None or self.offer is None:
             view.phase = Phase.OVER
-            self._server.say(f"STARK: {view.problem.class_name}: {session.run.message}")
+            self._server.say(f"STARK: {view.problem.class_name}: {session.run.message}{closing(view)}")
             return
         view.phase = Phase.OFFERED
         self.touch(view.uri)
         self._server.refresh_lenses()
         # Not awaited: the question may stay open for hours, and the next run must have its turn.
         self._server.spawn(_finish(self.offer(view)), "the proposal")
-
-    def _take_over(self, view: RunView, session: RunSession) -> None:
-        if session.id != view.id:
-            view.aliases.add(view.id)
-            view.id = session.id
-        view.run = session.run
-        view.nodes = session.nodes
-        view.best = session.best
-
-    def _event(self, view: RunView, session: RunSession, progress: RunProgress, event: Event) -> None:
-        first_sight = session.id != view.id
-        self._take_over(view, session)
-        if first_sight:
-            self._resumed(view)
-        budget = max(view.run.budget.attempts, 1)
-        if isinstance(event, Progress):
-            view.status = event.text
-            view.attempts = max(view.attempts, event.attempt)
-        elif isinstance(event, Prepared):
-            view.status = "the class was loaded and timed"
-        elif isinstance(event, Planned):
-            view.attempts = max(view.attempts, event.node)
-            view.add_plan(event.node, event.plan, self.text(view))
-            view.status = f"attempt {view.attempts} of {budget}{self._best_so_far(view)}"
-            self.touch(view.uri)
-        elif isinstance(event, Judged):
-            view.attempts = max(view.attempts, event.node.id)
-            view.judged += 1
-            if event.node.plan is not None and event.node.id not in view.plans:
-                view.add_plan(event.node.id, event.node.plan, self.text(view))
-            view.status = f"attempt {view.attempts} of {budget}{self._best_so_far(view)}"
-            self.touch(view.uri)
-        elif isinstance(event, Ended):
-            return
-        progress.report(view.status[:1].upper() + view.status[1:], view.judged / (budget + 1))
-
-    def _resumed(self, view: RunView) -> None:
-        """Show what an earlier run on the same text had found."""
-        text = self.text(view)
-        for node in view.nodes.values():
-            if node.plan is not None and node.id not in view.plans:
-                view.add_plan(node.id, node.plan, text)
-        judged = sum(1 for node in view.nodes.values() if node.parent is not None and node.verdict is not None)
-        view.judged = judged
-        done = wording.count(judged, "attempt")
-        name = view.problem.class_name
-        self._server.say(f"STARK goes on with the earlier run {view.id} on {name}: {done} kept.")
-        self.touch(view.uri)
-
-    def _best_so_far(self, view: RunView) -> str:
-        best = wording.best_of(node for node in view.nodes.values() if node.parent is not None)
-        interval = wording.gain(best.verdict) if best is not None else None
-        return f", best {wording.times(interval)} vs eager" if interval is not None else ""
 
     # --- documents -----------------------------------------------------------------------------------
 

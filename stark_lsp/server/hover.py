@@ -10,7 +10,7 @@ from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.problem import Span
 from stark_lsp.core.run import Node
 from stark_lsp.core.verdict import Reference, Verdict
-from stark_lsp.server import wording
+from stark_lsp.server import spending, wording
 from stark_lsp.server.diagnostics import message, places
 from stark_lsp.server.markup import code, escaped, tamed, unmarked
 from stark_lsp.server.text import trimmed_range
@@ -39,6 +39,10 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     lines += [_attempt(view, item) for item in shown]
     if len(plans) > len(shown):
         lines.append(f"- and {len(plans) - len(shown)} more")
+    if (one := view.asked.get(chosen.node)) is not None:
+        lines += ["", f"**Answered by** {escaped(spending.answered(one), 160)}"]
+    if told := _told(view, chosen.node):
+        lines += ["", f"**You** {told}"]
     result = view.nodes.get(chosen.node)
     if result is not None and result.verdict is not None:
         lines += _evidence(result.verdict)
@@ -46,7 +50,8 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     lines += ["", f"**Lineage** {wording.lineage(chosen.node, _parents(view))}"]
     if view.reference is not None:
         lines += ["", *_baselines(view.reference, result.verdict if result is not None else None)]
-    lines += ["", f"Run {code(view.id)} · {escaped(view.status)}"]
+    state = f"paused, {view.status}" if view.paused else view.status
+    lines += ["", f"Run {code(view.id)} with {escaped(spending.answerer(view.run.model), 80)} · {escaped(state)}"]
     return "\n".join(lines)
 
 
@@ -109,6 +114,17 @@ def _evidence(verdict: Verdict) -> list[str]:
         lines += ["", f"**Isolation** {escaped(phrases.isolation(environment), 80)}"]
     notes = (*verdict.notes, *(profile.notes if profile is not None else ()))
     return lines + [f"\n{escaped(note)}" for note in list(dict.fromkeys(notes))[:NOTES]]
+
+
+def _told(view: RunView, node: int) -> str:
+    """Return what the user told the run about a node."""
+    course, parts = view.course, []
+    if course.pinned == node:
+        parts.append("had the run go on from this attempt")
+    if node in course.pruned:
+        parts.append("gave this branch up")
+    parts += [f"told the agents {code(hint.text, 200)}" for hint in course.hints if hint.node == node]
+    return "; ".join(parts)
 
 
 def _parents(view: RunView) -> dict[int, int | None]:

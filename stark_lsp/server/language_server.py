@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import attrs
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
@@ -21,6 +23,30 @@ from stark_lsp.server.text import Units
 logger = logging.getLogger(__name__)
 
 Closer = Callable[[], Coroutine[Any, Any, None]]
+
+
+OWN = "stark/"
+"""Methods that are not of the Language Server Protocol begin with this."""
+KEY_CHANGED = "stark/key/changed"
+"""Notification of the client: see `keys`."""
+
+
+@attrs.define
+class OwnAnswer:
+    """The client's answer to a request of our own, its result as the JSON it is."""
+
+    id: Any
+    jsonrpc: str
+    result: Any
+
+
+@attrs.define
+class BareNotification:
+    """A notification that may come without parameters, which pygls would not read."""
+
+    method: str
+    jsonrpc: str
+    params: Any = None
 
 
 class StarkProtocol(LanguageServerProtocol):
@@ -45,6 +71,29 @@ class StarkProtocol(LanguageServerProtocol):
             self._request_futures.pop(msg_id, None)
         elif isinstance(future, asyncio.Future):
             future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
+
+    def get_message_type(self, method: str) -> Any:  # type: ignore[override]
+        """Return the type of a message."""
+        return BareNotification if method == KEY_CHANGED else super().get_message_type(method)
+
+    def get_result_type(self, method: str) -> Any:  # type: ignore[override]
+        """Return the type of an answer; pygls would make objects with attributes of JSON that it does not know."""
+        return OwnAnswer if method.startswith(OWN) else super().get_result_type(method)
+
+    def _handle_response(self, msg_id: Any, result: Any = None, error: types.ResponseError | None = None) -> None:
+        # Answers to requests of our own hold keys and sources. pygls would write them to a log of debug level, and
+        # warn of one that comes after the request was withdrawn.
+        future = self._server.awaited.pop(msg_id, None)
+        if future is None:
+            super()._handle_response(msg_id, result, error)
+            return
+        self._request_futures.pop(msg_id, None)
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(JsonRpcException.from_error(error))
+        else:
+            future.set_result(result)
 
     def _handle_request(self, msg_id: Any, method_name: str, params: Any) -> None:
         # Noted here and not in the handler: some clients send `exit` without waiting for the answer.
@@ -118,6 +167,10 @@ class StarkServer(LanguageServer):
         self.on_close: list[Callable[[Document], None]] = []
         self.cancels: dict[types.ProgressToken, Callable[[], None]] = {}
         """What to do when the user cancels a progress, by its token."""
+        self.awaited: dict[str, asyncio.Future[Any]] = {}
+        """Requests of our own that the client has not answered, by their id."""
+        self.provides: frozenset[str] = frozenset()
+        """What the client offers beyond the protocol, as it said in its initialization options: see `providers`."""
         self.closers: list[Closer] = []
         """What must end before the process leaves."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -182,6 +235,29 @@ class StarkServer(LanguageServer):
     def withdraw(self, number: str) -> None:
         """Tell the client that the answer to a request is not needed any more; it may answer all the same."""
         self.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(number))
+
+    async def ask_own(self, method: str, params: Any, limit_s: float) -> Any:
+        """Send a request of our own and return the JSON that the client answers.
+
+        If the caller is cancelled or the time is over, the client is told that the answer is not needed any more.
+
+        Raises
+        ------
+        JsonRpcException
+            The client answered with an error.
+        asyncio.TimeoutError
+            It did not answer in time.
+        """
+        number = str(uuid.uuid4())
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.awaited[number] = future
+        self.protocol.send_request(method, params, msg_id=number)
+        try:
+            return await asyncio.wait_for(future, limit_s)
+        finally:
+            # Still there means not answered. It stays, as an ended future, for an answer that comes all the same.
+            if number in self.awaited:
+                self.withdraw(number)
 
     async def ask_or(self, default: Any, method: str, params: Any) -> Any:
         """Do as `ask`, but log an error answer and return `default` for it."""

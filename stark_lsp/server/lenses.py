@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from stark_lsp.core.status import InputSource
+from stark_lsp.server.steering import RESUME
 from stark_lsp.server.views import Phase, RunView
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ REVIEW = "stark.review"
 ACCEPT = "stark.accept"
 REJECT = "stark.reject"
 DISMISS = "stark.dismiss"
+STATUS = "stark.status"
 
 
 def start_command(uri: str, cls: ModuleClass) -> types.Command:
@@ -29,6 +31,11 @@ def start_command(uri: str, cls: ModuleClass) -> types.Command:
     if cls.inputs.source is InputSource.NONE:
         return types.Command("Add get_inputs for STARK", ADD_INPUTS, arguments=[uri, cls.qualname])
     return types.Command("Optimize with STARK", OPTIMIZE, arguments=[uri, cls.qualname])
+
+
+def resume_command(view: RunView) -> types.Command:
+    """Return the command that takes the place of starting while a run is paused."""
+    return types.Command("STARK is paused: go on", RESUME, arguments=[{"run": view.id}])
 
 
 def decision_commands(view: RunView) -> list[types.Command]:
@@ -49,7 +56,9 @@ class Lenses:
     def __init__(self, server: StarkServer, desk: Desk) -> None:
         self._server = server
         self._desk = desk
-        self._made: dict[str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase], ...], list[types.CodeLens]]] = {}
+        self._made: dict[
+            str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase, bool], ...], list[types.CodeLens]]
+        ] = {}
         server.on_close.append(self._forget)
 
     def of(self, uri: str) -> list[types.CodeLens]:
@@ -59,7 +68,7 @@ class Lenses:
             return []
         classes = document.offered
         views = {view.problem.qualname: view for view in self._desk.at(uri)}
-        state = tuple((view.id, view.phase) for view in views.values())
+        state = tuple((view.id, view.phase, view.paused) for view in views.values())
         known = self._made.get(document.uri)
         if known is not None and known[0] is classes and known[1] == state:
             return known[2]
@@ -67,9 +76,10 @@ class Lenses:
         made: list[types.CodeLens] = []
         for cls in classes:
             place = units.range(lines, (cls.name_line, cls.name_start), (cls.name_line, cls.name_end))
-            commands = [start_command(document.uri, cls)]
-            if (view := views.get(cls.qualname)) is not None:
-                commands += decision_commands(view)
+            view = views.get(cls.qualname)
+            # One lens stays one lens: their number and place are the same while a run goes on.
+            commands = [resume_command(view) if view and view.paused else start_command(document.uri, cls)]
+            commands += decision_commands(view) if view else []
             made += [types.CodeLens(place, command) for command in commands]
         self._made[document.uri] = classes, state, made
         return made

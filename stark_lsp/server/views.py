@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from stark_lsp.core.conversation import Spend
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
-from stark_lsp.core.run import Node, Run
+from stark_lsp.core.run import Budget, Node, Run
+from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference
 from stark_lsp.server.documents import Change
+from stark_lsp.server.spending import Asked
 
 if TYPE_CHECKING:
     from stark_lsp.agents.tracking import AnchorTracker
+    from stark_lsp.runs.session import RunSession
+    from stark_lsp.server.run_events import RunEvents
 
 LOG_LIMIT = 2000
 """Edits that are replayed for the anchors of a new plan; beyond, the anchors are searched in the text."""
@@ -63,6 +68,15 @@ class RunView:
     """Attempts that have their verdict."""
     best: Node | None = None
     task: asyncio.Task[None] | None = None
+    session: RunSession | None = None
+    """Who drives the run; None once it has ended, and if it was restored from the store."""
+    events: RunEvents | None = None
+    """Who keeps this view up to date."""
+    course: Course = field(default_factory=Course)
+    """What the user told the run so far."""
+    spend: Spend = field(default_factory=Spend)
+    asked: dict[int, Asked] = field(default_factory=dict)
+    """What attempts asked of models, by their node, as far as it is known."""
     aliases: set[str] = field(default_factory=set)
     """Earlier ids: a run that takes an older one up goes by the older one's id."""
     cancelling: bool = False
@@ -84,6 +98,16 @@ class RunView:
     def active(self) -> bool:
         """Whether the run is queued or under way."""
         return self.phase in (Phase.QUEUED, Phase.RUNNING)
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend as things stand now."""
+        return self.course.budget or self.run.budget
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run is under way and the user paused it."""
+        return self.active and self.course.paused
 
     @property
     def reference(self) -> Reference | None:

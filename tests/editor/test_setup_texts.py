@@ -11,7 +11,9 @@ import pytest
 from project import DOCS, ROOT, block
 
 from stark_lsp.core.adjust import ADJUSTABLE
-from stark_lsp.server import lenses
+from stark_lsp.core.agent_adjust import ADJUSTABLE as AGENTS
+from stark_lsp.core.status import ModelRole
+from stark_lsp.server import lenses, steering
 from stark_lsp.server.configuration import SETTINGS, read, schema
 
 if sys.version_info >= (3, 11):
@@ -34,6 +36,8 @@ COMMANDS = {
     lenses.ACCEPT,
     lenses.REJECT,
     lenses.DISMISS,
+    lenses.STATUS,
+    *steering.KINDS,
 }
 
 
@@ -74,6 +78,26 @@ def test_a_folder_cannot_change_limits_and_checks() -> None:
     assert "isolation" not in PROPERTIES["stark.evaluation"]["properties"]
 
 
+@pytest.mark.parametrize("name", ["model", "agents", "costLimit", "tokenLimit"])
+def test_a_folder_cannot_choose_who_is_paid_and_how_much(name: str) -> None:
+    assert PROPERTIES[f"stark.{name}"]["scope"] == "machine"
+    assert f"stark.{name}" in MANIFEST["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
+
+
+def test_no_setting_holds_a_key_or_the_address_of_a_service() -> None:
+    assert not [name for name in PROPERTIES if re.search(r"key|secret|token$|url|address", name, re.IGNORECASE)]
+
+
+def test_the_docs_list_all_that_can_be_set_of_the_agents() -> None:
+    text = DOCS.read_text()
+    table = text[text.index("<!-- agents") : text.index("<!-- end of agents")]
+    rows = dict(re.findall(r"^\| `ROLE\.(\w+)` \| (.*?) \|", table, re.MULTILINE))
+    assert set(rows) == {setting.name.partition(".")[2] for setting in AGENTS if "." in setting.name}
+    for role in ModelRole:
+        assert f"`{role.value}`" in table
+    assert "`system_message`" in table
+
+
 def test_the_docs_list_every_detail_of_judging_with_its_default() -> None:
     text = (ROOT / "docs" / "judge.md").read_text()
     table = text[text.index("<!-- details") : text.index("### Finalists")]
@@ -88,7 +112,8 @@ def test_the_extension_takes_no_command_name_of_the_server() -> None:
 
 def test_the_docs_list_every_setting_with_its_default_and_every_command() -> None:
     text = DOCS.read_text()
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", text[text.index("<!-- settings") :], re.MULTILINE))
+    table = text[text.index("<!-- settings") : text.index("### Agents")]
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", table, re.MULTILINE))
     wanted = {s.name: "" if s.default is None else f"`{json.dumps(s.default)}`" for s in SETTINGS}
     assert rows == wanted
     for command in COMMANDS:

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import DeviceChoice, Isolation, Mode, WriteMode
+from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
 from stark_lsp.server.configuration import SETTINGS, merged, read, schema
 from stark_lsp.server.settings import section_of
 
@@ -27,8 +29,9 @@ def test_defaults_are_those_of_search_and_evaluation() -> None:
     assert not problems
     assert options.search == SearchSettings()
     assert options.evaluation == EvaluationSettings()
-    assert options.budget.attempts == 30
-    assert options.budget.seconds is None
+    assert options.budget == Budget(30)
+    assert options.agents == AgentSettings()
+    assert options.model == "auto"
     assert options.interpreter is None
     assert options.resume
     assert (configuration.device, configuration.mode, configuration.write_mode) == (
@@ -75,6 +78,65 @@ def test_a_detail_that_cannot_be_used_is_named_and_the_others_are_used() -> None
         "The setting stark.evaluation.isolation cannot be set here: isolation is a setting of its own.",
     )
     assert "stark.evaluation must be an object of names and values, not 3" in read({"evaluation": 3})[1][0]
+
+
+def test_limits_of_spending_reach_a_run() -> None:
+    options = read({"attempts": 5, "timeLimit": 60, "tokenLimit": 100000, "costLimit": 2.5})[0].run_options()
+    assert options.budget == Budget(5, 60.0, 100000, 2.5)
+    configuration, problems = read({"tokenLimit": 0, "costLimit": 0})
+    assert configuration.run_options().budget == Budget(30)
+    assert [problem.partition(" must be ")[0] for problem in problems] == [
+        "The setting stark.tokenLimit",
+        "The setting stark.costLimit",
+    ]
+
+
+def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
+    section = {
+        "model": "anthropic:claude-sonnet-5",
+        "system": "search-agent",
+        "search": {"policy": "mcts"},
+        "dialect": "triton",
+        "grounding": "refuse",
+        "profileInPrompts": False,
+        "playbookInPrompts": False,
+        "agents": {"plan.temperature": 1, "debug": {"effort": "high"}, "plan.max_tokens": 20000},
+        "agents.code.model": "claude-opus-5",
+    }
+    configuration, problems = read(section)
+    assert not problems
+    options = configuration.run_options()
+    assert options.model == "anthropic:claude-sonnet-5"
+    assert (options.search.system, options.search.policy) == ("search-agent", "mcts")
+    agents = options.agents
+    assert (agents.dialect, agents.grounding) == ("triton", Grounding.REFUSE)
+    assert (agents.profile, agents.playbook) == (False, False)
+    assert (agents.plan.temperature, agents.plan.max_tokens) == (1.0, 20000)
+    assert (agents.debug.effort, agents.code.model) == ("high", "claude-opus-5")
+    assert read({"system": "best"})[0].run_options().search.system == "stark"
+
+
+def test_null_leaves_a_temperature_to_the_model_and_is_no_limit_of_tokens() -> None:
+    configuration, problems = read({"agents": {"plan.temperature": None, "plan.max_tokens": None}})
+    assert not problems
+    plan = configuration.run_options().agents.plan
+    assert (plan.temperature, plan.max_tokens) == (None, AgentSettings().plan.max_tokens)
+    over = read(merged({}, {"agents": {"plan.temperature": None}}))[0]
+    assert over.run_options().agents.plan.temperature is None
+
+
+def test_how_an_agent_cannot_be_asked_is_named_and_the_rest_is_used() -> None:
+    agents = {"plan.temperatur": 1, "code.temperature": 3, "debug.effort": "low", "grounding": "off", "plan": 7}
+    configuration, problems = read({"agents": agents})
+    assert configuration["agents"] == {"debug.effort": "low"}
+    assert len(problems) == 4
+    assert problems[0].startswith("The setting stark.agents.plan.temperatur is not known. Did you mean plan.temp")
+    assert problems[1] == "The setting stark.agents.code.temperature must be a number from 0 to 1, not 3."
+    assert "grounding is a setting of its own" in problems[2]
+
+
+def test_what_a_client_provides_is_no_setting() -> None:
+    assert read({"provides": ["key"], "diffView": True}) == read({})
 
 
 def test_an_unusable_value_is_named_with_what_is_allowed_and_the_default_is_used() -> None:

@@ -129,7 +129,8 @@ def test_decisions_are_offered_for_an_open_proposal_only() -> None:
     offered = decision_commands(view(item, phase=Phase.OFFERED))
     assert [command.title for command in offered] == ["Review", "Accept", "Reject"]
     assert {str(command.arguments) for command in offered} == {"[{'run': 'abcd1234'}]"}
-    assert [command.command for command in run_commands(view(item))] == ["stark.cancel"]
+    assert [command.command for command in run_commands(view(item))] == ["stark.cancel", "stark.pause"]
+    assert [command.command for command in run_commands(view(item, phase=Phase.QUEUED))] == ["stark.cancel"]
     titles = [command.title for command in run_commands(view(item, phase=Phase.OFFERED))]
     assert titles == [
         "Review the STARK proposal for Model",

@@ -5,10 +5,13 @@ import type { Middleware } from "vscode-languageclient/node";
 import { onInterpreterChanged } from "./common/python";
 import { Server } from "./common/server";
 import { SECTION } from "./common/settings";
+import { KeyFeature } from "./features/key";
+import { LendingFeature } from "./features/lending";
 import { optimizeHere } from "./features/optimize";
 import { askForReason } from "./features/reject";
 import { ReviewFeature } from "./features/review";
 import { RunningFeature } from "./features/running";
+import { askForHint, changeBudget } from "./features/steer";
 
 let server: Server | undefined;
 
@@ -16,6 +19,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const output = vscode.window.createOutputChannel("STARK", { log: true });
   const review = new ReviewFeature();
   const running = new RunningFeature();
+  const lending = new LendingFeature(context.languageModelAccessInformation);
+  const keys = new KeyFeature(context.secrets, () => void server?.tell("stark/key/changed"));
 
   const middleware: Middleware = {
     handleWorkDoneProgress: (token, work, next) => {
@@ -32,6 +37,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
         await review.close(args);
         return answer;
       }
+      if (command === "stark.hint") {
+        const complete = await askForHint(args);
+        return complete === undefined ? undefined : ((await next(command, complete)) as unknown);
+      }
       const answer: unknown = await next(command, args);
       if (command === "stark.review") {
         await review.show(answer, args);
@@ -42,19 +51,39 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     },
   };
 
-  const started = new Server(context, output, middleware, () => running.clear());
+  const features = {
+    provides: ["key", "model", "input"],
+    answers: {
+      "stark/key": (params: unknown) => keys.answer(params),
+      "stark/model/describe": () => lending.describe(),
+      "stark/model/complete": (params: unknown, token: vscode.CancellationToken) => lending.complete(params, token),
+    },
+    secrets: keys.seen,
+  };
+  const started = new Server(context, output, middleware, features, () => running.clear());
   server = started;
   context.subscriptions.push(
     output,
     review,
+    keys,
     started,
     vscode.commands.registerCommand("stark.optimizeHere", optimizeHere),
     vscode.commands.registerCommand("stark.restart", () => started.restart()),
     vscode.commands.registerCommand("stark.showOutput", () => output.show()),
     vscode.commands.registerCommand("stark.cancelRun", () => vscode.commands.executeCommand("stark.cancel")),
     vscode.commands.registerCommand("stark.dismissPlans", () => vscode.commands.executeCommand("stark.dismiss")),
+    vscode.commands.registerCommand("stark.showStatus", () => vscode.commands.executeCommand("stark.status")),
+    vscode.commands.registerCommand("stark.pauseRun", () => vscode.commands.executeCommand("stark.pause")),
+    vscode.commands.registerCommand("stark.resumeRun", () => vscode.commands.executeCommand("stark.resume")),
+    vscode.commands.registerCommand("stark.tellAgents", () => vscode.commands.executeCommand("stark.hint")),
+    vscode.commands.registerCommand("stark.changeBudget", changeBudget),
+    vscode.commands.registerCommand("stark.setKey", () => keys.set()),
+    vscode.commands.registerCommand("stark.forgetKey", () => keys.forget()),
     vscode.workspace.onDidGrantWorkspaceTrust(() => started.restart()),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
+      if (event.affectsConfiguration(`${SECTION}.model`)) {
+        lending.askAgain();
+      }
       // Of the others the server is told by the language client.
       if (event.affectsConfiguration(`${SECTION}.server`)) {
         await started.restart();

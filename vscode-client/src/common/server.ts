@@ -8,6 +8,7 @@ import {
   type Middleware,
 } from "vscode-languageclient/node";
 import { parseExecute } from "../features/protocol";
+import { redacting } from "./redact";
 import { findLaunch, installCommand, isLaunch, type Launch, type LaunchProblem } from "./launch";
 import { probeInterpreter, which } from "./probe";
 import { activeInterpreter } from "./python";
@@ -21,6 +22,16 @@ const STOP_TIMEOUT_MS = 5_000;
  */
 const EXECUTE = "stark/execute";
 
+/** What the features do for the server beyond the protocol; `docs/editors.md` describes it for other editors. */
+export interface Features {
+  /** Names for `initializationOptions.stark.provides`. */
+  readonly provides: readonly string[];
+  /** What answers the server's requests, by method. */
+  readonly answers: Readonly<Record<string, (params: unknown, token: vscode.CancellationToken) => Promise<unknown>>>;
+  /** Texts that the trace must not show. */
+  readonly secrets: Iterable<string>;
+}
+
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
   /** Starts and stops wait for each other. */
@@ -28,12 +39,14 @@ export class Server implements vscode.Disposable {
 
   /**
    * @param middleware what the features add to the talk with the server
+   * @param features what they answer the server, and what must not be written
    * @param onStarted called with each new start
    */
   constructor(
     private readonly context: vscode.ExtensionContext,
     private readonly output: vscode.LogOutputChannel,
     private readonly middleware: Middleware,
+    private readonly features: Features,
     private readonly onStarted: () => void,
   ) {}
 
@@ -71,6 +84,13 @@ export class Server implements vscode.Disposable {
     }
   }
 
+  /** Tell the server something beyond the protocol; a server that is not running needs not be told. */
+  async tell(method: string): Promise<void> {
+    if (this.client?.isRunning()) {
+      await this.client.sendNotification(method, {});
+    }
+  }
+
   dispose(): void {
     void this.stop();
   }
@@ -101,9 +121,9 @@ export class Server implements vscode.Disposable {
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file", language: "python" }],
       // This client shows a proposal in a diff editor of its own. The settings are asked for by the server.
-      initializationOptions: { [SECTION]: { diffView: true } },
+      initializationOptions: { [SECTION]: { diffView: true, provides: this.features.provides } },
       outputChannel: this.output,
-      traceOutputChannel: this.output,
+      traceOutputChannel: redacting(this.output, this.features.secrets),
       progressOnInitialization: false,
       middleware: {
         ...this.middleware,
@@ -124,6 +144,9 @@ export class Server implements vscode.Disposable {
     const executable = { command: launch.command, args: [...launch.args], options: { cwd: await this.home() } };
     const client = new LanguageClient(SECTION, "STARK", executable, options);
     this.client = client;
+    for (const [method, answer] of Object.entries(this.features.answers)) {
+      client.onRequest(method, answer);
+    }
     client.onNotification(EXECUTE, (request: unknown) => executeOnBehalf(request));
     this.onStarted();
     try {

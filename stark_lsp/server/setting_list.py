@@ -1,0 +1,206 @@
+"""The settings of the `stark` section: names, allowed values, defaults, descriptions.
+
+This is the one place that knows them; `configuration` reads them, the VS Code extension's manifest and the docs are
+checked against them. What chooses programs, models, keys or spending has machine scope in the extension: a folder that
+one clones must not decide it. The base URL of a service is no setting at all, but an environment variable.
+"""
+
+from __future__ import annotations
+
+from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.setting import Setting
+from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
+
+_SEARCH = SearchSettings()
+_EVALUATION = EvaluationSettings()
+_AGENTS = AgentSettings()
+
+SYSTEMS = ("stark", "sampling", "reflexion", "search-agent", "ma-only")
+DIALECTS = ("auto", "raw", "inline", "triton")
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "interpreter",
+        "string",
+        None,
+        "Python interpreter that has your project's torch. When it is not set: a .venv or venv folder next to the file "
+        "or above it, then VIRTUAL_ENV, then the interpreter the server runs under.",
+    ),
+    Setting(
+        "device",
+        "string",
+        DeviceChoice.AUTO.value,
+        "Where to optimize: auto takes CUDA when torch sees a GPU, else the CPU.",
+        tuple(choice.value for choice in DeviceChoice),
+    ),
+    Setting(
+        "mode",
+        "string",
+        Mode.EVAL.value,
+        "Module mode in which your class and candidates are compared and timed: eval calls module.eval() first, "
+        "as-constructed leaves the module as the constructor made it, both under torch.no_grad(); training calls "
+        "module.train(), compares the gradients as well and times forward with backward.",
+        tuple(mode.value for mode in Mode),
+    ),
+    Setting(
+        "isolation",
+        "string",
+        Isolation.AUTO.value,
+        "How candidates are kept apart from your files and the network: auto takes the strongest way that works on "
+        "this machine and refuses to run them where there is none, strict insists on a bubblewrap sandbox, off runs "
+        "them as plain processes under your account.",
+        tuple(choice.value for choice in Isolation),
+    ),
+    Setting(
+        "model",
+        "string",
+        "auto",
+        "Who proposes optimizations: playbook is built in and needs no network; anthropic, or anthropic:NAME, is "
+        "Claude or another service with the Messages API; editor is a model that the editor lends; replay:FILE "
+        "repeats a transcript. auto takes anthropic if there is a key, else editor if it lends a model, else playbook.",
+    ),
+    Setting(
+        "system",
+        "string",
+        "stark",
+        "How agents and search work together: stark is plan, code and debug agents with strategic search; the others "
+        "are there to compare with.",
+        SYSTEMS,
+    ),
+    Setting("attempts", "integer", 30, "How many candidates a run may try.", low=1, high=10000),
+    Setting("timeLimit", "number", None, "Seconds a search may take. When it is not set there is no limit.", low=1),
+    Setting(
+        "tokenLimit",
+        "integer",
+        None,
+        "Tokens that models may read and write in one run. When it is not set there is no limit.",
+        low=1,
+    ),
+    Setting(
+        "costLimit",
+        "number",
+        None,
+        "US dollars that one run may spend on models whose prices are known. When it is not set there is no limit.",
+        low=0.01,
+    ),
+    Setting(
+        "dialect",
+        "string",
+        _AGENTS.dialect,
+        "How a language model is asked to embed its kernels: raw launchers without torch headers, inline with "
+        "torch/extension.h, or triton. auto is raw.",
+        DIALECTS,
+    ),
+    Setting(
+        "grounding",
+        "string",
+        _AGENTS.grounding.value,
+        "What a plan's anchors bind the code agent to: report notes edits outside of them, refuse does not judge such "
+        "a candidate, off hides the anchors from the code agent.",
+        tuple(choice.value for choice in Grounding),
+    ),
+    Setting(
+        "agents",
+        "object",
+        {},
+        "How a language model is asked in each role, for instance "
+        '{"plan.temperature": 0.9, "code.model": "claude-sonnet-5", "debug.effort": "high"}.',
+    ),
+    Setting(
+        "profileInPrompts",
+        "boolean",
+        _AGENTS.profile,
+        "Whether a language model is shown profiles of your class and of the candidate it works on.",
+    ),
+    Setting(
+        "playbookInPrompts",
+        "boolean",
+        _AGENTS.playbook,
+        "Whether a language model that plans is shown what the built-in playbook would do.",
+    ),
+    Setting(
+        "writeMode",
+        "string",
+        WriteMode.BESIDE.value,
+        "Where an accepted proposal goes: beside adds a class after yours, replace puts it in the place of yours, "
+        "module writes a new file next to yours.",
+        tuple(mode.value for mode in WriteMode),
+    ),
+    Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
+    Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),
+    Setting(
+        "timingRounds",
+        "integer",
+        _EVALUATION.rounds,
+        "Interleaved timing rounds behind the verdict on a candidate.",
+        low=3,
+        high=1000,
+    ),
+    Setting(
+        "finalTimingRounds",
+        "integer",
+        _EVALUATION.final_rounds,
+        "Interleaved timing rounds behind the figures of the proposal.",
+        low=3,
+        high=1000,
+    ),
+    Setting(
+        "evaluation",
+        "object",
+        {},
+        "How candidates are built, checked and timed in every detail, by the names that stark-lsp judge --set takes, "
+        'for instance {"load_timeout_s": 300}. It wins over the settings above.',
+    ),
+    Setting(
+        "search.policy",
+        "string",
+        _SEARCH.policy,
+        "How the search selects the candidate to go on from; auto is the system's own way.",
+    ),
+    Setting(
+        "search.epsilon",
+        "number",
+        _SEARCH.epsilon,
+        "Probability of exploring a random leaf instead of the best node.",
+        low=0,
+        high=1,
+    ),
+    Setting(
+        "search.rootChildren",
+        "integer",
+        _SEARCH.root_children,
+        "The original class is not expanded beyond this many candidates.",
+        low=1,
+    ),
+    Setting(
+        "search.deadBranchChildren",
+        "integer",
+        _SEARCH.dead_branch_children,
+        "A candidate with more than this many children, all failed, is given up.",
+        low=1,
+    ),
+    Setting(
+        "search.leaderboardSize",
+        "integer",
+        _SEARCH.leaderboard_size,
+        "How many of the best candidates the plan agent sees.",
+        low=1,
+    ),
+    Setting("search.windowSize", "integer", _SEARCH.window_size, "How many candidates an agent sees at most.", low=1),
+    Setting(
+        "search.inFlight",
+        "integer",
+        _SEARCH.in_flight,
+        "Attempts under way at the same time. Only 1 replays exactly.",
+        low=1,
+        high=64,
+    ),
+    Setting(
+        "promptsDirectory",
+        "string",
+        None,
+        "Folder whose templates replace those of the same name that come with stark-lsp.",
+    ),
+)
+"""All settings, in the order in which an editor shows them."""
