@@ -3,8 +3,8 @@
     stark/model/describe   {} -> {models: [{id, name?}], consent?: given | refused | unasked}
     stark/model/complete   what `agents/models/editor.py` says
 
-The first is answered at once and asks nobody, the second may ask the user for consent. A call that is not needed any more is withdrawn with
-`$/cancelRequest`, and nothing waits for its answer.
+The first is answered at once and asks nobody, the second may ask the user for consent. A call that is not
+needed any more is withdrawn with `$/cancelRequest`, and nothing waits for its answer.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ class RunEvents:
         self._desk = desk
         self._view = view
         self._progress = progress
+        self._course = Course()
+        """What the run has heard of the user."""
         self._looked_up: set[int] = set()
         """Attempts whose exchanges were read, or are being read."""
 
@@ -97,8 +99,9 @@ class RunEvents:
         view.run = session.run
         view.nodes = session.nodes
         view.best = session.best
-        if session.course != view.course:
-            # Told elsewhere: in another terminal, or before the run was taken up again.
+        if session.course != self._course:
+            # What was told here is shown at once; the run hears of it a moment later, or once its search begins.
+            self._course = session.course
             self._steered(session.course)
 
     def told(self, steering: Steering) -> None:
