@@ -227,7 +227,8 @@ def _said(fields: dict[str, Any], name: str, limit: int) -> str:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip("#*_ \t") for line in text.splitlines() if line.strip("#*_ \t")), "")
+    lines = (re.sub(r"[*_`]{2,}", "", line).strip("#*_ \t") for line in text.splitlines())
+    return next((line for line in lines if line), "")
 
 
 def _milliseconds(value: object) -> float | None:

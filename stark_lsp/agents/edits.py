@@ -24,7 +24,7 @@ from stark_lsp.core.status import AgentRole
 from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import first_line, last_line, parse, split_lines
 
-MARKED_LINE = 500
+MARKED_LINE = 2_000
 """Longest line that may hold a marker: reading markers takes time with the square of it."""
 _PAIRS = 400_000
 """Most pairs of equal lines that two texts may have, so that comparing them takes less than a second or so."""
@@ -110,6 +110,11 @@ def describe(found: Edits) -> str:
 def readable(text: str) -> bool:
     """Whether markers can be read from a text in a reasonable time."""
     return all(len(line) <= MARKED_LINE or "improve" not in line.lower() for line in split_lines(text))
+
+
+def is_marked(text: str) -> bool:
+    """Whether a text has anchors that can be read."""
+    return readable(text) and bool(parse_markers(text).spans)
 
 
 def comparable(before: Iterable[str], after: Iterable[str]) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stark_lsp.agents.dialects import embedding
+from stark_lsp.agents.edits import is_marked
 from stark_lsp.agents.inputs import inputs_source
 from stark_lsp.agents.lenses import Lens
 from stark_lsp.agents.markers import BEGIN, END
@@ -192,8 +193,7 @@ class Frame:
         }
 
     def _plan(self, plan: Plan) -> dict[str, Any]:
-        marked = BEGIN in plan.annotated_source or "IMPROVE" in plan.annotated_source.upper()
-        grounded = self.settings.grounding is not Grounding.OFF and bool(plan.anchors) and marked
+        grounded = self.settings.grounding is not Grounding.OFF and is_marked(plan.annotated_source)
         return {
             "title": one_line(plan.title, 200),
             "advice": capped(clean(plan.advice), 4 * ADVICE),

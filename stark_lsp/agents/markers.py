@@ -30,11 +30,13 @@ _WORDS = (
     rf"(?:IMPROVE(?:MENT)?{_SPACE}(?:(?P<b1>{_BEGIN_WORDS})|(?P<e1>{_END_WORDS}))"
     rf"|(?:(?P<b2>{_BEGIN_WORDS})|(?P<e2>{_END_WORDS})){_SPACE}IMPROVE(?:MENT)?)"
 )
-_CORE = re.compile(rf"<+[ \t]*{_WORDS}\b[ \t]*>*|(?<![<\w]){_WORDS.replace('?P<', '?P<n')}\b[ \t]*>+", re.IGNORECASE)
+_CORE = re.compile(
+    rf"(?<!<)<+[ \t]*{_WORDS}\b[ \t]*>*|(?<![<\w]){_WORDS.replace('?P<', '?P<n')}\b[ \t]*>+", re.IGNORECASE
+)
 """A marker with angle brackets on at least one side."""
 _PLAIN = re.compile(rf"[ \t]*(?:#+|//+)[ \t#]*{_WORDS}[ \t]*(?:[:\-](?P<note>.*))?$")
 """A comment that is a marker in capitals without any angle bracket."""
-_OPENER = re.compile(r"(?:(?P<block>/\*+)|(?P<html><!--+)|(?P<line>(?:#+[ \t]*)+|//+))[ \t]*$")
+_OPENER = re.compile(r"(?:(?P<block>/\*+)[ \t]*|(?P<html><!--+)[ \t]*|(?P<line>(?<!#)#[# \t]*|(?<!/)//+[ \t]*))$")
 
 
 @dataclass(frozen=True)

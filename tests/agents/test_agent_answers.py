@@ -1,0 +1,275 @@
+"""Answers in every shape: plans, kernels and fixes are read, everything else is no candidate with its reason."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from agent_cases import answered, asked
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stark_lsp.agents.answers import MAX_SOURCE, TOOLS, read_kernel, read_plan
+from stark_lsp.agents.blocks import code_blocks, json_object, unwrapped, without_blocks
+from stark_lsp.core.conversation import Answer
+from stark_lsp.core.roles import NoCandidate
+from stark_lsp.core.status import ModelRole, StopReason
+from stark_lsp.discovery.syntax import find_class, parse
+
+GOOD = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
+OTHER = "class Helper:\n    def much(self):\n        return 'a much longer block than the one that counts'\n"
+
+
+def kernel(answer: Answer, role: ModelRole = ModelRole.CODE) -> str:
+    return read_kernel(answer, asked(role), "ModelNew").source
+
+
+def reason(answer: Answer, role: ModelRole = ModelRole.CODE) -> NoCandidate:
+    with pytest.raises(NoCandidate) as caught:
+        if role is ModelRole.PLAN:
+            read_plan(answer, asked(role))
+        else:
+            read_kernel(answer, asked(role), "ModelNew")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answered(source=GOOD, summary="It passes."),
+        answered(source=GOOD),
+        answered(source=GOOD, summary=None),
+        answered(code=GOOD),
+        answered(source=GOOD.splitlines()),
+        answered(source=[line + "\n" for line in GOOD.splitlines()]),
+        answered(source=f"```python\n{GOOD}```"),
+        answered(source=f"\n```\n{GOOD}```\n\n"),
+        answered(source="\ufeff" + GOOD),
+        answered(source=GOOD.replace("\n", "\r\n")),
+        answered(source=GOOD, cause="It was wrong."),
+        answered(source=GOOD, unknown={"deep": [1, 2]}),
+        answered(source=GOOD.replace("    pass", "    # # <<<IMPROVE BEGINS>>>\n    pass\n    # # <<<IMPROVE ENDS>>>")),
+        answered(f"Here it is:\n\n```python\n{GOOD}```\n"),
+        answered(f"```py\n{GOOD}```"),
+        answered(f"~~~python\n{GOOD}~~~"),
+        answered(f"````python\n{GOOD}````"),
+        answered(f"```python title=candidate.py\n{GOOD}```"),
+        answered(f"```\n{GOOD}```"),
+        answered(f"```python\n{GOOD}"),
+        answered(f"```python\n{OTHER}```\nand\n```python\n{GOOD}```\nand\n```cpp\nint x;\n```"),
+        answered(f"First:\n```bash\npip install torch\n```\n```python\n{GOOD}```"),
+        answered(GOOD),
+        answered(json.dumps({"source": GOOD, "summary": "as JSON"})),
+        answered(f"```json\n{json.dumps({'source': GOOD})}\n```"),
+        answered(f"```python\n{GOOD}```", source=""),
+        answered(f"```python\n{GOOD}```", source=7),
+        answered(f"```python\n{GOOD}```", summary="no source"),
+        answered(f"```python\n{GOOD}```", stop=StopReason.OTHER, message="paused"),
+        answered(f"```python\n{GOOD}```", message="The tool's input is not JSON."),
+        Answer(StopReason.COMPLETE, f"```python\n{GOOD}```", {}),
+    ],
+)
+def test_a_candidate_is_found_however_it_is_handed_in(answer: Answer) -> None:
+    assert kernel(answer) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (answered(stop=StopReason.REFUSAL), "The model declined to answer."),
+        (answered(stop=StopReason.REFUSAL, message="policy."), "The model declined to answer: policy."),
+        (answered(stop=StopReason.REFUSAL, source=GOOD), "declined"),
+        (answered(f"```python\n{GOOD}", stop=StopReason.MAX_TOKENS), "cut off at 4000 tokens: raise max_tokens of the"),
+        (answered(stop=StopReason.MAX_TOKENS, source=GOOD), "cut off"),
+        (answered(), "The answer was empty."),
+        (answered(" \n\t "), "The answer was empty."),
+        (answered(source=" \n"), "The answer was empty."),
+        (answered(message="The tool's input is not JSON."), "could not be used: The tool's input is not JSON."),
+        (answered(stop=StopReason.OTHER, message="paused"), "could not be used: paused."),
+        (answered("I would rather talk about the weather."), "holds no Python source"),
+        (answered("```cpp\nint x;\n```"), "holds no Python source"),
+        (answered("```python\n```"), "holds no Python source"),
+        (answered(source="class ModelNew:\n    def"), "not valid Python: line 2"),
+        (answered(source="class ModelNew(:\n  pass"), "not valid Python: line 1"),
+        (answered(source="\x00class ModelNew: pass"), "not valid Python"),
+        (answered(source="(" * 5000), "not valid Python"),
+        (answered(source="-" * 100_000 + "1"), "not valid Python"),
+        (answered(source="x = '\ud800'\n" + GOOD), "no file can hold"),
+        (answered(source=OTHER), "defines no class ModelNew"),
+        (answered(source="def f():\n    class ModelNew:\n        pass\n"), "defines no class ModelNew"),
+        (answered(source="ModelNew = 3\n"), "defines no class ModelNew"),
+        (answered(f"```python\n{OTHER}```"), "defines no class ModelNew"),
+        (answered(source=GOOD + "#" * MAX_SOURCE), "too long"),
+        (answered("{" * 50_000), "holds no Python source"),
+        (answered("[" * 100_000, source=3), "holds no Python source"),
+    ],
+)
+def test_what_is_no_candidate_has_a_reason(answer: Answer, said: str) -> None:
+    error = reason(answer)
+    assert said in str(error)
+    assert str(error).endswith(".")
+    error.text.encode()
+
+
+def test_what_was_answered_is_kept_with_the_reason() -> None:
+    assert "weather" in reason(answered("About the weather.")).text
+    assert "class Helper" in reason(answered(source=OTHER)).text
+    assert len(reason(answered(source=GOOD + "#" * 5_000_000)).text) < 200_000
+
+
+def test_a_fix_tells_its_cause() -> None:
+    read = read_kernel(answered(source=GOOD, cause="An index ran past the end."), asked(ModelRole.DEBUG), "ModelNew")
+    assert read.summary == "An index ran past the end."
+
+
+def test_a_plan_is_read_from_the_tool() -> None:
+    read = read_plan(
+        answered(
+            title="Fuse \x1b[31mall\x1b[0m\nof it", advice="Do.\r\nIt.", annotated_source=GOOD, expected_saving_ms=1.5
+        ),
+        asked(ModelRole.PLAN),
+    )
+    assert (read.title, read.advice, read.annotated_source, read.expected_saving_ms) == (
+        "Fuse all of it",
+        "Do.\nIt.",
+        GOOD,
+        1.5,
+    )
+
+
+@pytest.mark.parametrize(
+    "saving",
+    [None, "3", True, float("nan"), float("inf"), -1, 10**400, [1], {"a": 1}],
+    ids=lambda value: str(value)[:9],
+)
+def test_an_expected_saving_that_is_no_time_is_left_out(saving: object) -> None:
+    read = read_plan(answered(title="A", advice="B", expected_saving_ms=saving), asked(ModelRole.PLAN))
+    assert read.expected_saving_ms is None
+
+
+def test_a_plan_is_read_from_text() -> None:
+    marked = GOOD.replace("    pass", "    # <<<IMPROVE BEGIN>>>\n    pass\n    # <<<IMPROVE END>>>")
+    text = f"## Fuse both\n\nRead once.\n\n```python\n{OTHER * 3}```\n\n```python\n{marked}```\nThat is all."
+    read = read_plan(answered(text), asked(ModelRole.PLAN))
+    assert read.title == "Fuse both"
+    assert "Read once." in read.advice
+    assert "That is all." in read.advice
+    assert read.annotated_source == marked
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (answered(), "empty"),
+        (answered(annotated_source=GOOD), "empty"),
+        (answered(title=" ", advice=["", 3]), "empty"),
+        (answered(f"```python\n{GOOD}```"), "without a plan"),
+        (answered("x", stop=StopReason.REFUSAL), "declined"),
+        (answered(title="A", advice="B", stop=StopReason.MAX_TOKENS), "max_tokens of the plan agent"),
+    ],
+)
+def test_what_is_no_plan_has_a_reason(answer: Answer, said: str) -> None:
+    assert said in str(reason(answer, ModelRole.PLAN))
+
+
+def test_a_plan_without_title_or_advice_takes_the_other() -> None:
+    assert read_plan(answered(advice="**Fuse** it.\nNow."), asked(ModelRole.PLAN)).title == "Fuse it."
+    assert read_plan(answered(title="Fuse it"), asked(ModelRole.PLAN)).advice == "Fuse it"
+
+
+def test_an_annotated_source_that_is_too_long_is_left_out() -> None:
+    read = read_plan(answered(title="A", advice="B", annotated_source="x" * (MAX_SOURCE + 1)), asked(ModelRole.PLAN))
+    assert read.annotated_source == ""
+
+
+_FIELDS = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3)
+)
+_PIECES = st.sampled_from(
+    [
+        "```python\n",
+        "```\n",
+        "~~~",
+        "```",
+        GOOD,
+        OTHER,
+        "{",
+        '{"source": "x"}',
+        "<<<IMPROVE BEGIN>>>",
+        "\n",
+        "\x00",
+        "\ud800",
+    ]
+)
+
+
+@given(
+    st.sampled_from(StopReason),
+    st.lists(_PIECES | st.text(max_size=20), max_size=12).map("".join),
+    st.none() | st.dictionaries(st.sampled_from(["source", "code", "summary", "title", "advice"]), _FIELDS, max_size=4),
+    st.sampled_from(ModelRole),
+)
+@settings(max_examples=300, deadline=None)
+def test_no_answer_breaks_the_reader(
+    stop: StopReason, text: str, fields: dict[str, object] | None, role: ModelRole
+) -> None:
+    answer = Answer(stop, text, fields)
+    try:
+        if role is ModelRole.PLAN:
+            plan = read_plan(answer, asked(role))
+            assert plan.title
+            assert "\n" not in plan.title
+            (plan.title + plan.advice + plan.annotated_source).encode()
+        else:
+            source = read_kernel(answer, asked(role), "ModelNew").source
+            source.encode()
+            assert find_class(parse(source), "ModelNew")
+    except NoCandidate as error:
+        assert str(error)
+        error.text.encode()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["python", "cpp", ""]), st.text("ab\n ", max_size=12)), max_size=4))
+def test_blocks_are_read_as_they_were_written(written: list[tuple[str, str]]) -> None:
+    text = "words\n" + "".join(f"```{language}\n{code}\n```\nwords\n" for language, code in written)
+    assert [(block.language, block.code) for block in code_blocks(text)] == [
+        (language, code + "\n") for language, code in written
+    ]
+    assert set(without_blocks(text).split()) <= {"words"}
+
+
+def test_text_that_only_mentions_a_fence_is_no_block() -> None:
+    assert code_blocks("Use ```torch.add``` here.\nAnd ```x``` there.") == ()
+    assert unwrapped("```python\na\n```\nand more") == "```python\na\n```\nand more"
+    assert json_object("{not json}") is None
+    assert json_object("[1]") is None
+
+
+HOSTILE = (
+    "<" * 190_000 + "improve",
+    ("<" * 1_900 + " improve\n") * 100,
+    ("#" * 1_900 + "x <<<IMPROVE BEGIN>>>\n") * 100,
+    ("/" * 1_900 + "x <<<IMPROVE BEGIN>>>\n") * 20,
+    "`" * 190_000,
+    "```\n" * 50_000,
+)
+
+
+@pytest.mark.timeout(120)
+def test_a_hostile_answer_is_read_to_its_end() -> None:
+    for text in HOSTILE:
+        for answer in (answered(source=text), answered(text)):
+            with pytest.raises(NoCandidate):
+                read_kernel(answer, asked(), "ModelNew")
+
+
+def test_each_role_has_a_tool_whose_fields_are_described() -> None:
+    assert {role: tool.name for role, tool in TOOLS.items()} == {
+        ModelRole.PLAN: "submit_plan",
+        ModelRole.CODE: "submit_kernel",
+        ModelRole.DEBUG: "submit_fix",
+        ModelRole.SAMPLING: "submit_kernel",
+        ModelRole.REFLEXION: "submit_kernel",
+    }
+    for tool in TOOLS.values():
+        assert all(field["description"] for field in tool.schema["properties"].values())
+        assert set(tool.schema["required"]) <= set(tool.schema["properties"])
