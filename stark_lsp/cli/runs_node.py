@@ -165,6 +165,7 @@ def _block(out: Console, text: str, style: str = "") -> None:
 def _source(out: Console, source: str) -> None:
     text = console.clean(source.rstrip("\n"))
     if out.is_terminal:
-        out.print(Syntax("", "python", background_color="default").highlight(text), soft_wrap=True, end="")
+        # The terminal's own colours, which can be read on a light and on a dark ground.
+        out.print(Syntax("", "python", theme="ansi_dark").highlight(text), soft_wrap=True, end="")
     else:
         out.print(Text(text), soft_wrap=True)

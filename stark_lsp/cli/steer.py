@@ -119,7 +119,10 @@ def _unpin(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering
 def _prune(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
     node = _node(args.node, stored)
     if node == 0:
-        raise BadInput("That is the original class: everything is below it.", cure="To end the run, stop it.")
+        raise BadInput(
+            "That is the original class: everything is below it.",
+            cure="To end the run, press Ctrl-C where it goes on, or cancel it in the editor.",
+        )
     if node in now.pruned:
         return f"Attempt {node} was given up already."
     return Steering(SteeringKind.PRUNE, node)
@@ -128,8 +131,9 @@ def _prune(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering
 def _restore(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
     node = _node(args.node, stored)
     if node not in now.pruned:
-        given_up = ", ".join(str(number) for number in sorted(now.pruned)) or "none"
-        raise BadInput(f"Attempt {node} was not given up.", cure=f"These were: {given_up}.")
+        given_up = ", ".join(str(number) for number in sorted(now.pruned))
+        cure = f"These were: {given_up}." if given_up else "No attempt of this run was."
+        raise BadInput(f"Attempt {node} was not given up.", cure=cure)
     return Steering(SteeringKind.RESTORE, node)
 
 
@@ -165,7 +169,10 @@ def _resume(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steerin
         return Steering(SteeringKind.RESUME)
     if not stored.run.state.over:
         return "The run is not paused."
-    return f"The run is not paused, it was stopped. To go on: stark-lsp optimize {_target(stored)} --resume"
+    raise BadInput(
+        f"Run {stored.run.id} is not paused, it stands still.",
+        cure=f"To go on with it: stark-lsp optimize {_target(stored)} --resume",
+    )
 
 
 # --- helpers ---------------------------------------------------------------------------------------

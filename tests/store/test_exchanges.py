@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_cases import PROBLEM, anything, exchange, exchanges, run, tree
+from store_cases import PROBLEM, exchange, run, tree
+from store_strategies import anything, exchanges
 
 from stark_lsp.core.conversation import Exchange, Question, Spend, Usage
 from stark_lsp.core.errors import BadInput, Fault

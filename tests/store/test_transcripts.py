@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_cases import REFERENCE, anything, exchange, exchanges, run, said, steerings, tree
+from store_cases import REFERENCE, exchange, run, steerings, tree
+from store_strategies import anything, exchanges, said
 
 from stark_lsp.core.conversation import Exchange
 from stark_lsp.core.errors import BadInput
