@@ -83,6 +83,7 @@ class AnthropicModel:
         self._features = features
         self._rng = rng or Random()
         self._client: AsyncAnthropic | None = None
+        self._prepared = False
 
     @property
     def name(self) -> str:
@@ -99,6 +100,12 @@ class AnthropicModel:
     def takes_temperature(self, name: str = "") -> bool | None:
         """Return whether a model (empty: the default one) takes a temperature; None if that is not known yet."""
         return self._features.takes(self._base_url, name or self.name, Feature.TEMPERATURE)
+
+    async def prepare(self) -> None:
+        """Import the SDK in a thread, since that takes a second or two; called by the first question otherwise."""
+        if not self._prepared:
+            await asyncio.to_thread(_import_sdk)
+            self._prepared = True
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer; its usage has what broken tries cost as well.
@@ -118,6 +125,7 @@ class AnthropicModel:
 
     async def ask_metered(self, question: Question, meter: Meter) -> Answer:
         """Return the answer as `ask` does, and tell `meter` of broken tries."""
+        await self.prepare()
         model = question.model or self.name
         began = time.monotonic()
         waited = 0.0
@@ -155,6 +163,7 @@ class AnthropicModel:
         BadInput
             The key is not accepted, or the service has no such list.
         """
+        await self.prepare()
         from anthropic import AnthropicError, APIStatusError
 
         found: list[str] = []
@@ -305,6 +314,11 @@ class AnthropicModel:
     def _tell_wait(self, trouble: Trouble, seconds: float) -> None:
         reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, "could not answer")
         self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
+
+
+def _import_sdk() -> None:
+    import anthropic.resources.messages
+    import anthropic.types  # noqa: F401
 
 
 def _with_usage(answer: Answer, usage: Usage) -> Answer:

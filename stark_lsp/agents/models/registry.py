@@ -76,7 +76,9 @@ async def build(kind: str, wanted: Wanted) -> Model:
 async def _anthropic(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.anthropic import AnthropicModel
 
-    return AnthropicModel(await wanted.find_key(), name=wanted.argument, on_wait=wanted.on_wait)
+    model = AnthropicModel(await wanted.find_key(), name=wanted.argument, on_wait=wanted.on_wait)
+    await model.prepare()
+    return model
 
 
 @register("editor")

@@ -1,0 +1,72 @@
+"""The test server, and models that ask it with short pauses."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from messages_api.server import TEST_KEY, MessagesServer
+
+from stark_lsp.agents.models.anthropic import AnthropicModel
+from stark_lsp.agents.models.features import Features
+from stark_lsp.agents.models.patience import Patience
+from stark_lsp.agents.models.secret import Secret
+
+HURRIED = Patience(tries=5, first_pause=0.005, longest_pause=0.02, pauses=1.0, connect=2.0, silence=5.0, one_try=20.0)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("STARK_PRICES", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def serve() -> Any:
+    """Start servers that are closed after the test."""
+    started: list[MessagesServer] = []
+
+    def start(answer: Any, **options: Any) -> MessagesServer:
+        server = MessagesServer(answer, **options).start()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.close()
+
+
+@pytest_asyncio.fixture
+async def connect() -> AsyncIterator[Callable[..., AnthropicModel]]:
+    """Make models that ask a server, closed after the test; what they learn is theirs alone."""
+    made: list[AnthropicModel] = []
+
+    def make(server: MessagesServer, **options: Any) -> AnthropicModel:
+        settings: dict[str, Any] = {"patience": HURRIED, "features": Features(), "rng": Random(1)}
+        key = options.pop("key", Secret(TEST_KEY))
+        model = AnthropicModel(key, base_url=server.url, **{**settings, **options})
+        made.append(model)
+        return model
+
+    yield make
+    for model in made:
+        await model.close()
+
+
+def waits() -> tuple[list[str], Callable[[str], None]]:
+    """Return a list, and what appends to it."""
+    said: list[str] = []
+    return said, said.append
+
+
+__all__: Sequence[str] = ("HURRIED", "waits")

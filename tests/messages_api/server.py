@@ -1,0 +1,495 @@
+"""A server with the Messages API on 127.0.0.1, real HTTP, scriptable.
+
+In a test:
+
+    with MessagesServer([replies.rate_limited("0"), replies.tool({"title": "…"})], key="test-key") as server:
+        ...  # server.url, server.requests
+
+What answers is a list of replies, used up in order (the last one stays), or a function of the request, which may also
+return a `concurrent.futures.Future` of a reply: the stream then begins at once and is kept alive by pings.
+
+As a command, for a person or another program to play the model:
+
+    python tests/messages_api/server.py --port 8765 --script kernels
+    python tests/messages_api/server.py --mailbox /tmp/questions
+    ANTHROPIC_BASE_URL=http://127.0.0.1:8765 ANTHROPIC_API_KEY=test-key stark-lsp optimize …
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+if __package__ in (None, ""):  # run as a command
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from messages_api import replies
+from messages_api.manners import MODELS, Counter, refuse
+from messages_api.replies import Reply
+
+TEST_KEY = "test-key-that-must-not-be-seen"
+PATIENCE_S = 0.01
+"""How often a waiting answer looks whether the client is still there."""
+
+
+@dataclass
+class Request:
+    """One request as it came."""
+
+    number: int
+    method: str
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: dict[str, Any]
+    reply: Reply | None = None
+    """What was answered; None as long as nothing was."""
+    finished: bool = False
+    """Whether the answer was sent to its end."""
+    disconnected_at: float | None = None
+    """`time.monotonic()` when the client was found to be gone before the end."""
+    arrived_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return str(self.body.get("model", ""))
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool that is offered, empty if there is none."""
+        tools = self.body.get("tools") or [{}]
+        return str(tools[0].get("name", ""))
+
+    @property
+    def text(self) -> str:
+        """All that the user's messages say."""
+        said = []
+        for message in self.body.get("messages") or []:
+            content = message.get("content")
+            said += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or []]
+        return "\n".join(said)
+
+
+Answerer = Callable[[Request], "Reply | Future[Reply]"]
+
+
+class MessagesServer:
+    """A server with the Messages API.
+
+    Parameters
+    ----------
+    answer
+        What answers `/v1/messages`.
+    key
+        The key that is asked for, as a bearer token or in `x-api-key`; None takes any.
+    models
+        What `/v1/models` lists; a question to another one is refused. Empty takes any.
+    manners
+        Whether to refuse what the real service refuses.
+    port
+        0 for a free one.
+    """
+
+    def __init__(
+        self,
+        answer: Answerer | Sequence[Reply],
+        *,
+        key: str | None = TEST_KEY,
+        models: tuple[str, ...] = MODELS,
+        manners: bool = True,
+        port: int = 0,
+    ) -> None:
+        self._answer = answer if callable(answer) else _in_order(answer)
+        self.key = key
+        self.models = models
+        self.manners = manners
+        self.counter = Counter()
+        self.everything: list[Request] = []
+        self._lock = threading.Lock()
+        self._http = _Http(("127.0.0.1", port), _Handler)
+        self._http.owner = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._http.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """What `ANTHROPIC_BASE_URL` must say."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests to `/v1/messages` so far, in order."""
+        with self._lock:
+            return [request for request in self.everything if request.path == "/v1/messages"]
+
+    def record(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Request:
+        """Note a request."""
+        named = {name.lower(): value for name, value in headers.items()}
+        with self._lock:
+            request = Request(len(self.everything) + 1, method, path, named, body)
+            self.everything.append(request)
+        return request
+
+    def answer(self, request: Request) -> Reply | Future[Reply]:
+        """Return what answers a question."""
+        refusal = refuse(request.body, request.headers, self.models) if self.manners else None
+        return refusal or self._answer(request)
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request has the key."""
+        if self.key is None:
+            return True
+        return headers.get("authorization") == f"Bearer {self.key}" or headers.get("x-api-key") == self.key
+
+    def start(self) -> MessagesServer:
+        """Listen in a thread."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop listening; answers under way break off."""
+        self._http.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(5)
+
+    def __enter__(self) -> MessagesServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+    owner: MessagesServer
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.closing = threading.Event()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
+
+
+class _Gone(Exception):
+    """The client is no longer there."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Http
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """List models."""
+        owner = self.server.owner
+        url = urlsplit(self.path)
+        request = owner.record("GET", url.path, dict(self.headers.items()), {})
+        if not owner.admits(request.headers):
+            self._refuse(request, replies.unauthorized())
+        elif url.path == "/v1/models":
+            self._list_models(request, parse_qs(url.query))
+        else:
+            self._refuse(request, replies.fault(404, "not_found_error", f"Not found: {url.path}"))
+
+    def do_POST(self) -> None:
+        """Answer a question, or count its tokens."""
+        owner = self.server.owner
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        path = urlsplit(self.path).path
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = {}
+        request = owner.record("POST", path, dict(self.headers.items()), body)
+        if not owner.admits(request.headers):
+            self._refuse(request, replies.unauthorized())
+        elif path == "/v1/messages/count_tokens":
+            usage = Counter().count(body, 0)
+            self._json(request, 200, {"input_tokens": usage["input_tokens"] + usage["cache_creation_input_tokens"]})
+        elif path == "/v1/messages":
+            self._answer(request)
+        else:
+            self._refuse(request, replies.fault(404, "not_found_error", f"Not found: {path}"))
+
+    def _answer(self, request: Request) -> None:
+        try:
+            reply = self.server.owner.answer(request)
+            if isinstance(reply, Future):
+                self._later(request, reply)
+                return
+            request.reply = reply
+            self._wait(reply.delay_s)
+            if reply.status != 200:
+                self._refuse(request, reply)
+            elif request.body.get("stream"):
+                self._open_stream()
+                self._stream(request, reply, skip=0)
+            else:
+                self._json(request, 200, self._message(request, reply))
+        except (_Gone, ConnectionError):
+            request.disconnected_at = time.monotonic()
+            self.close_connection = True
+
+    def _later(self, request: Request, promise: Future[Reply]) -> None:
+        streamed = bool(request.body.get("stream"))
+        if streamed:
+            self._open_stream()
+            # Whoever answers is not known yet; the model asked for stands for it.
+            self._event("message_start", _start_of(request, Reply(), self._usage(request, Reply())))
+        last_ping = time.monotonic()
+        while True:
+            try:
+                reply = promise.result(timeout=PATIENCE_S)
+                break
+            except NotYet:
+                self._look()
+                if streamed and time.monotonic() - last_ping > 10.0:
+                    last_ping = time.monotonic()
+                    self._event("ping", {"type": "ping"})
+        request.reply = reply
+        if not streamed:
+            self._json(request, 200, self._message(request, reply))
+        else:
+            self._stream(request, reply, skip=1)
+
+    def _stream(self, request: Request, reply: Reply, skip: int) -> None:
+        for count, (name, data) in enumerate(_events(request, reply, self._usage(request, reply))):
+            if count < skip:
+                continue
+            if reply.cut_after is not None and count >= reply.cut_after:
+                self._break_off()
+                return
+            if reply.garbage and count == 2:
+                self._chunk(f"event: content_block_delta\ndata: {reply.garbage}\n\n".encode())
+            self._event(name, data)
+            self._pause(reply)
+        self._chunk(b"")
+        request.finished = True
+
+    def _pause(self, reply: Reply) -> None:
+        end = time.monotonic() + reply.pause_s
+        while (left := end - time.monotonic()) > 0:
+            self._wait(min(left, reply.ping_s))
+            self._event("ping", {"type": "ping"})
+
+    def _usage(self, request: Request, reply: Reply) -> dict[str, int]:
+        if reply.usage is not None:
+            return reply.usage
+        written = len(reply.text) + len(reply.thinking) + len(_tool_json(reply) or "")
+        return self.server.owner.counter.count(request.body, written)
+
+    def _message(self, request: Request, reply: Reply) -> dict[str, Any]:
+        usage = self._usage(request, reply)
+        content: list[dict[str, Any]] = []
+        if reply.thinking:
+            content.append({"type": "thinking", "thinking": reply.thinking, "signature": "signed"})
+        if reply.text:
+            content.append({"type": "text", "text": reply.text})
+        if reply.tool_input is not None:
+            content.append({"type": "tool_use", "id": "toolu_1", "name": request.tool, "input": reply.tool_input})
+        message = _start_of(request, reply, usage)["message"]
+        return {**message, "content": content, "stop_reason": _stop_of(reply), "usage": usage}
+
+    def _list_models(self, request: Request, query: Mapping[str, list[str]]) -> None:
+        names = list(self.server.owner.models)
+        after = query.get("after_id", [""])[0]
+        begin = names.index(after) + 1 if after in names else 0
+        page = names[begin : begin + min(int(query.get("limit", ["20"])[0]), 4)]
+        entries = [
+            {"id": name, "type": "model", "display_name": name, "created_at": "2026-01-01T00:00:00Z"} for name in page
+        ]
+        answer = {
+            "data": entries,
+            "first_id": page[0] if page else None,
+            "last_id": page[-1] if page else None,
+            "has_more": begin + len(page) < len(names),
+        }
+        self._json(request, 200, answer)
+
+    def _refuse(self, request: Request, reply: Reply) -> None:
+        request.reply = reply
+        error = {"type": "error", "error": {"type": reply.error_type, "message": reply.error}, "request_id": "req_test"}
+        if reply.body is not None:
+            self._send(request, reply.status, reply.body.encode(), "text/html", reply.headers)
+        else:
+            self._json(request, reply.status, error, reply.headers)
+
+    def _json(
+        self, request: Request, status: int, value: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._send(request, status, json.dumps(value).encode(), "application/json", headers or {})
+
+    def _send(self, request: Request, status: int, body: bytes, kind: str, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.send_header("request-id", f"req_{request.number:04d}")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        request.finished = True
+
+    def _open_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("transfer-encoding", "chunked")
+        self.send_header("request-id", f"req_{len(self.server.owner.everything):04d}")
+        self.end_headers()
+
+    def _event(self, name: str, data: Mapping[str, Any]) -> None:
+        self._chunk(f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _break_off(self) -> None:
+        self.close_connection = True
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._look()
+            time.sleep(min(left, PATIENCE_S))
+
+    def _look(self) -> None:
+        """Raise if the client is gone, or the server is to close."""
+        if self.server.closing.is_set():
+            raise _Gone
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        if readable and not self.connection.recv(1, socket.MSG_PEEK):
+            raise _Gone
+
+
+def _in_order(scripted: Sequence[Reply]) -> Answerer:
+    waiting = list(scripted)
+    lock = threading.Lock()
+
+    def answer(_: Request) -> Reply:
+        with lock:
+            return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    return answer
+
+
+def _tool_json(reply: Reply) -> str | None:
+    if reply.tool_json is not None:
+        return reply.tool_json
+    return None if reply.tool_input is None else json.dumps(reply.tool_input)
+
+
+def _stop_of(reply: Reply) -> str:
+    return reply.stop or ("end_turn" if _tool_json(reply) is None else "tool_use")
+
+
+def _start_of(request: Request, reply: Reply, usage: Mapping[str, int]) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "id": f"msg_{request.number:04d}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or request.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+    if usage:
+        message["usage"] = {**usage, "output_tokens": 1}
+    return {"type": "message_start", "message": message}
+
+
+def _events(request: Request, reply: Reply, usage: Mapping[str, int]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "message_start", _start_of(request, reply, usage)
+    yield "ping", {"type": "ping"}
+    tool_json = _tool_json(reply)
+    blocks: list[tuple[dict[str, Any], str, str, str]] = []
+    if reply.thinking:
+        begin = {"type": "thinking", "thinking": "", "signature": ""}
+        blocks.append((begin, "thinking_delta", "thinking", reply.thinking))
+    if reply.text:
+        blocks.append(({"type": "text", "text": ""}, "text_delta", "text", reply.text))
+    if tool_json is not None:
+        begin = {"type": "tool_use", "id": "toolu_1", "name": request.tool, "input": {}}
+        blocks.append((begin, "input_json_delta", "partial_json", tool_json))
+    for index, (begin, kind, key, content) in enumerate(blocks):
+        yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": begin}
+        for piece in _cut_up(content, reply.pieces):
+            delta = {"type": kind, key: piece}
+            yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
+        yield "content_block_stop", {"type": "content_block_stop", "index": index}
+    if reply.stream_error is not None:
+        kind, message = reply.stream_error
+        yield "error", {"type": "error", "error": {"type": kind, "message": message}}
+        return
+    delta = {"stop_reason": _stop_of(reply), "stop_sequence": None, "stop_details": reply.stop_details}
+    ended: dict[str, Any] = {"type": "message_delta", "delta": delta}
+    if usage:
+        ended["usage"] = dict(usage)
+    yield "message_delta", ended
+    yield "message_stop", {"type": "message_stop"}
+
+
+def _cut_up(content: str, pieces: int) -> list[str]:
+    size = max(1, -(-len(content) // max(1, pieces)))
+    return [content[begin : begin + size] for begin in range(0, len(content), size)]
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=8765, help="0 for a free one")
+    parser.add_argument("--key", default="test-key", help="the key that is asked for; empty takes any")
+    parser.add_argument("--script", default="kernels", help="`kernels`, or a JSON file with a list of replies")
+    parser.add_argument("--mailbox", metavar="DIR", help="write questions to DIR and wait for answers there")
+    parser.add_argument("--any-model", action="store_true", help="take a question to a model of any name")
+    options = parser.parse_args()
+    if options.mailbox:
+        from messages_api.mailbox import Mailbox
+
+        answer: Any = Mailbox(Path(options.mailbox)).answer
+    elif options.script == "kernels":
+        from messages_api.kernels import expert
+
+        answer = expert
+    else:
+        scripted = json.loads(Path(options.script).read_text(encoding="utf-8"))
+        answer = [Reply(**entry) for entry in scripted]
+    models = () if options.any_model else MODELS
+    with MessagesServer(answer, key=options.key or None, port=options.port, models=models) as server:
+        print(server.url, flush=True)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            return
+
+
+if __name__ == "__main__":
+    main()
