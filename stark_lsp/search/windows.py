@@ -15,7 +15,7 @@ come in order of creation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from random import Random
 
@@ -25,13 +25,13 @@ from stark_lsp.search.leaderboard import leaders
 from stark_lsp.search.tree import Tree
 
 
-def plan_members(tree: Tree, node_id: int, leaderboard_size: int) -> frozenset[int]:
+def plan_members(tree: Tree, node_id: int, leaderboard_size: int) -> Set[int]:
     """Return the ids in the plan agent's window, before any are left out."""
     top = [node.id for node in leaders(tree, leaderboard_size, outside=node_id)]
     return _members(tree, node_id, tree.child_ids(node_id), top)
 
 
-def code_members(tree: Tree, node_id: int) -> frozenset[int]:
+def code_members(tree: Tree, node_id: int) -> Set[int]:
     """Return the ids in the code agent's window, before any are left out."""
     parent = tree.nodes[node_id].parent
     # S(i) holds i itself, whose children are in the window anyway.
@@ -39,7 +39,7 @@ def code_members(tree: Tree, node_id: int) -> frozenset[int]:
     return _members(tree, node_id, tree.child_ids(node_id), cousins)
 
 
-def debug_members(tree: Tree, node_id: int) -> frozenset[int]:
+def debug_members(tree: Tree, node_id: int) -> Set[int]:
     """Return the ids in the debug agent's window, before any are left out."""
     parent = tree.nodes[node_id].parent
     return _members(tree, node_id, () if parent is None else tree.child_ids(parent))
@@ -66,19 +66,22 @@ class Windows:
         """Return what the debug agent is shown for node `node_id`."""
         return self._sample(tree, node_id, lambda: debug_members(tree, node_id), rng)
 
-    def _sample(self, tree: Tree, node_id: int, members: Callable[[], frozenset[int]], rng: Random) -> tuple[Node, ...]:
+    def _sample(self, tree: Tree, node_id: int, members: Callable[[], Set[int]], rng: Random) -> tuple[Node, ...]:
         ordered = sorted(members() if self.dynamic else naive_members(tree, node_id))
         if len(ordered) > self.settings.window_size:
             ordered = sorted(rng.sample(ordered, self.settings.window_size))
         return tuple(tree.nodes[member] for member in ordered)
 
 
-def naive_members(tree: Tree, node_id: int) -> frozenset[int]:
+def naive_members(tree: Tree, node_id: int) -> Set[int]:
     """Return the ids in the naive window: the node and the root."""
     return _members(tree, node_id)
 
 
-def _members(tree: Tree, node_id: int, *parts: Iterable[int]) -> frozenset[int]:
+def _members(tree: Tree, node_id: int, *parts: Iterable[int]) -> Set[int]:
     members = {node_id, tree.root_id}
     members.update(*parts)
-    return frozenset(members - tree.unseen_ids)
+    unseen = tree.unseen_ids
+    # Either may be large; the smaller one is walked.
+    members.difference_update(unseen if len(unseen) < len(members) else [i for i in members if i in unseen])
+    return members

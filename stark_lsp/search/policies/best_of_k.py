@@ -6,6 +6,7 @@ best-of-K sampling instead of search" and does not say how often its debug agent
 each repair takes an attempt from the budget that an independent sample could have. A system with one agent alone
 (`sampling`) repairs nothing: that would be refinement.
 
+Samples are repaired the newest first; at most `RECENT` of them are looked at, far more than are ever under way.
 A repair that left nothing to judge counts as one that was made. Root throttling and dead-branch pruning do not apply.
 """
 
@@ -18,6 +19,8 @@ from stark_lsp.search.eligibility import Eligibility, Standing
 from stark_lsp.search.policies.registry import register
 from stark_lsp.search.systems import find_system
 from stark_lsp.search.tree import Tree
+
+RECENT = 64
 
 
 @register("best-of-k")
@@ -33,21 +36,20 @@ class BestOfK:
         tree = standing.tree
         rules = Eligibility(standing, self._settings, throttle=False, prune=False)
         if self._repairs:
-            for leaf in reversed(tree.judged_leaves):
-                # A leaf may have empty children: repairs that left nothing.
-                if tree.nodes[leaf].failed and not tree.child_ids(leaf) and leaf not in standing.busy:
-                    made = repairs_made(tree, leaf, self._repairs)
-                    if made is not None and made < self._repairs and rules.may_expand(leaf):
-                        return leaf
+            for sample in reversed(tree.child_ids(tree.root_id)[-RECENT:]):
+                end = self._end(tree, sample)
+                if end is not None and end not in standing.busy and rules.may_expand(end):
+                    return end
         return tree.root_id if rules.may_expand(tree.root_id) else None
 
-
-def repairs_made(tree: Tree, node_id: int, most: int) -> int | None:
-    """Return how many failed nodes stand between a failed node and the root, None if these are more than `most`."""
-    made, current = 0, tree.nodes[node_id].parent
-    while current is not None and tree.nodes[current].failed:
-        made += 1
-        if made > most:
-            return None
-        current = tree.nodes[current].parent
-    return made
+    def _end(self, tree: Tree, sample: int) -> int | None:
+        """Return the failed node in which a sample ended, None if it did not fail or was repaired often enough."""
+        end = sample
+        for _ in range(self._repairs):
+            if not tree.nodes[end].failed:
+                return None
+            children = tree.child_ids(end)
+            if not children:
+                return end
+            end = children[-1]
+        return None

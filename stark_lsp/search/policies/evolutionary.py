@@ -45,7 +45,9 @@ def population(standing: Standing, settings: SearchSettings) -> list[int]:
     tree, rules = standing.tree, Eligibility(standing, settings)
     elite: list[int] = []
     seen: set[str] = set()
+    found = False
     for node_id in rules.ranked():
+        found = True
         node = tree.nodes[node_id]
         if len(elite) == ELITE or node.failed:  # failed ones come last
             break
@@ -53,6 +55,8 @@ def population(standing: Standing, settings: SearchSettings) -> list[int]:
             seen.add(node.candidate.source)
             elite.append(node_id)
     newcomers: list[int] = []
+    if not found:
+        return newcomers
     for node in tree.newest_first():
         if len(newcomers) == NEWCOMERS:
             break

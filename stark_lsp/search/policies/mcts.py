@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Set
 from random import Random
 
 from stark_lsp.core.settings import SearchSettings
@@ -40,6 +41,8 @@ EXPLORATION = 0.5
 """Values of good nodes lie close together, between 1/2 and 1, and budgets are small: less than the usual sqrt(2)."""
 WIDENING = 1.0
 EXPONENT = 0.5
+TRUSTED = 64
+"""So deep a descent goes without knowing whether there is anything to expand at its end."""
 
 
 @register("mcts")
@@ -51,23 +54,27 @@ class MonteCarloTreeSearch:
 
     def select(self, standing: Standing, rng: Random) -> int | None:
         """Return the node at which the descent ends."""
-        tree = standing.tree
         rules = Eligibility(standing, self._settings)
         losses = _losses(standing)
-        path: list[_Descent] = []
-        current: int | None = tree.root_id
-        while current is not None:
-            visits = tree.backup.visits[current] + losses.get(current, 0)
-            if rules.may_expand(current) and self._has_room(standing, current, visits):
+        # Nearly always the first descent ends well; finding out where it cannot takes a look at every node.
+        found = self._descend(rules, losses, None)
+        return self._descend(rules, losses, _leading(rules)) if found is None else found
+
+    def _descend(self, rules: Eligibility, losses: Mapping[int, int], leading: Set[int] | None) -> int | None:
+        """Return the node at which a descent among `leading` nodes ends; None at a dead end, of which it has none."""
+        standing = rules.standing
+        tree = standing.tree
+        current = tree.root_id
+        if leading is not None and current not in leading:
+            return None
+        for _ in range(len(tree.nodes) if leading is not None else TRUSTED):
+            open_ = rules.may_expand(current)
+            if open_ and self._has_room(standing, current, tree.backup.visits[current] + losses.get(current, 0)):
                 return current
-            path.append(_Descent(tree, current, losses))
-            current = None
-            while path and current is None:
-                current = path[-1].next()
-                if current is None:  # nothing below can be expanded: back up
-                    above = path.pop().node_id
-                    if rules.may_expand(above):
-                        return above
+            below = _best_child(tree, current, losses, leading)
+            if below is None:
+                return current if open_ else None
+            current = below
         return None
 
     @staticmethod
@@ -91,7 +98,7 @@ def upper_bound(values: int, visits: int, log_above: float) -> float:
     return values / (SCALE * visits) + EXPLORATION * math.sqrt(log_above / visits)
 
 
-def _losses(standing: Standing) -> Counter[int]:
+def _losses(standing: Standing) -> Mapping[int, int]:
     """Return for each node the attempts under way in its subtree that are not in the tree yet."""
     losses: Counter[int] = Counter()
     for node_id, count in standing.busy.items():
@@ -102,36 +109,29 @@ def _losses(standing: Standing) -> Counter[int]:
     return losses
 
 
-class _Descent:
-    """The children of one node, the one with the largest bound first."""
+def _leading(rules: Eligibility) -> Set[int]:
+    """Return the nodes that may be expanded and all above them."""
+    nodes = rules.standing.tree.nodes
+    leading: set[int] = set()
+    for node_id in rules.ranked():
+        current: int | None = node_id
+        while current is not None and current not in leading:
+            leading.add(current)
+            current = nodes[current].parent
+    return leading
 
-    def __init__(self, tree: Tree, node_id: int, losses: Counter[int]) -> None:
-        self.node_id = node_id
-        self._tree = tree
-        self._losses = losses
-        self._bounds: list[tuple[float, int]] | None = None
-        self._sorted = False
 
-    def next(self) -> int | None:
-        """Return the next child to look below, None after the last."""
-        if self._bounds is None:
-            self._bounds = self._calculate()
-            if not self._bounds:
-                return None
-            first = max(self._bounds)
-            self._bounds.remove(first)
-            return -first[1]
-        if not self._sorted:  # seldom needed, so only done once it is
-            self._bounds.sort()
-            self._sorted = True
-        return -self._bounds.pop()[1] if self._bounds else None
-
-    def _calculate(self) -> list[tuple[float, int]]:
-        tree, losses = self._tree, self._losses
-        visits, values = tree.backup.visits, tree.backup.values
-        log_above = math.log(visits[self.node_id] + losses.get(self.node_id, 0))
-        return [
-            (upper_bound(values[child], visits[child] + losses.get(child, 0), log_above), -child)
-            for child in tree.child_ids(self.node_id)
-            if visits.get(child) and tree.nodes[child].verdict is not None
-        ]
+def _best_child(tree: Tree, above: int, losses: Mapping[int, int], leading: Set[int] | None) -> int | None:
+    """Return the judged child with the largest bound, the oldest of several; None if there is none."""
+    visits, values = tree.backup.visits, tree.backup.values
+    unseen = tree.unseen_ids
+    children = [
+        child for child in tree.child_ids(above) if child not in unseen and (leading is None or child in leading)
+    ]
+    if len(children) < 2:
+        return children[0] if children else None
+    log_above = math.log(visits[above] + losses.get(above, 0))
+    return max(
+        children,
+        key=lambda child: upper_bound(values[child], visits[child] + losses.get(child, 0), log_above),
+    )
