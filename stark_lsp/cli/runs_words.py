@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from stark_lsp.cli import figures
 from stark_lsp.cli.console import clean
 from stark_lsp.core.conversation import Exchange, Spend, Usage
@@ -60,10 +62,16 @@ def exchange(one: Exchange) -> str:
         clean(answer.model or one.question.model or "a model"),
         usage(answer.usage),
         "price unknown" if one.dollars is None else dollars(one.dollars),
-        figures.duration(answer.latency_s) if answer.latency_s >= 1 else f"{answer.latency_s:.2f} s",
+        _seconds(answer.latency_s),
         STOP[answer.stop],
     ]
     return ", ".join(parts)
+
+
+def _seconds(latency: float) -> str:
+    if not math.isfinite(latency):  # a transcript may claim anything
+        return "time unknown"
+    return figures.duration(latency) if latency >= 1 else f"{latency:.2f} s"
 
 
 def budget(limits: Budget) -> str:

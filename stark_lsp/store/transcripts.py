@@ -180,7 +180,9 @@ def _words(document: dict[str, Any], part: str, kind: type[T]) -> tuple[T, ...]:
 
 
 def _check(transcript: Transcript) -> None:
-    """Raise `BadInput` unless nodes make one tree and each place of the run has one exchange."""
+    """Raise `BadInput` unless the class has a name, nodes make one tree, and each place of the run has one exchange."""
+    if not all(part.isidentifier() for part in transcript.run.problem.qualname.split(".")):
+        raise _not_one("the class has no name of Python's")
     seen: set[int] = set()
     for node in transcript.nodes:
         if node.id in seen or node.id > _MOST_ID:

@@ -177,4 +177,6 @@ def test_figures_are_in_words() -> None:
     told = [runs_words.steering(Steering(kind, 3, "look", Budget(4))) for kind in SteeringKind]
     assert len(set(told)) == len(SteeringKind)
     quick = exchange(1, ModelRole.PLAN, answer=Answer(StopReason.MAX_TOKENS, latency_s=0.123))
+    absurd = exchange(1, ModelRole.PLAN, answer=Answer(StopReason.OTHER, latency_s=float("inf")))
+    assert runs_words.exchange(absurd).endswith("time unknown, ended early")
     assert runs_words.exchange(quick).endswith("0.12 s, cut off at the limit of tokens")

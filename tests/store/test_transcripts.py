@@ -201,6 +201,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "nodes that are no list": (_with("nodes", {}), "`nodes` is no list"),
     "a misspelled key": (_with("run", "seeed", 1), "seeed"),
     "a number that is text": (_with("run", "seed", "1"), "whole number"),
+    "a class that is a path": (_with("run", "problem", "qualname", "../../x"), "no name of Python's"),
     "a node twice": (lambda made: _with("nodes", [*made["nodes"], made["nodes"][1]])(made), "attempt 1 is there twice"),
     "a node without parent": (_with("nodes", 2, "parent", 7), "attempt 2 does not come from an earlier one"),
     "a node below itself": (_with("nodes", 2, "parent", 2), "attempt 2 does not come from an earlier one"),
