@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stark_lsp.core.conversation import Spend
 from stark_lsp.core.verdict import Interval, Timing
 
 
@@ -34,6 +35,15 @@ def duration(seconds: float) -> str:
     """Return an elapsed time: `8 s`, `2 min 05 s`."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def spend(total: Spend) -> str:
+    """Return what a run cost so far: `$0.42`, `31k tokens` where no price is known, empty where nothing was asked."""
+    if not total.calls:
+        return ""
+    if total.dollars > 0 or not total.unpriced:
+        return f"${total.dollars:.2f}" + ("+" if total.unpriced else "")
+    return f"{total.usage.total / 1000:.0f}k tokens"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, driver, failures, outcome, report
+    from stark_lsp.cli import console, driver, failures, outcome, report, runs_words
     from stark_lsp.cli.watcher import Watcher
     from stark_lsp.core.errors import BadInput
     from stark_lsp.runs.session import RunSession
@@ -104,12 +104,14 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     nodes = session.nodes
     if ending.signal is not None:
         outcome.show_stopped(out, ending.run, nodes, again=_again(args))
-        result.write(report.of_run(ending.run, nodes))
+        result.write(report.of_run(ending.run, nodes, store))
         return 128 + ending.signal
     best = None if ending.run.best is None else nodes.get(ending.run.best)
     outcome.show(out, ending.run, nodes, seconds=watcher.seconds)
+    if spent := runs_words.spend(watcher.spend):
+        console.line(out, f"{spent}.", "dim")
     # The report goes first: a proposal that cannot be written to the file is not lost with it.
-    result.write(report.of_run(ending.run, nodes))
+    result.write(report.of_run(ending.run, nodes, store))
     if best is None:
         return failures.NOTHING_FASTER
     _offer(args, out, document, session)

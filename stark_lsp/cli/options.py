@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import Isolation
+from stark_lsp.core.status import Grounding, Isolation
 
 if TYPE_CHECKING:
     from stark_lsp.runs.options import RunOptions
@@ -21,7 +22,8 @@ HYPER_PARAMETERS = {
     "leaderboard_size": "best nodes that the plan agent is shown",
     "window_size": "most nodes that an agent is shown at a time",
     "fault_limit": "this many faults of the machine in a row end the run",
-    "in_flight": "attempts under way at the same time; with 1 a run can be repeated exactly",
+    "empty_limit": "this many attempts in a row without a candidate end the run",
+    "repairs": "repairs of a failed sample before best-of-k takes the next one",
 }
 """Fields of `SearchSettings` with their help; `attempts` and `seed` are `--budget` and `--seed`."""
 
@@ -36,14 +38,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=int, default=defaults.attempts, metavar="N", help="attempts to make (default: %(default)s)"
     )
     search.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds")
+    search.add_argument(
+        "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
+    )
+    search.add_argument("--dollars", type=float, metavar="X", help="spend at most X US dollars on a language model")
+    search.add_argument(
+        "--parallel",
+        dest="in_flight",
+        type=int,
+        default=defaults.in_flight,
+        metavar="N",
+        help="attempts under way at the same time; only 1 can be repeated exactly (default: %(default)s)",
+    )
     search.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="seed of every random choice")
     search.add_argument(
-        "--model", default="playbook", metavar="NAME", help="who plans and writes (default: %(default)s)"
+        "--model",
+        default="auto",
+        metavar="NAME",
+        help="who plans and writes: anthropic, anthropic:NAME, playbook, replay:FILE; auto takes anthropic if a key is "
+        "set, else playbook (default: %(default)s)",
+    )
+    search.add_argument(
+        "--system",
+        default=defaults.system,
+        metavar="NAME",
+        help="how the agents work together: stark, sampling, reflexion, search-agent, ma-only (default: %(default)s)",
     )
     search.add_argument(
         "--prompts", metavar="DIR", help="folder whose templates replace the built-in ones of the same name"
     )
     search.add_argument("--resume", action="store_true", help="go on with the unfinished run on this class, if any")
+
+    add_agents(parser.add_argument_group("language model"))
 
     measuring = parser.add_argument_group("measuring")
     measuring.add_argument(
@@ -84,6 +110,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_agents(group: argparse._ArgumentGroup) -> None:
+    """Add the options of agents that a language model answers for."""
+    defaults = AgentSettings()
+    group.add_argument(
+        "--dialect",
+        choices=("auto", "raw", "inline", "triton"),
+        default=defaults.dialect,
+        help="how kernels are embedded in a candidate (default: raw)",
+    )
+    group.add_argument(
+        "--grounding",
+        choices=tuple(choice.value for choice in Grounding),
+        default=defaults.grounding.value,
+        help="what happens to edits outside the lines that a plan marked: report notes them, refuse judges no such "
+        "candidate, off strips the marks before the code is written (default: %(default)s)",
+    )
+    group.add_argument(
+        "--agent",
+        dest="agents",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set one detail of an agent, for instance plan.temperature=0.9 or code.model=NAME; can be repeated "
+        "(docs/agents.md lists the names, and so does a wrong one)",
+    )
+
+
 def add_isolation(group: argparse._ArgumentGroup) -> None:
     """Add `--isolation`."""
     group.add_argument(
@@ -120,17 +173,45 @@ def adjustments(given: Sequence[str]) -> dict[str, Any]:
     from stark_lsp.core import adjust
     from stark_lsp.core.errors import BadInput
 
+    if any(text.partition("=")[0].strip() == "isolation" for text in given):
+        raise BadInput("--set isolation cannot be used.", cure="Isolation has an option of its own: --isolation.")
+    return _by_name("--set", given, "load_timeout_s=300", adjust.parsed, adjust.problem)
+
+
+def agent_settings(args: argparse.Namespace) -> AgentSettings:
+    """Return the settings of the agents.
+
+    Raises
+    ------
+    BadInput
+        An `--agent` is not of the form NAME=VALUE, names nothing that can be set, or has a value that is not allowed.
+    """
+    from stark_lsp.core import agent_adjust
+
+    settings = AgentSettings(dialect=args.dialect, grounding=Grounding(args.grounding))
+    values = _by_name("--agent", args.agents, "plan.temperature=0.9", agent_adjust.parsed, agent_adjust.problem)
+    return agent_adjust.adjusted(settings, values)
+
+
+def _by_name(
+    option: str,
+    given: Sequence[str],
+    example: str,
+    parse: Callable[[str, str], Any],
+    problem: Callable[[str, Any], str],
+) -> dict[str, Any]:
+    """Return what a repeated option was given, by name."""
+    from stark_lsp.core.errors import BadInput
+
     values: dict[str, Any] = {}
     for text in given:
         name, found, value = (part.strip() for part in text.partition("="))
-        if name == "isolation":
-            raise BadInput("--set isolation cannot be used.", cure="Isolation has an option of its own: --isolation.")
         if not found:
-            raise BadInput(f"--set {text} has no value.", cure="Write NAME=VALUE, for instance load_timeout_s=300.")
-        values[name] = adjust.parsed(name, value)
-        trouble = adjust.problem(name, values[name])
+            raise BadInput(f"{option} {text} has no value.", cure=f"Write NAME=VALUE, for instance {example}.")
+        values[name] = parse(name, value)
+        trouble = problem(name, values[name])
         if trouble:
-            raise BadInput(f"--set {name} {trouble}")
+            raise BadInput(f"{option} {name} {trouble}")
     return values
 
 
@@ -145,9 +226,10 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     from stark_lsp.core import adjust
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.run import Budget
-    from stark_lsp.runs import models
+    from stark_lsp.runs import choice
     from stark_lsp.runs.options import RunOptions
     from stark_lsp.search.policies import make_policy
+    from stark_lsp.search.systems import find_system
 
     if args.budget < 1:
         raise BadInput(f"--budget must be at least 1, not {args.budget}.")
@@ -155,16 +237,24 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         raise BadInput(f"--time-limit must be more than 0 seconds, not {args.time_limit:g}.")
     if args.prompts is not None and not os.path.isdir(args.prompts):
         raise BadInput(f"--prompts {args.prompts} is not a folder.")
-    models.check(args.model)
+    if args.tokens is not None and args.tokens < 1:
+        raise BadInput(f"--tokens must be at least 1, not {args.tokens}.")
+    if args.dollars is not None and not args.dollars > 0:
+        raise BadInput(f"--dollars must be more than 0, not {args.dollars:g}.")
+    choice.parse(args.model)
     tuned = {name: getattr(args, name) for name in HYPER_PARAMETERS}
     try:
-        search = SearchSettings(attempts=args.budget, seed=args.seed, **tuned)
+        search = SearchSettings(
+            attempts=args.budget, seed=args.seed, system=args.system, in_flight=args.in_flight, **tuned
+        )
+        find_system(search.system)
         make_policy(search.policy, search)
     except ValueError as error:
         raise BadInput(f"{error}.", cure="See stark-lsp optimize --help.") from error
     return RunOptions(
         model=args.model,
-        budget=Budget(attempts=args.budget, seconds=args.time_limit),
+        agents=agent_settings(args),
+        budget=Budget(attempts=args.budget, seconds=args.time_limit, tokens=args.tokens, dollars=args.dollars),
         search=search,
         evaluation=adjust.adjusted(
             EvaluationSettings(compile_baseline=not args.no_compile_baseline, isolation=Isolation(args.isolation)),

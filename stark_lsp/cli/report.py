@@ -12,10 +12,17 @@ from stark_lsp.core.errors import StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.verdict import Interval, Reference, Timing, Verdict
 from stark_lsp.core.wire import to_wire
+from stark_lsp.store import RunStore
 
 
-def of_run(run: Run, nodes: Mapping[int, Node]) -> dict[str, Any]:
-    """Return the report of a run; times in milliseconds, `interval` is that of `speedup_vs_eager`."""
+def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, Any]:
+    """Return the report of a run; times in milliseconds, `interval` is that of `speedup_vs_eager`.
+
+    Raises
+    ------
+    Fault
+        What the run cost, and what it was told, cannot be read from the store.
+    """
     reference = run.reference
     baselines = reference.baselines if reference is not None else None
     return {
@@ -33,10 +40,13 @@ def of_run(run: Run, nodes: Mapping[int, Node]) -> dict[str, Any]:
             "state": run.state.value,
             "message": run.message,
             "model": run.model,
+            "system": run.settings.get("system"),
             "seed": run.seed,
             "created": run.created,
             "finished": run.finished,
         },
+        "spend": to_wire(store.exchanges.spend(run.id)),
+        "steering": [to_wire(said) for _, said in store.steerings.since(run.id)],
     }
 
 

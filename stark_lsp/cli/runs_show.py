@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,13 +46,8 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
 def _show_json(store: RunStore, stored: StoredRun) -> int:
     from stark_lsp.cli import report
     from stark_lsp.cli.runs_lookup import print_json
-    from stark_lsp.core.wire import to_wire
 
-    run_id = stored.run.id
-    shown: dict[str, Any] = report.of_run(stored.run, dict(stored.nodes))
-    shown["spend"] = to_wire(store.exchanges.spend(run_id))
-    shown["steering"] = [to_wire(said) for _, said in store.steerings.since(run_id)]
-    return print_json(shown)
+    return print_json(report.of_run(stored.run, dict(stored.nodes), store))
 
 
 def _show_page(store: RunStore, stored: StoredRun) -> int:

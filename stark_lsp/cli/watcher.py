@@ -17,7 +17,8 @@ from rich.text import Text
 
 from stark_lsp.cli import figures, words
 from stark_lsp.cli.console import clean, line, short_path
-from stark_lsp.core.events import Ended, Event, Judged, Planned, Prepared, Progress
+from stark_lsp.core.conversation import Spend
+from stark_lsp.core.events import Ended, Event, Judged, Notice, Planned, Prepared, Progress, Spent
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node
@@ -50,6 +51,8 @@ class Watcher:
         self._attempt = 0
         self._doing = "Starting"
         self._best: Node | None = None
+        self.spend = Spend()
+        """What the run's calls of models cost so far."""
         self._started = time.monotonic()
         self._spinner = Spinner("dots", style="cyan")
         self._told: set[str] = set()
@@ -93,6 +96,10 @@ class Watcher:
             if not self._is_live and not self._open and event.text not in self._told:
                 self._tell_if_slow(event.text)
             self._doing = event.text
+        elif isinstance(event, Notice):
+            self._indented(clean(event.text), "dim", 2)
+        elif isinstance(event, Spent):
+            self.spend = event.spend
         elif isinstance(event, Prepared):
             self.on_prepared()
             self._show_reference(event.reference)
@@ -197,6 +204,7 @@ class Watcher:
             return row
         bar = ProgressBar(total=self._attempts, completed=self._attempt, width=16, complete_style="cyan")
         gain = self._best.verdict.speedup_vs_eager if self._best is not None and self._best.verdict else None
+        spent = Text(figures.spend(self.spend), style="dim")
         best = Text(f"best {figures.times(gain.value)}" if gain is not None else "", style="green")
-        row.add_row(self._spinner, bar, Text(f"{self._attempt}/{self._attempts}"), best, text, elapsed)
+        row.add_row(self._spinner, bar, Text(f"{self._attempt}/{self._attempts}"), best, text, spent, elapsed)
         return row

@@ -22,6 +22,13 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """Something to be told once: who answers, what the run may cost, what the user said to it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Prepared:
     """The reference was loaded, checked and timed."""
 
@@ -61,4 +68,4 @@ class Ended:
     run: Run
 
 
-Event = Progress | Prepared | Planned | Judged | Spent | Ended
+Event = Progress | Notice | Prepared | Planned | Judged | Spent | Ended

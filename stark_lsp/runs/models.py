@@ -1,24 +1,45 @@
-"""Who answers as plan, code and debug agent: a registry of teams by name."""
+"""The agents of a run: who answers (`choice`) becomes a team, by a registry of builders."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
+from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.conversation import Journal, Model, Question, Spend
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.roles import CodeAgent, DebugAgent, PlanAgent
+from stark_lsp.core.roles import CodeAgent, DebugAgent, PlanAgent, SoloAgent
+from stark_lsp.core.run import Budget
+from stark_lsp.core.status import ModelRole
 from stark_lsp.core.verdict import Reference
+from stark_lsp.runs.choice import ANTHROPIC, EDITOR, PLAYBOOK, REPLAY, ModelChoice
+from stark_lsp.runs.providers import Providers
+from stark_lsp.search.systems import System
+
+if TYPE_CHECKING:
+    from stark_lsp.agents.models.prices import Prices
+    from stark_lsp.agents.models.purse import Purse
+    from stark_lsp.store.transcripts import Transcript
 
 
 @dataclass(frozen=True)
 class Team:
-    """The three agents of a run."""
+    """The agents of a run."""
 
-    plan: PlanAgent
-    code: CodeAgent
-    debug: DebugAgent
+    plan: PlanAgent | None = None
+    code: CodeAgent | None = None
+    debug: DebugAgent | None = None
+    solo: SoloAgent | None = None
+    """For systems of a single agent."""
+    purse: Purse | None = None
+    """Holds the budget of tokens and money; None for the playbook."""
+    model: Model | None = None
+    """Who answers, to be closed at the end; None for the playbook."""
+    outlook: str = ""
+    """What the run will take, for a person; empty where nothing is paid."""
 
 
 class Analyst(Protocol):
@@ -29,50 +50,156 @@ class Analyst(Protocol):
         ...
 
 
-TeamBuilder = Callable[[Problem, Reference, Analyst, tuple[str, ...]], Awaitable[Team]]
-"""Builds a team for one problem; may ask the worker for the analysis. The texts are folders of templates."""
+@dataclass(frozen=True)
+class Setting:
+    """All that a team may need."""
 
-_builders: dict[str, TeamBuilder] = {}
+    choice: ModelChoice
+    system: System
+    problem: Problem
+    reference: Reference
+    analyst: Analyst
+    agents: AgentSettings
+    prompt_dirs: tuple[str, ...]
+    """Folders whose templates win over the built-in ones."""
+    providers: Providers
+    journal: Journal
+    budget: Budget
+    spend: Spend
+    """What earlier sittings of the run cost."""
+    on_spend: Callable[[Spend], None]
+    say: Callable[[str], None]
+    """Told what goes on, for a person."""
+    log: Callable[[str], None]
+    seed: int = 0
+    """Of the run."""
+    done: int = 0
+    """Attempts that earlier sittings of the run made."""
+    transcript: Transcript | None = None
+    """What is replayed."""
 
 
-def register(name: str) -> Callable[[TeamBuilder], TeamBuilder]:
-    """Register a team builder under `name`."""
+Builder = Callable[[Setting], Awaitable[Team]]
 
-    def add(builder: TeamBuilder) -> TeamBuilder:
-        _builders[name] = builder
+_builders: dict[str, Builder] = {}
+
+
+def register(kind: str) -> Callable[[Builder], Builder]:
+    """Register a builder for choices of one kind."""
+
+    def add(builder: Builder) -> Builder:
+        _builders[kind] = builder
         return builder
 
     return add
 
 
-def available() -> tuple[str, ...]:
-    """Names that can be asked for."""
-    return tuple(sorted(_builders))
-
-
-def check(name: str) -> None:
-    """Raise `BadInput` if `name` is not a registered model."""
-    if name not in _builders:
-        raise BadInput(f"There is no model {name!r}.", cure=f"Choose one of: {', '.join(available())}.")
-
-
-async def build(
-    name: str, problem: Problem, reference: Reference, analyst: Analyst, prompt_dirs: tuple[str, ...] = ()
-) -> Team:
-    """Build the team called `name`; templates in `prompt_dirs` win over the built-in ones.
+async def build(setting: Setting) -> Team:
+    """Build the team that was chosen.
 
     Raises
     ------
     BadInput
-        There is no such model.
+        What was chosen cannot work as asked: no key, unknown prices under a limit of money, the playbook alone.
     """
-    check(name)
-    return await _builders[name](problem, reference, analyst, prompt_dirs)
+    builder = _builders.get(setting.choice.kind)
+    if builder is None:
+        raise BadInput(
+            f"There is no model {setting.choice.kind!r}.", cure=f"Choose one of: {', '.join(sorted(_builders))}."
+        )
+    return await builder(setting)
 
 
-@register("playbook")
-async def _playbook(problem: Problem, reference: Reference, analyst: Analyst, prompt_dirs: tuple[str, ...]) -> Team:
+@register(PLAYBOOK)
+async def _playbook(setting: Setting) -> Team:
     from stark_lsp.playbook.agents import PlaybookAgents
 
-    agents = PlaybookAgents(await analyst.analyze(), problem, reference, prompt_dirs)
+    if setting.system.solo is not None:
+        raise BadInput(
+            f"The playbook works as a team, so it cannot be used with the system {setting.system.name}.",
+            cure="Use the system stark or ma-only, or a language model.",
+        )
+    agents = PlaybookAgents(await setting.analyst.analyze(), setting.problem, setting.reference, setting.prompt_dirs)
     return Team(agents, agents, agents)
+
+
+@register(ANTHROPIC)
+@register(EDITOR)
+@register(REPLAY)
+async def _learned(setting: Setting) -> Team:
+    """Build the agents around a language model."""
+    from stark_lsp.agents.models import registry
+    from stark_lsp.agents.models.journaled import JournaledModel
+    from stark_lsp.agents.models.prices import free, prices_of
+    from stark_lsp.agents.models.purse import Purse
+    from stark_lsp.agents.prompts import PromptLibrary
+    from stark_lsp.agents.team import ModelSolo, ModelTeam
+
+    choice, system = setting.choice, setting.system
+    model = await registry.build(
+        choice.kind,
+        registry.Wanted(
+            argument=choice.argument,
+            find_key=setting.providers.find_key,
+            editor=setting.providers.editor,
+            exchanges=setting.transcript.exchanges if setting.transcript is not None else (),
+            on_wait=setting.say,
+        ),
+    )
+    # The first look at the name imports the SDK, which takes a second: the editor must not wait for it.
+    name = await asyncio.to_thread(lambda: model.name)
+    replayed = choice.kind == REPLAY
+    prices = free() if replayed else await asyncio.to_thread(prices_of, choice.kind)
+    budget = replace(setting.budget, tokens=None, dollars=None) if replayed else setting.budget
+    purse = Purse(budget, prices, setting.spend, setting.on_spend)
+    roles = _roles(system)
+    purse.check(setting.agents.of(role).model or name for role in roles)
+    journaled = JournaledModel(model, setting.journal, purse)
+    prompts = PromptLibrary(setting.prompt_dirs)
+    team: ModelTeam | ModelSolo
+    if system.solo is not None:
+        team = ModelSolo(journaled, setting.problem, setting.reference, system.solo, setting.agents, prompts=prompts)
+    else:
+        team = ModelTeam(
+            journaled,
+            setting.problem,
+            setting.reference,
+            setting.agents,
+            prompts=prompts,
+            advice=await _advice(setting),
+            seed=setting.seed,
+        )
+    # Shows a template that cannot be filled in before anything is paid for.
+    questions = await asyncio.to_thread(team.rehearse, *roles)
+    outlook = "" if replayed else _outlook(setting, questions, prices, name)
+    if isinstance(team, ModelSolo):
+        return Team(solo=team, purse=purse, model=model, outlook=outlook)
+    return Team(team, team, team, purse=purse, model=model, outlook=outlook)
+
+
+def _roles(system: System) -> tuple[ModelRole, ...]:
+    """Return the roles that a system asks in."""
+    return (ModelRole.PLAN, ModelRole.CODE, ModelRole.DEBUG) if system.solo is None else (system.solo,)
+
+
+def _outlook(setting: Setting, questions: tuple[Question, ...], prices: Prices, name: str) -> str:
+    """Return what the run will take."""
+    from stark_lsp.agents.models.estimate import estimate, measure
+
+    # As a window shows an attempt: a kernel is some times as long as what it stands for, and what came of it is shown.
+    node = 2 * len(setting.problem.slice.text) + 3000
+    sizes = {question.role: measure(question, node) for question in questions}
+    left = max(1, setting.budget.attempts - setting.done)
+    return estimate(setting.system.name, left, sizes, setting.agents, prices, name).text
+
+
+async def _advice(setting: Setting) -> tuple[str, ...]:
+    """Return what the playbook would do, for the plan agent; nothing if that is off or the class cannot be traced."""
+    if not setting.agents.playbook:
+        return ()
+    from stark_lsp.playbook.agents import PlaybookAgents
+
+    agents = PlaybookAgents(await setting.analyst.analyze(), setting.problem, setting.reference, setting.prompt_dirs)
+    if agents.reason:
+        setting.log(f"no advice for the plan agent: {agents.reason}")
+    return agents.suggestions()

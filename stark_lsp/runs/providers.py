@@ -21,7 +21,7 @@ class Providers:
     """Where a run may get what a model needs."""
 
     key: Callable[[], Awaitable[Secret | None]] | None = None
-    """Asks the front end for the key, for instance from the editor's secret storage; None where there is no such place."""
+    """Asks the front end for the key, for instance from the editor's secret storage; None where it keeps none."""
     editor: EditorChannel | None = None
     """The editor's own model, None where the editor lends none."""
 

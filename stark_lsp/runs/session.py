@@ -2,9 +2,10 @@
 
 1. Create the run in the store, or take up the newest unfinished one on the same unchanged class.
 2. Prepare: the worker loads the reference, checks it and takes the baselines (`evaluation`).
-3. Build the team that answers (`runs.models`).
-4. Search: Algorithm 1 (`search.engine`); every candidate and verdict goes to the store before anyone
-   hears of it, so that a kill at any point loses nothing that was paid for.
+3. Build the team that answers (`runs.models`); who that is was decided at the very start (`runs.choice`).
+4. Search: Algorithm 1 (`search.engine`); every answer, candidate and verdict goes to the store before anyone
+   uses it, so that a kill at any point loses nothing that was paid for. Meanwhile what the user says to the run,
+   wherever it was said, is followed (`runs.follower`).
 5. Confirm: the leaders are timed once more in fresh processes, interleaved with eager and
    torch.compile, until one of them proves faster than eager (`runs.finalists`).
 6. End: the run is recorded, `Ended` is emitted, the worker is gone.
@@ -21,26 +22,28 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault, StarkError
-from stark_lsp.core.events import Ended, Event, Judged, Planned, Prepared, Progress
+from stark_lsp.core.events import Ended, Event, Judged, Notice, Planned, Prepared, Progress
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.run import Node, Run
+from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, Dialect, RunState, VerdictStatus
+from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.interpreters import find_interpreter
 from stark_lsp.evaluation.pool import RunJudge, open_judges
-from stark_lsp.runs import models
+from stark_lsp.runs.choice import PLAYBOOK, REPLAY, ModelChoice, choose, parse
 from stark_lsp.runs.finalists import Confirmed, confirm_best
 from stark_lsp.runs.options import RunOptions
-from stark_lsp.search.engine import Engine
-from stark_lsp.search.proposers import make_proposer
+from stark_lsp.runs.sitting import Begun, Sitting
 from stark_lsp.search.randomness import dump_state
-from stark_lsp.search.tree import Tree
 from stark_lsp.store import RunStore
 from stark_lsp.store.paths import state_dir
+from stark_lsp.store.transcripts import Transcript
+from stark_lsp.store.transcripts import read as read_transcript
 
 
 class RunSession:
@@ -69,15 +72,16 @@ class RunSession:
         emit: Callable[[Event], None],
         log: Callable[[str], None],
     ) -> None:
-        models.check(options.model)
+        parse(options.model)
         self._options = options
         self._store = store
         self._emit_outside = emit
         self._log = log
         self._task: asyncio.Task[Any] | None = None
-        self._engine: Engine | None = None
-        self._rng = Random(options.search.seed)
-        self._state = dump_state(self._rng)
+        self._sitting: Sitting | None = None
+        self._choice = ModelChoice(PLAYBOOK)
+        self._transcript: Transcript | None = None
+        self._state = dump_state(Random(options.search.seed))
         self._attempts = 0
         self.resumed = False
         """Whether an earlier run was taken up."""
@@ -91,6 +95,7 @@ class RunSession:
             budget=options.budget,
             created=_now(),
             settings=to_wire(replace(options.search, attempts=options.budget.attempts)),
+            agents=to_wire(options.agents),
         )
         """The run as it stands now."""
 
@@ -103,6 +108,16 @@ class RunSession:
     def best(self) -> Node | None:
         """The node of the proposal, None if nothing faster was found (yet)."""
         return None if self.run.best is None else self.nodes.get(self.run.best)
+
+    @property
+    def course(self) -> Course:
+        """What all the user said to the run adds up to."""
+        return Course() if self._sitting is None else self._sitting.course
+
+    def steer(self) -> None:
+        """See at once whether the user said something to the run; it is looked for twice a second in any case."""
+        if self._sitting is not None:
+            self._sitting.look()
 
     def cancel(self) -> None:
         """Stop the run; `execute` ends within a second with the run recorded as cancelled."""
@@ -122,6 +137,7 @@ class RunSession:
             The run was cancelled; recorded as `CANCELLED`, resumable.
         """
         self._task = asyncio.current_task()
+        await self._choose()
         try:
             await self._open_record()
             await self._drive()
@@ -138,11 +154,32 @@ class RunSession:
 
     # --- the steps ---------------------------------------------------------------------------------
 
+    async def _choose(self) -> None:
+        """Decide who answers, before there is anything to record."""
+        self._choice = await choose(self._options.model, self._options.providers, self._tell)
+        self.run = replace(self.run, model=self._choice.label)
+        if self._choice.kind != REPLAY:
+            return
+        transcript = await asyncio.to_thread(read_transcript, self._choice.argument)
+        budget = self._options.budget
+        if budget.attempts == Budget().attempts:  # nothing was asked for: all of the transcript
+            budget = replace(budget, attempts=max(budget.attempts, transcript.run.budget.attempts))
+        self._transcript = transcript
+        self.run = replace(
+            self.run,
+            seed=transcript.run.seed,
+            budget=budget,
+            settings=transcript.run.settings,
+            agents=transcript.run.agents,
+        )
+
     async def _open_record(self) -> None:
         """Step 1: create the run in the store or take an unfinished one up."""
         stored = None
         if self._options.resume:
             stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model)
+        if stored is not None and stored.run.settings.get("system", "stark") != self._search_settings().system:
+            stored = None  # the user wants another search
         if stored is None:
             root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
             self.nodes = {0: root}
@@ -185,8 +222,7 @@ class RunSession:
             await self._record_root(reference)
             self._emit(Prepared(reference))
             self._emit(Progress("Analysing the reference", 0, self._budget()))
-            team = await models.build(self.run.model, self.run.problem, reference, judge, self._options.prompt_dirs)
-            reason = await self._search(judge, team, reference)
+            reason = await self._search(judge, reference)
             await self._propose(judge, reason)
         finally:
             await asyncio.shield(judge.close())
@@ -201,44 +237,30 @@ class RunSession:
         await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
         await self._save()
 
-    async def _search(self, judge: RunJudge, team: models.Team, reference: Reference) -> str:
-        """Step 4; return why the search ended."""
-        tree = Tree(self.nodes[0])
-        for node_id in sorted(self.nodes):
-            if node_id != 0:
-                tree.add(self.nodes[node_id])
-        rejections = await asyncio.to_thread(self._store.rejections, self.run.problem.key)
-        settings = replace(self._search_settings(), attempts=self._budget())
-        self._engine = Engine(
-            problem=self.run.problem,
+    async def _search(self, judge: RunJudge, reference: Reference) -> str:
+        """Steps 3 and 4; return why the search ended."""
+        begun = Begun(
+            run=self.run,
+            nodes=self.nodes,
+            state=self._state,
             reference=reference,
-            tree=tree,
-            settings=settings,
-            proposer=make_proposer(settings, plan=team.plan, code=team.code, debug=team.debug),
+            choice=self._choice,
+            settings=self._search_settings(),
+            agents=self._agent_settings(),
+            transcript=self._transcript,
+        )
+        self._sitting = Sitting(
+            begun,
+            self._options,
+            store=self._store,
             judge=judge,
-            rng=self._rng,
             emit=self._emit,
             record=self._record,
             checkpoint=self._checkpoint,
-            rejections=tuple(rejections),
-            state=self._state,
+            on_budget=self._rebudget,
+            log=self._log,
         )
-        seconds = self.run.budget.seconds
-        if seconds is None:
-            return await self._engine.run()
-        search = asyncio.ensure_future(self._engine.run())
-        try:
-            done, _ = await asyncio.wait({search}, timeout=seconds)
-            if done:
-                return search.result()
-            # The attempt under way is given up: its candidate is stored, a resumed run judges it.
-            self._engine.stop(f"The time limit of {seconds:g} s was reached.")
-            search.cancel()
-            await asyncio.wait({search})
-            return f"The time limit of {seconds:g} s was reached."
-        finally:
-            search.cancel()
-            await asyncio.gather(search, return_exceptions=True)
+        return await self._sitting.search()
 
     async def _propose(self, judge: RunJudge, reason: str) -> None:
         """Step 5 and 6: confirm the best node and end the run."""
@@ -294,6 +316,14 @@ class RunSession:
         """Show what the judge says while it works, such as that the GPU is busy."""
         self._emit(Progress(text, self._attempts, self._budget()))
 
+    def _tell(self, text: str) -> None:
+        self._log(f"run {self.run.id}: {text}")
+        self._emit(Notice(text))
+
+    def _rebudget(self, budget: Budget) -> None:
+        """Take the budget that the user set meanwhile; it is recorded with the end of the run at the latest."""
+        self.run = replace(self.run, budget=budget)
+
     def _budget(self) -> int:
         return self.run.budget.attempts
 
@@ -304,6 +334,16 @@ class RunSession:
         except WireError as error:
             self._log(f"run {self.run.id}: stored settings are not readable, using today's: {error}")
             return self._options.search
+
+    def _agent_settings(self) -> AgentSettings:
+        """Settings of the agents as stored."""
+        if not self.run.agents:
+            return self._options.agents
+        try:
+            return from_wire(self.run.agents, AgentSettings)
+        except WireError as error:
+            self._log(f"run {self.run.id}: stored settings of the agents are not readable, using today's: {error}")
+            return self._options.agents
 
 
 def cache_dir() -> Path:

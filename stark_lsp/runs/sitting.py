@@ -1,0 +1,251 @@
+"""The search of a run in this process: team, engine, limits, and what the user says meanwhile.
+
+1. `models` builds the team that was chosen; what the run may cost is told before anything is asked.
+2. The engine searches (`search.engine`), from where the stored nodes and state leave it.
+3. What the user says is followed (`follower`): the engine gets the course, the purse and the time limit their budgets.
+4. It ends by itself, by the time limit, or with the task that awaits it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.conversation import Spend
+from stark_lsp.core.events import Event, Notice, Progress, Spent
+from stark_lsp.core.run import Budget, Node, Run
+from stark_lsp.core.settings import SearchSettings
+from stark_lsp.core.steering import Course, Steering, SteeringKind
+from stark_lsp.core.verdict import Reference
+from stark_lsp.evaluation.pool import RunJudge
+from stark_lsp.runs import models
+from stark_lsp.runs.choice import ModelChoice
+from stark_lsp.runs.follower import SteeringFollower
+from stark_lsp.runs.journal import StoreJournal
+from stark_lsp.runs.options import RunOptions
+from stark_lsp.runs.time_limit import TimeLimit
+from stark_lsp.search.engine import Checkpoint, Engine, Record
+from stark_lsp.search.policies import Recorded
+from stark_lsp.search.proposers import make_proposer
+from stark_lsp.search.systems import find_system
+from stark_lsp.search.tree import Tree
+from stark_lsp.store import RunStore
+from stark_lsp.store.transcripts import Transcript
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where the search stands at its beginning."""
+
+    run: Run
+    nodes: dict[int, Node]
+    state: str
+    """The engine's state as last stored."""
+    reference: Reference
+    choice: ModelChoice
+    settings: SearchSettings
+    agents: AgentSettings
+    transcript: Transcript | None = None
+    """What is replayed."""
+
+
+class Sitting:
+    """One sitting of one run.
+
+    Parameters
+    ----------
+    begun
+        Where the search stands.
+    options
+        What the user asked for.
+    store
+        Where exchanges are kept and steering is found.
+    judge
+        Evaluates candidates, and analyses the reference.
+    emit
+        Told each event.
+    record, checkpoint
+        See `search.engine`.
+    on_budget
+        Told a budget that the user set while the search goes on.
+    log
+        Told lines for the log.
+    """
+
+    def __init__(
+        self,
+        begun: Begun,
+        options: RunOptions,
+        *,
+        store: RunStore,
+        judge: RunJudge,
+        emit: Callable[[Event], None],
+        record: Record,
+        checkpoint: Checkpoint,
+        on_budget: Callable[[Budget], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._begun = begun
+        self._options = options
+        self._store = store
+        self._judge = judge
+        self._emit = emit
+        self._record = record
+        self._checkpoint = checkpoint
+        self._on_budget = on_budget
+        self._log = log
+        self._budget = begun.run.budget
+        self._engine: Engine | None = None
+        self._team = models.Team()
+        self._limit = TimeLimit(self._budget.seconds, time.monotonic)
+        self._follower = SteeringFollower(store, begun.run.id, self._heed, log)
+
+    @property
+    def course(self) -> Course:
+        """What all the user said adds up to."""
+        return self._follower.course
+
+    def look(self) -> None:
+        """See at once whether the user said something."""
+        self._follower.look()
+
+    async def search(self) -> str:
+        """Search and return why it ended, for a person.
+
+        Raises
+        ------
+        BadInput
+            The user must change something: a key, a template, a setting.
+        Fault
+            Something broke again and again; all that was made is stored.
+        """
+        await self._follower.catch_up()
+        spend = await asyncio.to_thread(self._store.exchanges.spend, self._begun.run.id)
+        self._team = await models.build(self._setting(spend))
+        try:
+            if self._team.outlook:
+                self._emit(Notice(self._team.outlook))
+            if spend.calls:
+                self._emit(Spent(spend))
+            self._engine = await self._make_engine()
+            self._engine.steer(self._follower.course)
+            self._limit = TimeLimit(self._budget.seconds, time.monotonic)
+            self._limit.pause(self._follower.course.paused)
+            return await self._run(self._engine)
+        finally:
+            if self._team.model is not None:
+                await asyncio.shield(self._team.model.close())
+
+    def _setting(self, spend: Spend) -> models.Setting:
+        begun, run = self._begun, self._begun.run
+        return models.Setting(
+            choice=begun.choice,
+            system=find_system(begun.settings.system),
+            problem=run.problem,
+            reference=begun.reference,
+            analyst=self._judge,
+            agents=begun.agents,
+            prompt_dirs=self._options.prompt_dirs,
+            providers=self._options.providers,
+            journal=StoreJournal(self._store, run.id),
+            budget=self._budget,
+            spend=spend,
+            on_spend=lambda now: self._emit(Spent(now)),
+            say=lambda text: self._emit(Progress(text, 0, self._budget.attempts)),
+            log=self._log,
+            seed=run.seed,
+            done=sum(1 for node in begun.nodes.values() if node.parent is not None),
+            transcript=begun.transcript,
+        )
+
+    async def _make_engine(self) -> Engine:
+        begun, team = self._begun, self._team
+        tree = Tree.from_nodes(begun.nodes.values())
+        settings = replace(begun.settings, attempts=self._budget.attempts)
+        rejections = await asyncio.to_thread(self._store.rejections, begun.run.problem.key)
+        recorded = None
+        if begun.transcript is not None:
+            recorded = Recorded({node.id: node.parent for node in begun.transcript.nodes if node.parent is not None})
+        return Engine(
+            problem=begun.run.problem,
+            reference=begun.reference,
+            tree=tree,
+            settings=settings,
+            proposer=make_proposer(settings, plan=team.plan, code=team.code, debug=team.debug, solo=team.solo),
+            judge=self._judge,
+            rng=Random(begun.run.seed),
+            emit=self._emit,
+            record=self._record,
+            checkpoint=self._checkpoint,
+            rejections=tuple(rejections),
+            state=begun.state,
+            policy=recorded,
+        )
+
+    async def _run(self, engine: Engine) -> str:
+        """Run the engine beside the follower and the time limit."""
+        search = asyncio.ensure_future(engine.run())
+        follow = asyncio.ensure_future(self._follower.follow())
+        limit = asyncio.ensure_future(self._limit.reached())
+        try:
+            done, _ = await asyncio.wait({search, limit}, return_when=asyncio.FIRST_COMPLETED)
+            if search in done:
+                return search.result()
+            # The attempts under way are given up: what they have is stored, a resumed run goes on with them.
+            reason = f"The time limit of {self._limit.seconds:g} s was reached."
+            engine.stop(reason)
+            search.cancel()
+            await asyncio.wait({search})
+            return reason
+        finally:
+            for task in (search, follow, limit):
+                task.cancel()
+            await asyncio.gather(search, follow, limit, return_exceptions=True)
+
+    def _heed(self, course: Course, fresh: tuple[Steering, ...]) -> None:
+        """Follow what the user said."""
+        if course.budget is not None and course.budget != self._budget:
+            self._budget = course.budget
+            self._limit.change(self._budget.seconds)
+            if self._team.purse is not None and self._begun.transcript is None:
+                self._team.purse.change(self._budget)
+            self._on_budget(self._budget)
+        self._limit.pause(course.paused)
+        if self._engine is None:
+            return  # said before the search begins, or in an earlier sitting
+        self._engine.steer(course)
+        for steering in fresh:
+            self._emit(Notice(spoken(steering)))
+
+
+def spoken(steering: Steering) -> str:
+    """Return a sentence on what was said to a run."""
+    kind, node = steering.kind, steering.node
+    where = f"attempt {node}" if node else "the original class"
+    budget = steering.budget
+    words = {
+        SteeringKind.PIN: f"Going on from {where} as long as possible.",
+        SteeringKind.UNPIN: "The search chooses again where to go on.",
+        SteeringKind.PRUNE: f"Giving up {where} and what came of it.",
+        SteeringKind.RESTORE: f"Taking {where} up again.",
+        SteeringKind.HINT: "Your hint will be in the next question" + (f" about {where}." if node is not None else "."),
+        SteeringKind.BUDGET: f"The budget is {_budget(budget)} now." if budget is not None else "",
+        SteeringKind.PAUSE: "Paused: what is under way is finished, nothing new is begun.",
+        SteeringKind.RESUME: "Going on.",
+    }
+    return words[kind]
+
+
+def _budget(budget: Budget) -> str:
+    parts = ["1 attempt" if budget.attempts == 1 else f"{budget.attempts} attempts"]
+    if budget.seconds is not None:
+        parts.append(f"{budget.seconds:g} s")
+    if budget.tokens is not None:
+        parts.append(f"{budget.tokens:,} tokens")
+    if budget.dollars is not None:
+        parts.append(f"${budget.dollars:.2f}")
+    return ", ".join(parts)
