@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[argparse.Namespace, StoredRun, Course], "Steering | str"]
 
-MOST_HINT = 4000
+MOST_HINT = 2000
 """Characters of a hint; it stands in every prompt that it is about."""
 
 _WHEN = (

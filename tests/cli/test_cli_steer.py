@@ -104,7 +104,7 @@ def test_a_budget_keeps_what_is_not_named_and_none_lifts_a_limit(store: RunStore
         (("prune", RUN, "0"), "the original class"),
         (("restore", RUN, "1"), "Attempt 1 was not given up. No attempt of this run was."),
         (("hint", RUN, "  "), "The hint is empty"),
-        (("hint", RUN, "x" * 4001), "4001 characters; at most 4000"),
+        (("hint", RUN, "x" * 2001), "2001 characters; at most 2000"),
         (("hint", RUN, "x", "--node", "77"), "no attempt 77"),
         (("budget", RUN), "Say what may be spent"),
         (("pause", "99"), "no run '99'"),
