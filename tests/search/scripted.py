@@ -17,6 +17,7 @@ from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing, Verdict
 from stark_lsp.search.engine import Engine
+from stark_lsp.search.policies import Policy
 from stark_lsp.search.proposers import make_proposer
 from stark_lsp.search.tree import Tree, make_root
 
@@ -155,6 +156,7 @@ def make_engine(
     judge: object | None = None,
     recorder: Recorder | None = None,
     state: str = "",
+    policy: Policy | None = None,
 ) -> Engine:
     """Return an engine on scripted parts."""
     settings = settings or SearchSettings()
@@ -172,4 +174,5 @@ def make_engine(
         record=recorder.record,
         checkpoint=recorder.checkpoint,
         state=state,
+        policy=policy,
     )

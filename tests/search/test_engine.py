@@ -129,48 +129,7 @@ async def test_the_leader_is_marked() -> None:
     assert leading[-1] == engine.best
 
 
-# --- replay and resume -----------------------------------------------------------------------------
-
-
-@QUICK
-@given(SETTINGS, st.integers(0, 100), st.integers(1, 4), st.sampled_from([2, 1000]))
-async def test_equal_seeds_make_equal_runs(options: SearchSettings, failing: int, dry: int, variety: int) -> None:
-    runs = []
-    for _ in range(2):
-        recorder = Recorder()
-        engine = make_engine(settings=options, agents=Agents(variety, dry), judge=HashJudge(failing), recorder=recorder)
-        runs.append((await engine.run(), nodes_of(engine.tree), recorder.written, recorder.events))
-    assert runs[0] == runs[1]
-
-
-@QUICK
-@given(SETTINGS, st.integers(0, 100), st.integers(1, 4), st.sampled_from([2, 1000]), st.data())
-async def test_a_run_cut_at_any_record_goes_on_as_if_it_had_not_been(
-    options: SearchSettings, failing: int, dry: int, variety: int, data: st.DataObject
-) -> None:
-    whole = Recorder()
-    judge = HashJudge(failing)
-    engine = make_engine(settings=options, agents=Agents(variety, dry), judge=judge, recorder=whole)
-    reason = await engine.run()
-
-    cut = data.draw(st.integers(1, len(whole.written)))
-    stored: dict[int, Node] = {0: ROOT}
-    for written, _ in whole.written[:cut]:
-        stored[written.id] = written
-    finished = {n.candidate.source for n in stored.values() if n.verdict is not None and n.id}
-    rest, second = Recorder(), HashJudge(failing)
-    resumed = make_engine(
-        tree=Tree.from_nodes(stored.values()),
-        settings=dataclasses.replace(options),
-        agents=Agents(variety, dry),
-        judge=second,
-        recorder=rest,
-        state=whole.written[cut - 1][1],
-    )
-    assert await resumed.run() == reason
-    assert nodes_of(resumed.tree) == nodes_of(engine.tree)
-    assert rest.written == whole.written[cut:]
-    assert not finished & set(second.evaluated)
+# --- the state -----------------------------------------------------------------------------
 
 
 async def test_how_much_an_agent_draws_does_not_change_what_is_selected() -> None:
