@@ -27,7 +27,7 @@ from stark_lsp.agents.texts import one_line
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.run import Node
-from stark_lsp.discovery.syntax import find_class, first_line, keep_ends, split_lines
+from stark_lsp.discovery.syntax import find_class, first_line, keep_ends, last_line, split_lines
 from stark_lsp.discovery.syntax import parse as parse_python
 
 NOTE = 200
@@ -132,20 +132,43 @@ def document_anchors(problem: Problem, selected: Node, grounded: GroundedPlan) -
 def _in_slice(slice_text: str, source: str, grounded: GroundedPlan, problem: Problem) -> tuple[Span | None, ...]:
     """Return where in the reference's slice the spans of a candidate belong; None where nowhere.
 
-    A span that stands for a whole rewritten forward method and more says no more than its header.
+    A place counts if it lies inside the class, or if it says the same as the span does: what took the place of other
+    lines elsewhere has nothing to do with them. One that takes in the whole forward method says no more than its
+    header.
     """
-    body = _method(slice_text, problem.class_name)
+    body, own = _method(slice_text, problem.qualname), _class(slice_text, problem.qualname)
     spans = realign(slice_text, annotate(source, grounded.spans))
     if len(spans) != len(grounded.spans):  # spans that cross were joined
         return (None,) * len(grounded.spans)
-    wide = body is not None and [s is not None and s.start <= body.start and s.end >= body.end for s in spans]
-    return tuple(None if wide and wide[at] else span for at, span in enumerate(spans))
+    there, here = split_lines(slice_text), split_lines(source)
+
+    def counts(place: Span, span: Span) -> bool:
+        if body is not None and place.start <= body.start and place.end >= body.end:
+            return False
+        if own is not None and place.start in own and place.end in own:
+            return True
+        said = {line.strip() for line in there[place.start : place.end + 1]}
+        return any(line.strip() in said for line in here[span.start : span.end + 1] if line.strip())
+
+    return tuple(
+        place if place is not None and counts(place, span) else None
+        for place, span in zip(spans, grounded.spans, strict=True)
+    )
 
 
-def _method(text: str, class_name: str) -> Span | None:
+def _class(text: str, qualname: str) -> Span | None:
+    """Return the lines of a class."""
+    try:
+        found = find_class(parse_python(text), qualname)
+    except SyntaxError:
+        return None
+    return Span(first_line(found[0]), last_line(found[0])) if found else None
+
+
+def _method(text: str, qualname: str) -> Span | None:
     """Return the lines of a class's `forward`, from its header to its end."""
-    node = _forward_node(text, class_name)
-    return None if node is None else Span(first_line(node), max(first_line(node), (node.end_lineno or 1) - 1))
+    node = _forward_node(text, qualname)
+    return None if node is None else Span(first_line(node), last_line(node))
 
 
 def _forward(problem: Problem) -> Span | None:

@@ -29,7 +29,7 @@ class Lens:
 def read_lenses(text: str) -> tuple[Lens, ...]:
     """Return the lenses of a file, in its order; what stands above the first heading is left out."""
     headings = list(_HEADING.finditer(text))
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    ends = [*(heading.start() for heading in headings[1:]), len(text)][: len(headings)]
     return tuple(
         Lens(heading[1], text[heading.end() : end].strip()) for heading, end in zip(headings, ends, strict=True)
     )

@@ -138,7 +138,7 @@ SECOND = Node(
     2,
     0,
     AgentRole.CODE,
-    candidate("return _gate(x, self.scale, self.shift)", '\n\n_CUDA = r"""\n// sigm(x)\n"""\n'),
+    candidate("return _gate(x, self.scale, self.shift)", '\n\n_CUDA = r"""\n// sigm(x)\n"""'),
     Plan("Write one CUDA kernel", "One thread for each element."),
     broken(),
 )

@@ -8,7 +8,8 @@ import pytest
 from agent_cases import answered, asked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stark_lsp.agents.answers import MAX_SOURCE, TOOLS, read_kernel, read_plan
+
+from stark_lsp.agents.answers import MAX_SOURCE, TOOLS, KernelAnswer, PlanAnswer, read_kernel, read_plan
 from stark_lsp.agents.blocks import code_blocks, json_object, unwrapped, without_blocks
 from stark_lsp.core.conversation import Answer
 from stark_lsp.core.roles import NoCandidate
@@ -24,12 +25,19 @@ def kernel(answer: Answer, role: ModelRole = ModelRole.CODE) -> str:
 
 
 def reason(answer: Answer, role: ModelRole = ModelRole.CODE) -> NoCandidate:
-    with pytest.raises(NoCandidate) as caught:
+    error = outcome(answer, role)
+    assert isinstance(error, NoCandidate)
+    return error
+
+
+def outcome(answer: Answer, role: ModelRole) -> PlanAnswer | KernelAnswer | NoCandidate:
+    """Return what reading an answer gives, or why it gives nothing."""
+    try:
         if role is ModelRole.PLAN:
-            read_plan(answer, asked(role))
-        else:
-            read_kernel(answer, asked(role), "ModelNew")
-    return caught.value
+            return read_plan(answer, asked(role))
+        return read_kernel(answer, asked(role), "ModelNew")
+    except NoCandidate as error:
+        return error
 
 
 @pytest.mark.parametrize(
@@ -212,20 +220,17 @@ _PIECES = st.sampled_from(
 def test_no_answer_breaks_the_reader(
     stop: StopReason, text: str, fields: dict[str, object] | None, role: ModelRole
 ) -> None:
-    answer = Answer(stop, text, fields)
-    try:
-        if role is ModelRole.PLAN:
-            plan = read_plan(answer, asked(role))
-            assert plan.title
-            assert "\n" not in plan.title
-            (plan.title + plan.advice + plan.annotated_source).encode()
-        else:
-            source = read_kernel(answer, asked(role), "ModelNew").source
-            source.encode()
-            assert find_class(parse(source), "ModelNew")
-    except NoCandidate as error:
-        assert str(error)
-        error.text.encode()
+    found = outcome(Answer(stop, text, fields), role)
+    if isinstance(found, NoCandidate):
+        assert str(found)
+        found.text.encode()
+    elif isinstance(found, PlanAnswer):
+        assert found.title
+        assert "\n" not in found.title
+        (found.title + found.advice + found.annotated_source).encode()
+    else:
+        found.source.encode()
+        assert find_class(parse(found.source), "ModelNew")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["python", "cpp", ""]), st.text("ab\n ", max_size=12)), max_size=4))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_cases import CPU, FIRST, FIRST_PLAN, GPU, PROBLEM, ROOT, SECOND, context, reference
+
 from stark_lsp.agents.answers import TOOLS
 from stark_lsp.agents.dialects import detect, embedding
 from stark_lsp.agents.frame import Frame

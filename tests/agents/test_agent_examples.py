@@ -1,0 +1,67 @@
+"""The examples that models are shown keep to the rules they stand next to."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.discovery.problems import make_problem
+from stark_lsp.worker.integrity import check, flags
+
+GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
+NAMES = ("raw", "inline", "triton", "cpu")
+
+
+def pair(name: str) -> tuple[str, str]:
+    library = PromptLibrary()
+    return library.text(f"examples/{name}/reference.py"), library.text(f"examples/{name}/candidate.py")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_static_check_has_nothing_to_say(name: str) -> None:
+    reference, candidate = pair(name)
+    assert check(candidate, "ModelNew", reference, "Model") is None
+    assert flags(candidate, "ModelNew", reference, "Model") == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reference_is_a_problem_and_a_candidate_keeps_its_constructor(name: str) -> None:
+    reference, candidate = pair(name)
+    assert make_problem(f"/project/{name}.py", reference, None).qualname == "Model"
+    constructor = re.compile(r"    def __init__.*?(?=\n    def )", re.DOTALL)
+    first, second = constructor.search(reference), constructor.search(candidate)
+    assert first is not None
+    assert second is not None
+    assert first[0] == second[0]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_the_raw_kernel_compiles(tmp_path: Path) -> None:
+    found = re.search(r'_CUDA = r"""\n(.*?)"""', pair("raw")[1], re.DOTALL)
+    assert found is not None
+    source = tmp_path / "kernel.cu"
+    source.write_text(found[1], encoding="utf-8")
+    command = ["nvcc", "--shared", "-Xcompiler", "-fPIC", "-Werror", "all-warnings", str(source), "-o", "kernel.so"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cpu", *(pytest.param(name, marks=GPU) for name in ("raw", "inline", "triton"))])
+def test_the_judge_verifies_an_example(name: str, tmp_path: Path) -> None:
+    for file, text in zip(("reference.py", "candidate.py"), pair(name), strict=True):
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    device = "cpu" if name == "cpu" else "cuda"
+    command = [sys.executable, "-m", "stark_lsp", "judge", "reference.py", "candidate.py", "--baselines", "eager"]
+    command += ["--device", device, "--python", sys.executable, "--json", "verdict.json", "--set", "timing_s=0.5"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "verdict.json").read_text(encoding="utf-8"))["status"] == "OK"

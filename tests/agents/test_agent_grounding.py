@@ -1,0 +1,240 @@
+"""Anchors of plans: checked, carried over, put on the document; and edits that leave them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from agent_cases import FIRST, FIRST_PLAN, PROBLEM, ROOT, candidate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stark_lsp.agents.edits import Edits, describe, edits, report
+from stark_lsp.agents.grounding import NO_MARKS, NOT_READABLE, document_anchors, ground, mark, unmarked
+from stark_lsp.agents.markers import annotate, parse
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.problem import Span
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole
+
+SLICE = PROBLEM.slice.text
+LINES = SLICE.splitlines()
+MOVED = LINES.index("        moved = x * self.scale + self.shift")
+NAMES = ("Gate", "ModelNew")
+
+KERNEL = '''\
+import torch
+import torch.nn as nn
+
+_CUDA = r"""
+__global__ void gate(float* y, long n) {
+    long i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 0.0f;
+}
+"""
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.shift = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return launch(x, self.scale, self.shift)
+'''
+
+
+def marked(source: str, *lines: int) -> str:
+    return annotate(source, [Span(line, line) for line in lines])
+
+
+def test_a_plan_that_only_marks_is_taken_as_it_stands() -> None:
+    annotated = marked(SLICE, MOVED)
+    grounded = ground(SLICE, annotated)
+    assert grounded.annotated_source == annotated
+    assert grounded.spans == (Span(MOVED, MOVED),)
+    assert grounded.remark == ""
+
+
+@pytest.mark.parametrize(
+    ("annotated", "remark"),
+    [
+        ("", NO_MARKS),
+        ("  \n", NO_MARKS),
+        (SLICE, NO_MARKS),
+        ("something else", NO_MARKS),
+        ("<" * 5_000 + "improve", NOT_READABLE),
+        ("}\n" * 90_000 + "# <<<IMPROVE BEGIN>>>\n}\n# <<<IMPROVE END>>>\n", NOT_READABLE),
+        ("# <<<IMPROVE BEGIN>>>\n# <<<IMPROVE END>>>\n" * 50 + SLICE, "The plan marked 50 places"),
+        ("# <<<IMPROVE BEGIN>>>\nfar = away\n# <<<IMPROVE END>>>\n" + SLICE, "marked lines that are not in the source"),
+    ],
+)
+def test_a_plan_without_usable_marks_leaves_the_source_bare(annotated: str, remark: str) -> None:
+    grounded = ground(SLICE, annotated)
+    assert grounded.annotated_source == SLICE
+    assert grounded.spans == ()
+    assert remark in grounded.remark
+
+
+def test_two_texts_too_alike_to_be_compared_are_not_read() -> None:
+    braces = "}\n" * 1_000
+    assert ground(braces, braces + "# <<<IMPROVE BEGIN>>>\nx\n# <<<IMPROVE END>>>\n").remark == NOT_READABLE
+
+
+def test_a_plan_that_rewrote_the_source_gets_its_marks_carried_over() -> None:
+    rewritten = marked(SLICE, MOVED).replace("moved = x * self.scale + self.shift", "moved = fused(x)")
+    grounded = ground(SLICE, rewritten)
+    assert grounded.spans == (Span(MOVED, MOVED),)
+    assert parse(grounded.annotated_source).source == SLICE
+    assert f"line {MOVED + 1}" in grounded.remark
+
+
+def test_a_plan_that_changed_comments_alone_did_as_it_was_told() -> None:
+    grounded = ground(
+        SLICE, marked(SLICE, MOVED).replace("moved = x", "moved = x  # slow\n" + " " * 12)[: len(SLICE) * 2]
+    )
+    assert grounded.spans
+    assert ground(SLICE, marked(SLICE, MOVED) + "# a remark\n\n").remark == ""
+
+
+def test_a_fragment_is_found_in_the_whole() -> None:
+    fragment = "\n".join(["# <<<IMPROVE BEGIN>>> here", LINES[MOVED], LINES[MOVED + 1], "# <<<IMPROVE END>>>"])
+    grounded = ground(SLICE, fragment)
+    assert grounded.spans == (Span(MOVED, MOVED + 1),)
+    assert grounded.notes == ("here",)
+
+
+def test_marks_inside_a_kernel_are_comments_of_its_language() -> None:
+    row = KERNEL.splitlines().index("    if (i < n) y[i] = 0.0f;")
+    text = mark(KERNEL, (Span(row, row), Span(18, 18)), ("wider", "fewer"))
+    assert "    // <<<IMPROVE BEGIN>>> wider\n" in text
+    assert "        # <<<IMPROVE BEGIN>>> fewer\n" in text
+    assert parse(text).source == KERNEL
+
+
+@given(
+    st.sets(st.sampled_from([n for n, line in enumerate(LINES) if line.strip()]), min_size=1, max_size=5),
+    st.sampled_from(["#", "//", "/*", "# #"]),
+)
+@settings(deadline=None)
+def test_what_the_coder_sees_is_the_source_with_marks_and_nothing_else(rows: set[int], comment: str) -> None:
+    annotated = annotate(SLICE, [Span(row, row) for row in sorted(rows)], (), comment)
+    grounded = ground(SLICE, annotated + "\n# and a comment")
+    assert parse(grounded.annotated_source).source == SLICE
+    assert {span.start for span in grounded.spans} == rows
+
+
+def test_anchors_on_the_reference_are_lines_of_the_document() -> None:
+    (anchor,) = document_anchors(PROBLEM, ROOT, ground(SLICE, marked(SLICE, MOVED)))
+    assert PROBLEM.text.splitlines()[anchor.span.start] == LINES[MOVED]
+    assert anchor.text == LINES[MOVED]
+
+
+def test_anchors_on_a_candidate_stand_at_the_lines_it_rewrote() -> None:
+    source = FIRST.candidate.source
+    row = next(n for n, line in enumerate(source.splitlines()) if "return x * torch.sigmoid" in line)
+    (anchor,) = document_anchors(PROBLEM, FIRST, ground(source, marked(source, row)))
+    assert anchor.text.splitlines()[0] == LINES[MOVED]
+    assert "squashed" in anchor.text
+
+
+def test_anchors_on_a_kernel_of_its_own_stand_at_the_header_of_forward() -> None:
+    node = Node(4, 1, AgentRole.CODE, Candidate(KERNEL), FIRST_PLAN)
+    row = KERNEL.splitlines().index("    if (i < n) y[i] = 0.0f;")
+    (anchor,) = document_anchors(PROBLEM, node, ground(KERNEL, marked(KERNEL, row)))
+    assert anchor.text.strip().startswith("def forward(")
+
+
+def test_every_mark_becomes_an_anchor_inside_the_document() -> None:
+    for row in range(len(KERNEL.splitlines())):
+        node = Node(4, 1, AgentRole.CODE, Candidate(KERNEL), FIRST_PLAN)
+        for anchor in document_anchors(PROBLEM, node, ground(KERNEL, marked(KERNEL, row))):
+            assert anchor.text == "\n".join(PROBLEM.text.splitlines()[anchor.span.start : anchor.span.end + 1])
+
+
+def changed(source: str, *, within: tuple[int, ...] = (MOVED, MOVED + 1, MOVED + 2)) -> Edits:
+    found = edits(annotate(SLICE, [Span(within[0], within[-1])]), source, NAMES)
+    assert found is not None
+    return found
+
+
+def test_edits_between_the_marks_are_inside() -> None:
+    found = changed(candidate().source)
+    assert found.outside == ()
+    assert found.inside == 3
+    assert describe(found) == ""
+
+
+def test_new_definitions_and_imports_are_helpers() -> None:
+    kernel = '\nimport ctypes\n\n\n_CUDA = r"""\nint x;\n"""\n\n\ndef launch(x):\n    return x\n'
+    found = changed(candidate("return launch(x)", kernel).source)
+    assert found.outside == ()
+    assert set(found.helpers) == {"_CUDA", "launch"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("torch.ones(features)", "torch.ones(features) * 1.0", "self.scale ="),
+        ("super().__init__()", "super().__init__()\n        self.cache = {}", "super()"),
+        ("        self.shift = nn.Parameter(torch.zeros(features))\n", "", "self.shift ="),
+        ("(self, features: int)", "(self, features: int, mode=0)", "def __init__"),
+    ],
+)
+def test_edits_elsewhere_are_outside(old: str, new: str, line: str) -> None:
+    found = changed(candidate().source.replace(old, new))
+    assert len(found.outside) == 1
+    near = LINES[max(0, found.outside[0].start - 1) : found.outside[0].end + 1]
+    assert any(line in text for text in near)
+    assert describe(found) == f"line {found.outside[0].start + 1}"
+
+
+def test_comments_docstrings_and_spacing_are_no_edits() -> None:
+    source = candidate().source.replace('"""Scale, shift, squash, and multiply with the input."""', '"""Faster."""')
+    source = source.replace("super().__init__()", "super().__init__()  # as before\n\n")
+    assert changed(source).outside == ()
+
+
+def test_lines_added_next_to_an_anchor_are_inside() -> None:
+    source = candidate("x = x.contiguous()\n        return x * torch.sigmoid(x * self.scale + self.shift)").source
+    assert changed(source).outside == ()
+
+
+def test_a_plan_without_marks_binds_nobody() -> None:
+    assert edits(SLICE, KERNEL, NAMES) is None
+    assert edits("", KERNEL, NAMES) is None
+
+
+def test_a_change_of_an_existing_kernel_outside_the_marks_is_seen() -> None:
+    rows = KERNEL.splitlines()
+    annotated = marked(KERNEL, rows.index("    if (i < n) y[i] = 0.0f;"))
+    inside = edits(annotated, KERNEL.replace("y[i] = 0.0f", "y[i] = 1.0f"))
+    outside = edits(annotated, KERNEL.replace("threadIdx.x;", "threadIdx.x + 1;"))
+    assert inside is not None
+    assert outside is not None
+    assert inside.outside == ()
+    assert outside.outside == (Span(5, 5),)
+
+
+def test_the_report_of_a_node_is_made_from_what_is_stored() -> None:
+    assert report(ROOT, FIRST) == Edits((), 3, ())
+    assert report(ROOT, replace(FIRST, role=AgentRole.DEBUG)) is None
+    assert report(ROOT, replace(FIRST, plan=None)) is None
+
+
+def test_many_places_are_told_in_short() -> None:
+    spans = tuple(Span(3 * n, 3 * n + n % 2) for n in range(12))
+    assert describe(Edits(spans, 0, ())).startswith("line 1, lines 4–5, line 7")
+    assert describe(Edits(spans, 0, ())).endswith("and 4 more places")
+
+
+@given(st.text(st.sampled_from("ab\n }#x=1"), max_size=300), st.text(st.sampled_from("ab\n }#x=1"), max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_no_pair_of_texts_breaks_the_comparison(before: str, after: str) -> None:
+    found = edits(marked(before + "end\n", 0), after, NAMES)
+    assert found is None or all(span.end < len((before + "end").splitlines()) + 1 for span in found.outside)
+
+
+def test_stripping_for_the_ablation_leaves_the_source_alone() -> None:
+    assert unmarked(marked(SLICE, 1, MOVED)) == SLICE
