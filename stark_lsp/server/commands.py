@@ -17,7 +17,7 @@ from stark_lsp.server import wording
 from stark_lsp.server.documents import read_file
 from stark_lsp.server.lenses import ACCEPT, ADD_INPUTS, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
 from stark_lsp.server.markup import plain
-from stark_lsp.server.spending import answerer
+from stark_lsp.server.spending import who
 from stark_lsp.server.text import path_of
 from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import insertion
@@ -44,9 +44,9 @@ def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
 
 def status_line(view: RunView) -> str:
     """Return where a run stands, one line."""
-    who = answerer(view.run.model)
+    answering = who(view.run.model, view.asked)
     state = f"paused, {view.status}" if view.paused else view.status
-    return f"STARK: {view.problem.class_name}: {plain(state, 200)} ({who}, run {view.id})"
+    return f"STARK: {view.problem.class_name}: {plain(state, 200)} ({answering}, run {view.id})"
 
 
 def status_of(view: RunView) -> Answer:

@@ -51,7 +51,10 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     if view.reference is not None:
         lines += ["", *_baselines(view.reference, result.verdict if result is not None else None)]
     state = f"paused, {view.status}" if view.paused else view.status
-    lines += ["", f"Run {code(view.id)} with {escaped(spending.answerer(view.run.model), 80)} · {escaped(state)}"]
+    lines += [
+        "",
+        f"Run {code(view.id)} with {escaped(spending.who(view.run.model, view.asked), 160)} · {escaped(state)}",
+    ]
     return "\n".join(lines)
 
 

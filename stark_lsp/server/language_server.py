@@ -40,6 +40,15 @@ class OwnAnswer:
     result: Any
 
 
+class Unshown:
+    """An answer that may hold a key; asyncio's debug mode prints what a future holds."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 @attrs.define
 class BareNotification:
     """A notification that may come without parameters, which pygls would not read."""
@@ -93,7 +102,7 @@ class StarkProtocol(LanguageServerProtocol):
         if error is not None:
             future.set_exception(JsonRpcException.from_error(error))
         else:
-            future.set_result(result)
+            future.set_result(Unshown(result))
 
     def _handle_request(self, msg_id: Any, method_name: str, params: Any) -> None:
         # Noted here and not in the handler: some clients send `exit` without waiting for the answer.
@@ -167,7 +176,7 @@ class StarkServer(LanguageServer):
         self.on_close: list[Callable[[Document], None]] = []
         self.cancels: dict[types.ProgressToken, Callable[[], None]] = {}
         """What to do when the user cancels a progress, by its token."""
-        self.awaited: dict[str, asyncio.Future[Any]] = {}
+        self.awaited: dict[str, asyncio.Future[Unshown]] = {}
         """Requests of our own that the client has not answered, by their id."""
         self.provides: frozenset[str] = frozenset()
         """What the client offers beyond the protocol, as it said in its initialization options: see `providers`."""
@@ -249,11 +258,11 @@ class StarkServer(LanguageServer):
             It did not answer in time.
         """
         number = str(uuid.uuid4())
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Unshown] = asyncio.get_running_loop().create_future()
         self.awaited[number] = future
         self.protocol.send_request(method, params, msg_id=number)
         try:
-            return await asyncio.wait_for(future, limit_s)
+            return (await asyncio.wait_for(future, limit_s)).value
         finally:
             # Still there means not answered. It stays, as an ended future, for an answer that comes all the same.
             if number in self.awaited:

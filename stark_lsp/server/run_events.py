@@ -84,10 +84,10 @@ class RunEvents:
         view = self._view
         budget = max(view.budget.attempts, 1)
         text = view.status[:1].upper() + view.status[1:]
-        if view.paused:
+        if view.paused and not text.startswith("Paused"):
             text = f"Paused. {text}"
         if view.run.model != spending.UNSETTLED:
-            text = f"{text} · {spending.answerer(view.run.model)}"
+            text = f"{text} · {spending.who(view.run.model, view.asked)}"
         self._progress.report(text, view.judged / (budget + 1))
 
     def take_over(self, session: RunSession) -> None:
@@ -170,6 +170,6 @@ def attempts_so_far(view: RunView) -> str:
 
 def closing(view: RunView) -> str:
     """Return who answered and what it cost, for the end of a message: ` (claude-sonnet-5, $0.42 of $2)`."""
-    who = spending.answerer(view.run.model) if view.run.model != spending.UNSETTLED else ""
+    who = spending.who(view.run.model, view.asked) if view.run.model != spending.UNSETTLED else ""
     parts = [part for part in (who, spending.spent(view.spend, view.budget)) if part]
     return f" ({', '.join(parts)})" if parts else ""

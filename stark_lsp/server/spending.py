@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stark_lsp.core.conversation import Exchange, Spend
@@ -35,6 +35,22 @@ def answerer(model: str) -> str:
     if kind == "anthropic":
         return name or "Claude"
     return kind
+
+
+def who(model: str, attempts: Mapping[int, Asked]) -> str:
+    """Return who answers a run: the names that services told with their answers, else as `answerer` has it.
+
+    Parameters
+    ----------
+    model
+        From the run's record, which has no name where the service's default answers.
+    attempts
+        What attempts asked, as far as it is known.
+    """
+    names = list(dict.fromkeys(name for number in sorted(attempts) for name in attempts[number].models))
+    if model.partition(":")[0] not in ("anthropic", "editor") or not names:
+        return answerer(model)
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
 
 
 def begins(model: str) -> str:

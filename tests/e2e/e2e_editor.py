@@ -41,7 +41,14 @@ def get_init_inputs():
 '''
 """The tanh form of GELU on 256x1024; small, with one anchor and plenty to gain."""
 
-SMALL = {"attempts": 2, "timingRounds": 3, "finalTimingRounds": 5, "compileBaseline": False, "device": "cpu"}
+SMALL = {
+    "model": "playbook",
+    "attempts": 2,
+    "timingRounds": 3,
+    "finalTimingRounds": 5,
+    "compileBaseline": False,
+    "device": "cpu",
+}
 """Settings of a short run."""
 
 

@@ -11,7 +11,7 @@ from stark_lsp.core.status import ModelRole, StopReason
 from stark_lsp.server.hover import hover_at
 from stark_lsp.server.markup import unmarked
 from stark_lsp.server.run_events import attempts_so_far, closing
-from stark_lsp.server.spending import answered, answerer, asked, begins, money, spent, tokens
+from stark_lsp.server.spending import answered, answerer, asked, begins, money, spent, tokens, who
 
 
 def exchange(model: str, dollars: float | None, used: int = 1000) -> Exchange:
@@ -32,6 +32,17 @@ def exchange(model: str, dollars: float | None, used: int = 1000) -> Exchange:
 def test_who_answers_has_a_name(model: str, called: str) -> None:
     assert answerer(model) == called
     assert begins(model) == f"with {called}"
+
+
+def test_a_run_goes_by_the_names_that_services_told() -> None:
+    one, other = asked([exchange("claude-a", 0)]), asked([exchange("claude-b", 0), exchange("claude-c", 0)])
+    assert one is not None
+    assert other is not None
+    assert who("anthropic", {1: one}) == "claude-a"
+    assert who("editor", {2: other, 1: one}) == "claude-a and 2 more"
+    assert who("editor", {2: other}) == "claude-b and claude-c"
+    assert who("anthropic:x", {}) == "x"
+    assert who("replay:f.json", {1: one}) == "transcript f.json"
 
 
 def test_a_run_that_has_not_decided_says_so() -> None:
