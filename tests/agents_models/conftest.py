@@ -1,7 +1,7 @@
 """The test server, and models that ask it with short pauses."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,13 +12,11 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from messages_api.server import TEST_KEY, MessagesServer
+from model_cases import HURRIED
 
 from stark_lsp.agents.models.anthropic import AnthropicModel
 from stark_lsp.agents.models.features import Features
-from stark_lsp.agents.models.patience import Patience
 from stark_lsp.agents.models.secret import Secret
-
-HURRIED = Patience(tries=5, first_pause=0.005, longest_pause=0.02, pauses=1.0, connect=2.0, silence=5.0, one_try=20.0)
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +59,3 @@ async def connect() -> AsyncIterator[Callable[..., AnthropicModel]]:
     yield make
     for model in made:
         await model.close()
-
-
-def waits() -> tuple[list[str], Callable[[str], None]]:
-    """Return a list, and what appends to it."""
-    said: list[str] = []
-    return said, said.append
-
-
-__all__: Sequence[str] = ("HURRIED", "waits")

@@ -133,7 +133,8 @@ _GELU_BROKEN = _NATIVE.format(
 NEW_GELU = {
     "wide": _gelu(
         "wide",
-        "z = x.double()\n        return (0.5 * z * (1.0 + torch.tanh(0.7978845608028654 * (z + 0.044715 * z**3)))).to(x.dtype)",
+        "z = x.double()\n        inner = 0.7978845608028654 * (z + 0.044715 * z**3)\n"
+        "        return (0.5 * z * (1.0 + torch.tanh(inner))).to(x.dtype)",
     ),
     "loop": _GELU_BROKEN,
     "operator": _gelu("operator", 'return nn.functional.gelu(x, approximate="tanh")'),

@@ -1,0 +1,132 @@
+"""The test server itself: what else than questions it answers, its mailbox, and its expert."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages_api import kernels, replies
+from messages_api.mailbox import Mailbox
+from messages_api.server import TEST_KEY, Request
+from model_cases import PLAN, question
+
+from stark_lsp.core.conversation import Tool
+from stark_lsp.core.status import StopReason
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def _post(server: Any, path: str, body: dict[str, Any], key: str = TEST_KEY) -> Any:
+    headers = {"x-api-key": key, "content-type": "application/json"}
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+BODY = {"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello there"}]}
+
+
+def test_a_question_without_streaming_is_answered_whole(serve: Any) -> None:
+    server = serve([replies.tool(PLAN, text="Here.", thinking="Hm.")])
+    answer = _post(server, "/v1/messages", {**BODY, "tools": [{"name": "submit_plan"}]})
+    assert [part["type"] for part in answer["content"]] == ["thinking", "text", "tool_use"]
+    assert answer["stop_reason"] == "tool_use"
+    assert server.requests[0].finished
+
+
+def test_tokens_are_counted(serve: Any) -> None:
+    assert _post(serve([replies.empty()]), "/v1/messages/count_tokens", BODY)["input_tokens"] > 0
+
+
+def test_a_request_without_the_key_is_refused(serve: Any) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        _post(serve([replies.empty()]), "/v1/messages", BODY, key="wrong")
+
+
+async def test_a_mailbox_is_answered_by_files(serve: Any, connect: Any, tmp_path: Path) -> None:
+    server = serve(Mailbox(tmp_path).answer)
+    asking = asyncio.create_task(connect(server).ask(question(body="What now?")))
+    while not (tmp_path / "0001.question.json").exists():
+        await asyncio.sleep(0.02)
+    asked = json.loads((tmp_path / "0001.question.json").read_text())
+    assert asked["messages"][0]["content"][-1]["text"] == "What now?"
+    (tmp_path / "0001.answer.json").write_text('{"tool_input": {"title"')  # written in two goes
+    await asyncio.sleep(0.1)
+    assert not asking.done()
+    (tmp_path / "0001.answer.json").write_text('{"tool_input": {"title": "This"}}')
+    answer = await asyncio.wait_for(asking, 10)
+    assert answer.tool_input == {"title": "This"}
+    assert answer.stop is StopReason.COMPLETE
+
+
+async def test_a_mailbox_goes_on_counting_after_a_restart(serve: Any, connect: Any, tmp_path: Path) -> None:
+    (tmp_path / "0007.answer.json").write_text("{}")
+    asking = asyncio.create_task(connect(serve(Mailbox(tmp_path).answer)).ask(question()))
+    while not (tmp_path / "0008.question.json").exists():
+        await asyncio.sleep(0.02)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+def _asked(tool: str, text: str) -> Request:
+    body = {"tools": [{"name": tool}], "messages": [{"role": "user", "content": text}]}
+    return Request(1, "POST", "/v1/messages", {}, body)
+
+
+@pytest.mark.parametrize("sample", kernels.CANDIDATES)
+def test_the_expert_plans_what_was_not_tried_and_codes_what_was_planned(sample: str) -> None:
+    expert = kernels.Expert()
+    reference = (ROOT / "samples" / f"{sample}.py").read_text()
+    shown = f"```python\n{reference}```\n"
+    sources = []
+    for _ in kernels.CANDIDATES[sample]:
+        plan = expert(_asked("submit_plan", shown)).tool_input or {}
+        assert "<<<IMPROVE BEGIN>>>" in plan["annotated_source"]
+        code = expert(_asked("submit_kernel", f"{shown}\n{plan['advice']}")).tool_input or {}
+        sources.append(code["source"])
+        shown += f"```python\n{code['source']}```\n"
+    assert sorted(sources) == sorted(kernels.CANDIDATES[sample].values())
+    fast = kernels.CANDIDATES[sample][kernels.FAST[sample]]
+    assert (expert(_asked("submit_fix", shown)).tool_input or {})["source"] == fast
+
+
+def test_the_expert_tries_all_ideas_when_a_single_agent_sees_the_reference_alone() -> None:
+    expert = kernels.Expert()
+    reference = (ROOT / "samples" / "new_gelu.py").read_text()
+    sources = [(expert(_asked("submit_kernel", reference)).tool_input or {})["source"] for _ in range(4)]
+    assert sorted(sources) == sorted(kernels.NEW_GELU.values())
+
+
+def test_the_expert_says_when_it_knows_nothing() -> None:
+    assert kernels.expert(_asked("submit_plan", "class Other: ...")).tool_input is None
+
+
+def test_every_candidate_of_the_expert_is_python_with_the_class() -> None:
+    for candidates in kernels.CANDIDATES.values():
+        for source in candidates.values():
+            compile(source, "candidate.py", "exec")
+            assert "class ModelNew(nn.Module)" in source
+
+
+async def test_the_server_runs_as_a_command(connect: Any, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"tool_input": {"title": "By command"}}]))
+    command = [sys.executable, str(ROOT / "tests/messages_api/server.py"), "--port", "0", "--script", str(script)]
+    server = subprocess.Popen([*command, "--key", TEST_KEY], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+
+        class Remote:
+            url = server.stdout.readline().strip()
+
+        answer = await connect(Remote()).ask(question(tool=Tool("submit_plan", "", {"type": "object"})))
+        assert answer.tool_input == {"title": "By command"}
+    finally:
+        server.kill()
+        server.wait()
