@@ -148,8 +148,8 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> dict
         raise NoCandidate(f"The model declined to answer{': ' + said if said else ''}.", text=_kept(answer))
     if answer.stop is StopReason.MAX_TOKENS:
         raise NoCandidate(
-            f"The answer was cut off at {question.max_tokens} tokens: raise max_tokens of the {question.role.value} "
-            "agent, or lower its effort.",
+            f"The answer was cut off at {question.max_tokens} tokens: raise {question.role.value}.max_tokens, or lower "
+            f"{question.role.value}.effort.",
             text=_kept(answer),
         )
     given = answer.tool_input

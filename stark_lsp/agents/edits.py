@@ -13,7 +13,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stark_lsp.agents.alignment import meaning, opcodes
@@ -26,8 +26,12 @@ from stark_lsp.discovery.syntax import first_line, last_line, parse, split_lines
 
 MARKED_LINE = 2_000
 """Longest line that may hold a marker: reading markers takes time with the square of it."""
+_MARKS = 400
+"""Most lines that may hold a marker."""
+_LINES = 6_000
+"""Most lines that two texts may have together, and"""
 _PAIRS = 400_000
-"""Most pairs of equal lines that two texts may have, so that comparing them takes less than a second or so."""
+"""most pairs of equal ones among them, so that comparing them takes no more than a second or so."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
     if not before or not comparable([text for _, text in before], [text for _, text in after]):
         return None
     allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
+    ordered = sorted(allowed)
     outside: set[int] = set()
     inside = 0
     for kind, first, last, _, _ in opcodes(before, after):
@@ -83,7 +88,7 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
             outside.update(number for number in changed if number not in allowed)
             continue
         above, below = before[max(0, first - 1)][0], before[min(first, len(before) - 1)][0]
-        if above not in allowed and below not in allowed and not _between(allowed, above, below):
+        if above not in allowed and below not in allowed and not _between(ordered, above, below):
             outside.add(below)
     found = {name for statement in helpers for name in Definition(statement).binds}
     return Edits(tuple(_spans(outside)), inside, tuple(sorted(found)))
@@ -109,7 +114,8 @@ def describe(found: Edits) -> str:
 
 def readable(text: str) -> bool:
     """Whether markers can be read from a text in a reasonable time."""
-    return all(len(line) <= MARKED_LINE or "improve" not in line.lower() for line in split_lines(text))
+    lengths = [len(line) for line in split_lines(text) if "improve" in line.lower()]
+    return len(lengths) <= _MARKS and max(lengths, default=0) <= MARKED_LINE
 
 
 def is_marked(text: str) -> bool:
@@ -117,8 +123,10 @@ def is_marked(text: str) -> bool:
     return readable(text) and bool(parse_markers(text).spans)
 
 
-def comparable(before: Iterable[str], after: Iterable[str]) -> bool:
+def comparable(before: Sequence[str], after: Sequence[str]) -> bool:
     """Whether two lists of lines can be compared in a reasonable time."""
+    if len(before) + len(after) > _LINES:
+        return False
     counts = Counter(before)
     return sum(counts[line] for line in after) <= _PAIRS
 
@@ -173,9 +181,8 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.stmt]:
                 yield first
 
 
-def _between(allowed: set[int], above: int, below: int) -> bool:
+def _between(ordered: Sequence[int], above: int, below: int) -> bool:
     """Whether an anchor lies between two neighbouring lines: it then marks lines that say nothing, such as blanks."""
-    ordered = sorted(allowed)
     place = bisect_left(ordered, above)
     return place < len(ordered) and ordered[place] < below
 

@@ -27,7 +27,7 @@ from stark_lsp.agents.texts import one_line
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.run import Node
-from stark_lsp.discovery.syntax import find_class, first_line, keep_ends, last_line, split_lines
+from stark_lsp.discovery.syntax import find_class, first_line, last_line, split_lines
 from stark_lsp.discovery.syntax import parse as parse_python
 
 NOTE = 200
@@ -204,6 +204,4 @@ def _string_lines(source: str) -> set[int]:
 
 
 def _comparable(before: str, after: str) -> bool:
-    if len(keep_ends(before)) + len(keep_ends(after)) > 20_000:
-        return False
     return comparable([text for _, text in meaning(before)], [text for _, text in meaning(after)])

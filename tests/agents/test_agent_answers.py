@@ -86,7 +86,7 @@ def test_a_candidate_is_found_however_it_is_handed_in(answer: Answer) -> None:
         (answered(stop=StopReason.REFUSAL), "The model declined to answer."),
         (answered(stop=StopReason.REFUSAL, message="policy."), "The model declined to answer: policy."),
         (answered(stop=StopReason.REFUSAL, source=GOOD), "declined"),
-        (answered(f"```python\n{GOOD}", stop=StopReason.MAX_TOKENS), "cut off at 4000 tokens: raise max_tokens of the"),
+        (answered(f"```python\n{GOOD}", stop=StopReason.MAX_TOKENS), "cut off at 4000 tokens: raise code.max_tokens"),
         (answered(stop=StopReason.MAX_TOKENS, source=GOOD), "cut off"),
         (answered(), "The answer was empty."),
         (answered(" \n\t "), "The answer was empty."),
@@ -172,7 +172,7 @@ def test_a_plan_is_read_from_text() -> None:
         (answered(title=" ", advice=["", 3]), "empty"),
         (answered(f"```python\n{GOOD}```"), "without a plan"),
         (answered("x", stop=StopReason.REFUSAL), "declined"),
-        (answered(title="A", advice="B", stop=StopReason.MAX_TOKENS), "max_tokens of the plan agent"),
+        (answered(title="A", advice="B", stop=StopReason.MAX_TOKENS), "raise plan.max_tokens"),
     ],
 )
 def test_what_is_no_plan_has_a_reason(answer: Answer, said: str) -> None:
@@ -254,6 +254,7 @@ HOSTILE = (
     ("<" * 1_900 + " improve\n") * 100,
     ("#" * 1_900 + "x <<<IMPROVE BEGIN>>>\n") * 100,
     ("/" * 1_900 + "x <<<IMPROVE BEGIN>>>\n") * 20,
+    "# <<<IMPROVE BEGIN>>>\n" * 5_000 + "x\n" * 40_000,
     "`" * 190_000,
     "```\n" * 50_000,
 )

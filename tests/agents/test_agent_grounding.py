@@ -66,6 +66,8 @@ def test_a_plan_that_only_marks_is_taken_as_it_stands() -> None:
         ("something else", NO_MARKS),
         ("<" * 5_000 + "improve", NOT_READABLE),
         ("}\n" * 90_000 + "# <<<IMPROVE BEGIN>>>\n}\n# <<<IMPROVE END>>>\n", NOT_READABLE),
+        ("".join(f"a{n}\nb\n" for n in range(50_000)) + "# <<<IMPROVE BEGIN>>>\nb\n", NOT_READABLE),
+        ("# <<<IMPROVE BEGIN>>>\nb\n" * 5_000, NOT_READABLE),
         ("# <<<IMPROVE BEGIN>>>\n# <<<IMPROVE END>>>\n" * 50 + SLICE, "The plan marked 50 places"),
         ("# <<<IMPROVE BEGIN>>>\nfar = away\n# <<<IMPROVE END>>>\n" + SLICE, "marked lines that are not in the source"),
     ],
@@ -215,6 +217,12 @@ def test_a_change_of_an_existing_kernel_outside_the_marks_is_seen() -> None:
     assert outside is not None
     assert inside.outside == ()
     assert outside.outside == (Span(5, 5),)
+
+
+def test_texts_of_any_size_are_compared_or_left_alone() -> None:
+    many = "".join(f"a{number} = {number}\n" for number in range(20_000))
+    assert edits(marked(many, 0), many.replace("0\n", "1\n"), NAMES) is None
+    assert edits("# <<<IMPROVE BEGIN>>>\n" * 1_000, SLICE, NAMES) is None
 
 
 def test_the_report_of_a_node_is_made_from_what_is_stored() -> None:
