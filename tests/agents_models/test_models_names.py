@@ -97,3 +97,8 @@ def test_what_was_learned_wins_over_what_was_guessed() -> None:
 def test_a_refusal_names_what_it_is_about(message: str, feature: Feature | None) -> None:
     assert refused(message, frozenset(Feature)) is feature
     assert refused(message, frozenset()) is None
+
+
+def test_a_server_that_cannot_let_the_model_choose_a_tool_is_asked_without_tools() -> None:
+    message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+    assert refused(message, frozenset({Feature.TOOL, Feature.CACHE})) is Feature.TOOL

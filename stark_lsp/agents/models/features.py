@@ -37,10 +37,13 @@ _REFUSALS = (
     (Feature.FORCED_TOOL, re.compile(r"\btool_choice\b|\btool choice\b|\bforced tool\b", re.IGNORECASE)),
     (Feature.CACHE, re.compile(r"\bcache_control\b", re.IGNORECASE)),
     # Ollama: "registry.ollama.ai/library/… does not support tools"
+    # vLLM: '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
     (
         Feature.TOOL,
         re.compile(
-            r"\bnot support(?:ed)?\b.*\btools?\b|\btools?\b.*\bnot (?:be )?(?:supported|enabled)\b", re.IGNORECASE
+            r"\bnot support(?:ed)?\b.*\btools?\b|\btools?\b.*\bnot (?:be )?(?:supported|enabled)\b"
+            r"|--enable-auto-tool-choice",
+            re.IGNORECASE,
         ),
     ),
 )
