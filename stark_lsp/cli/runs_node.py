@@ -134,6 +134,8 @@ def _show_exchange(out: Console, exchange: Exchange, place: str, *, with_attempt
         _titled(out, f"handed in by {name}", _handed_in(answer.tool_input))
     if answer.message:
         console.line(out, answer.message, "yellow")
+    for trouble in answer.troubles:
+        console.line(out, f"Asked again after: {trouble}", "dim")
     out.print()
 
 

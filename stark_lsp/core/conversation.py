@@ -101,6 +101,8 @@ class Answer:
     request_id: str = ""
     message: str = ""
     """What went wrong, for a person: why it stopped, or why the tool's input could not be read."""
+    troubles: tuple[str, ...] = ()
+    """What went wrong in tries before this answer, in order: pauses that were asked for, broken streams."""
 
 
 @dataclass(frozen=True)

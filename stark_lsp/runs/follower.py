@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from stark_lsp.core.errors import Fault
-from stark_lsp.core.steering import Course, Steering, course
+from stark_lsp.core.steering import Course, Steering, SteeringKind, course
 from stark_lsp.store import RunStore
 
 LOOK_S = 0.5
@@ -26,6 +26,9 @@ class SteeringFollower:
         Told the new course, and what was new, each time something was added; also at the start, if there is anything.
     log
         Told when the store cannot be read for a while.
+    budgets_since
+        A budget that was set before this time (ISO 8601, UTC) is not heeded: the run was started anew since, and with
+        that the user gave it another one.
     """
 
     def __init__(
@@ -34,11 +37,13 @@ class SteeringFollower:
         run_id: str,
         heed: Callable[[Course, tuple[Steering, ...]], None],
         log: Callable[[str], None],
+        budgets_since: str = "",
     ) -> None:
         self._store = store
         self._run_id = run_id
         self._heed = heed
         self._log = log
+        self._budgets_since = budgets_since
         self._last = 0
         self._look = asyncio.Event()
         self.course = Course()
@@ -60,7 +65,11 @@ class SteeringFollower:
         if not found:
             return
         self._last = found[-1][0]
-        fresh = tuple(steering for _, steering in found)
+        fresh = tuple(
+            steering
+            for _, steering in found
+            if steering.kind is not SteeringKind.BUDGET or steering.when >= self._budgets_since
+        )
         self.course = course(fresh, self.course)
         self._heed(self.course, fresh)
 

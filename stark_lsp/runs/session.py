@@ -83,6 +83,7 @@ class RunSession:
         self._transcript: Transcript | None = None
         self._state = dump_state(Random(options.search.seed))
         self._attempts = 0
+        self._ended_before = ""
         self.resumed = False
         """Whether an earlier run was taken up."""
         self.nodes: dict[int, Node] = {}
@@ -187,6 +188,7 @@ class RunSession:
             await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
             return
         self.resumed = True
+        self._ended_before = stored.run.finished
         self.nodes = dict(stored.nodes)
         self.run = replace(
             stored.run,
@@ -247,6 +249,7 @@ class RunSession:
             choice=self._choice,
             settings=self._search_settings(),
             agents=self._agent_settings(),
+            ended=self._ended_before,
             transcript=self._transcript,
         )
         self._sitting = Sitting(

@@ -49,6 +49,8 @@ class Begun:
     choice: ModelChoice
     settings: SearchSettings
     agents: AgentSettings
+    ended: str = ""
+    """When an earlier sitting of the run ended, ISO 8601; empty if there was none."""
     transcript: Transcript | None = None
     """What is replayed."""
 
@@ -102,7 +104,7 @@ class Sitting:
         self._engine: Engine | None = None
         self._team = models.Team()
         self._limit = TimeLimit(self._budget.seconds, time.monotonic)
-        self._follower = SteeringFollower(store, begun.run.id, self._heed, log)
+        self._follower = SteeringFollower(store, begun.run.id, self._heed, log, begun.ended)
 
     @property
     def course(self) -> Course:

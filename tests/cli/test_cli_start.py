@@ -76,7 +76,8 @@ def test_an_unknown_command_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_hyper_parameter_of_the_search_is_an_option(tmp_path: Path) -> None:
-    assert {f.name for f in fields(SearchSettings)} == {*HYPER_PARAMETERS, "attempts", "seed"}
+    own = {"attempts": "budget", "seed": "seed", "system": "system", "in_flight": "parallel"}
+    assert {f.name for f in fields(SearchSettings)} == {*HYPER_PARAMETERS, *own}
     text = stark("optimize", "--help", state=tmp_path).stdout
-    for name in HYPER_PARAMETERS:
+    for name in [*HYPER_PARAMETERS, *own.values()]:
         assert f"--{name.replace('_', '-')} " in text

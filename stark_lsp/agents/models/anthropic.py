@@ -129,20 +129,22 @@ class AnthropicModel:
         model = question.model or self.name
         began = time.monotonic()
         waited = 0.0
-        failed = 0
+        troubles: list[str] = []
         while True:
             request, sent = self._request(question, model)
             reader = AnswerReader(question)
             outcome = await self._try(request, reader, meter)
             if isinstance(outcome, str):
                 self._remember(model, sent, reader)
-                return reader.answer(latency_s=time.monotonic() - began, request_id=outcome)
+                answer = reader.answer(latency_s=time.monotonic() - began, request_id=outcome)
+                return replace(answer, troubles=tuple(troubles))
             cost = reader.usage if reader.started else Usage()
             feature = refused(outcome.words, sent) if outcome.kind is TroubleKind.REFUSED else None
             if feature is not None:
                 self._features.learn(self._base_url, model, feature, takes=False)
                 continue
-            failed += 1
+            troubles.append(outcome.text)
+            failed = len(troubles)
             seconds = pause(self._patience, failed, outcome.retry_after, self._rng)
             patient = waited + seconds <= self._patience.pauses
             if outcome.kind is not TroubleKind.AGAIN or failed >= self._patience.tries or not patient:

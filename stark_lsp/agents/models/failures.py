@@ -53,6 +53,11 @@ class Trouble:
     """Seconds that the service asks to wait."""
     request_id: str = ""
 
+    @property
+    def text(self) -> str:
+        """What happened, for the record: `529 Overloaded`."""
+        return " ".join(part for part in (str(self.status or ""), self.words) if part)[:300]
+
 
 _PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which to ask again."""
