@@ -1,6 +1,6 @@
 """The editor's own model, asked through requests to the client.
 
-    stark/model/describe   {} -> {models: [{id, name?}], consent?: given | refused | unasked}
+    stark/model/describe   {named} -> {models: [{id, name?}], consent?: given | refused | unasked}
     stark/model/complete   what `agents/models/editor.py` says
 
 The first is answered at once and asks nobody, the second may ask the user for consent. A call that is not
@@ -82,10 +82,16 @@ def _bearable(answer: dict[str, Any]) -> bool:
         return False
 
 
-async def look(server: StarkServer) -> Offer:
-    """Ask the client what it has."""
+async def look(server: StarkServer, named: bool) -> Offer:
+    """Ask the client what it has.
+
+    Parameters
+    ----------
+    named
+        The user chose the editor's model by its name, so a client may forget that it was once refused.
+    """
     try:
-        answer = await server.ask_own(DESCRIBE, {}, DESCRIBE_S)
+        answer = await server.ask_own(DESCRIBE, {"named": named}, DESCRIBE_S)
     except JsonRpcException as error:
         return Offer(False, f"The editor does not say which models it has: {plain(str(error), 200)}")
     except asyncio.TimeoutError:

@@ -52,7 +52,7 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
     kind = model.strip().partition(":")[0].lower()
     editor = None
     if kind in ("auto", "editor") and LENT_MODEL in server.provides:
-        offer = await look(server)
+        offer = await look(server, named=kind == "editor")
         if offer.usable:
             editor = LentModel(server)
         elif kind == "editor":

@@ -206,6 +206,7 @@ async def test_a_model_that_cannot_be_asked_is_left_out_by_auto_and_explained_wh
     assert (await lend(client.server, KeyHolder(client.server), "auto")).editor is None
     with pytest.raises(BadInput, match=told):
         await lend(client.server, KeyHolder(client.server), "editor")
+    assert [params for _, params in client.asked] == [{"named": False}, {"named": True}]
 
 
 def test_consent_that_is_not_refused_lets_the_model_be_asked() -> None:
@@ -260,7 +261,7 @@ async def test_a_client_that_is_silent_is_not_waited_for_for_ever(
     client = connect()
     with pytest.raises(Fault, match="was silent"):
         await LentModel(client.server).complete({})
-    assert not (await lent_model.look(client.server)).usable
+    assert not (await lent_model.look(client.server, named=False)).usable
     assert await KeyHolder(client.server).get(ask=False) is None
     assert len([method for method, _ in client.notified if method == "$/cancelRequest"]) == 3
 

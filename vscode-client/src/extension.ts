@@ -55,7 +55,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     provides: ["key", "model", "input"],
     answers: {
       "stark/key": (params: unknown) => keys.answer(params),
-      "stark/model/describe": () => lending.describe(),
+      "stark/model/describe": (params: unknown) => lending.describe(params),
       "stark/model/complete": (params: unknown, token: vscode.CancellationToken) => lending.complete(params, token),
     },
     secrets: keys.seen,
@@ -81,9 +81,6 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("stark.forgetKey", () => keys.forget()),
     vscode.workspace.onDidGrantWorkspaceTrust(() => started.restart()),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
-      if (event.affectsConfiguration(`${SECTION}.model`)) {
-        lending.askAgain();
-      }
       // Of the others the server is told by the language client.
       if (event.affectsConfiguration(`${SECTION}.server`)) {
         await started.restart();

@@ -62,6 +62,7 @@ const workbench = await openWorkbench({
     "stark.server.interpreter": python,
     "stark.interpreter": python,
     "stark.device": "cpu",
+    "stark.model": "playbook",
     "stark.attempts": Number(options.attempts),
     "stark.compileBaseline": !options["without-compile"],
   },

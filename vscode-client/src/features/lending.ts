@@ -16,13 +16,15 @@ export class LendingFeature {
 
   constructor(private readonly access: vscode.LanguageModelAccessInformation) {}
 
-  /** Forget a refusal: the user changed what they want. */
-  askAgain(): void {
-    this.refused = false;
-  }
-
-  /** Say which models there are, without asking anybody. */
-  async describe(): Promise<Description> {
+  /**
+   * Say which models there are, without asking anybody.
+   *
+   * @param params `named` in it: the user chose the editor's model by name, so an earlier refusal does not count
+   */
+  async describe(params: unknown): Promise<Description> {
+    if (typeof params === "object" && params !== null && (params as { named?: unknown }).named === true) {
+      this.refused = false;
+    }
     const models = await vscode.lm.selectChatModels();
     const allowed = models.map((model) => this.access.canSendRequest(model));
     const refused = this.refused || (allowed.length > 0 && allowed.every((answer) => answer === false));
