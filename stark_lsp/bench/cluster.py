@@ -7,7 +7,9 @@ Keys do not travel: each worker takes the key of a model from its own environmen
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -24,6 +26,8 @@ RETRIES = 2
 """So often a cell that a worker cannot run is given to another. How many lost workers a cell survives is decided by the
 scheduler (`distributed.scheduler.allowed-failures`, 3 by default)."""
 CONNECT_S = 20
+WORKERS_S = 10.0
+"""What workers that are just starting are given to appear."""
 
 
 class Cluster:
@@ -53,7 +57,7 @@ class Cluster:
         futures: dict[Any, Cell] = {}
         try:
             await self._check_workers(client)
-            await client.subscribe_topic(TOPIC, lambda event: _told(event, say))
+            client.subscribe_topic(TOPIC, lambda event: _told(event, say))
             token = secrets.token_hex(4)
             for cell in cells:
                 future = client.submit(
@@ -66,7 +70,7 @@ class Cluster:
                     pure=False,
                 )
                 futures[future] = cell
-            async for future in as_completed(list(futures)):
+            async for future in as_completed(list(futures), loop=client.loop):
                 yield await _result(future, futures[future])
                 future.release()
         finally:
@@ -82,8 +86,14 @@ class Cluster:
         BadInput
             No worker offers the resource.
         """
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        if not any(worker.get("resources", {}).get(RESOURCE, 0) >= 1 for worker in workers):
+        deadline = time.monotonic() + WORKERS_S
+        while True:
+            workers = (await client.scheduler.identity())["workers"].values()
+            if any(worker.get("resources", {}).get(RESOURCE, 0) >= 1 for worker in workers):
+                return
+            if time.monotonic() < deadline:
+                await asyncio.sleep(0.5)
+                continue
             raise BadInput(
                 f"None of the {len(workers)} workers at {self._address} offers a {RESOURCE}.",
                 cure=f'Start one for each GPU: dask worker {self._address} --nthreads 1 --resources "{RESOURCE}=1".',

@@ -59,7 +59,8 @@ def _runtimes(arms: tables.ArmRows, path: Path) -> bool:
             if three is None:
                 continue
             x = index + (place - (len(names) - 1) / 2) * width
-            spread = [[three.mean.value - three.mean.low], [three.mean.high - three.mean.value]]
+            low, high = three.mean.low, three.mean.high
+            spread = None if low is None or high is None else [[three.mean.value - low], [high - three.mean.value]]
             axes.bar(
                 x, three.mean.value, width * 0.92, yerr=spread, capsize=3, color=COLOURS[place % len(COLOURS)],
                 label=name if index == min(i for i, one in enumerate(levels) if (name, one) in found) else None,

@@ -74,6 +74,8 @@ class Best:
     runtime: Timing
     gains: dict[str, Gain] = field(default_factory=dict)
     """By `Baseline` value; those that were timed."""
+    times: dict[str, Timing] = field(default_factory=dict)
+    """Of the baselines in the candidate's own rounds, so that times and gains tell the same."""
     confirmed: bool = False
     """Whether it was timed as a finalist: longer, and next to all baselines."""
     weights_loaded: bool = True
@@ -200,10 +202,16 @@ def _best(node: Node, prepared: Baselines) -> Best | None:
         Baseline.COMPILE: _gain(verdict.speedup_vs_compile, prepared.compile, verdict.runtime),
         Baseline.MAX_AUTOTUNE: _gain(verdict.speedup_vs_max_autotune, prepared.max_autotune, verdict.runtime),
     }
+    times = {
+        Baseline.EAGER: verdict.eager,
+        Baseline.COMPILE: verdict.compiled,
+        Baseline.MAX_AUTOTUNE: verdict.max_autotuned,
+    }
     return Best(
         node.id,
         verdict.runtime,
         {name.value: gain for name, gain in found.items() if gain is not None},
+        {name.value: timing for name, timing in times.items() if timing is not None},
         confirmed=confirmed(verdict, prepared),
         weights_loaded=verdict.weights_loaded,
     )

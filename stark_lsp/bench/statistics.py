@@ -27,6 +27,8 @@ from stark_lsp.core.status import VerdictStatus
 
 RESAMPLES = 2000
 """Bootstrap samples behind an interval."""
+FEWEST = 3
+"""Problems from which on there is an interval; with so few it is a rough one."""
 SEED = 20250607
 """Of the bootstrap, so that a report can be made again to the last digit."""
 Z95 = 1.959963984540054
@@ -66,8 +68,9 @@ class Estimate:
     """A figure over problems with its 95 % bootstrap interval."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    """None for fewer than `FEWEST` problems."""
+    high: float | None
     n: int
     """Values behind it."""
 
@@ -218,6 +221,8 @@ def bootstrap(
         The values of each problem; none is empty.
     """
     everything = list(chain.from_iterable(clusters))
+    if len(clusters) < FEWEST:
+        return Estimate(statistic(everything), None, None, len(everything))
     rng = Random(seed)
     drawn = sorted(
         statistic(list(chain.from_iterable(rng.choices(clusters, k=len(clusters))))) for _ in range(resamples)

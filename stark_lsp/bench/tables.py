@@ -175,7 +175,7 @@ def problems(arms: ArmRows) -> str:
         for row in sorted(arms[arm], key=_place):
             gains = [statistics.gain(row, baseline) for baseline in Baseline]
             best = f"{row.best.runtime.median_ms:.4g}" if row.best is not None else ABSENT
-            eager = f"{row.baselines.eager.median_ms:.4g}" if row.baselines is not None else ABSENT
+            eager = _eager(row)
             right = sum(attempt.status.value == "OK" for attempt in row.attempts)
             shown = [
                 ABSENT if one is None else f"{one.value:.2f}×" if one.low is not None else f"{one.value:.2f}×*"
@@ -209,6 +209,14 @@ def _timed(arms: ArmRows, level: int) -> list[Baseline]:
     return [baseline for baseline in Baseline if any(statistics.timed(row, baseline) for row in rows)]
 
 
+def _eager(row: Row) -> str:
+    """Return the time of eager in the rounds of the best candidate, else as it was taken before."""
+    timing = row.best.times.get(Baseline.EAGER.value) if row.best is not None else None
+    if timing is None and row.baselines is not None:
+        timing = row.baselines.eager
+    return ABSENT if timing is None else f"{timing.median_ms:.4g}"
+
+
 def _fast_and_speed(rows: Sequence[Row], baselines: Sequence[Baseline]) -> list[str]:
     cells = []
     for baseline in baselines:
@@ -229,6 +237,8 @@ def _rate(share: Share) -> str:
 def _with_interval(estimate: Estimate | None) -> str:
     if estimate is None:
         return ABSENT
+    if estimate.low is None:
+        return f"{estimate.value:.2f}×"
     return f"{estimate.value:.2f}× ({estimate.low:.2f} to {estimate.high:.2f})"
 
 
