@@ -267,13 +267,23 @@ async def test_a_new_budget_lets_a_search_go_on_that_had_spent_the_old_one() -> 
 async def test_nothing_to_propose_after_a_plan_leaves_a_gap_in_the_numbers() -> None:
     class Refusing(Agents):
         async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
-            if context.attempt == 1:
+            if context.selected.id == 0:
                 raise NothingToPropose("cannot write it")
             return await super().code(context, plan, rng)
 
+    options = SearchSettings(attempts=2, policy="greedy")
     tree = tree_of(node(5, 0, ok(20.0)))
-    engine = make_engine(tree=tree, agents=Refusing(), settings=SearchSettings(attempts=2))
-    await engine.run()
+    await make_engine(tree=tree, agents=Refusing(), settings=options).run()
+    # What was asked and answered for attempt 6 must not be taken for another attempt's.
+    assert sorted(tree.nodes) == [0, 5, 7]
+
+    tree = tree_of(node(5, 0, ok(20.0)))
+
+    class Dry(Agents):
+        async def plan(self, context: Context, rng: Random) -> Plan:
+            if context.selected.id == 0:
+                raise NothingToPropose("no idea")
+            return await super().plan(context, rng)
+
+    await make_engine(tree=tree, agents=Dry(), settings=options).run()
     assert sorted(tree.nodes) == [0, 5, 6]
-    fresh = make_engine(agents=Refusing(), settings=SearchSettings(attempts=2))
-    assert await fresh.run() == "Nothing is left to try. cannot write it"

@@ -127,9 +127,14 @@ def test_an_attempt_in_flight_is_a_virtual_loss() -> None:
     def select(tree: Tree, busy: dict[int, int], seed: int = 0, **changes: object) -> int | None:
         return policy(**changes).select(Standing(tree, busy, NONE), Random(seed))
 
-    assert select(tree, {2: 1}, policy="greedy") == 1
-    assert select(tree, {2: 1, 1: 1, 0: 1}, policy="greedy") == 2
-    assert select(tree, {2: 2, 1: 1, 0: 1}, policy="greedy") == 1
+    near = tree_of(node(1, 0, ok(3.2)), node(2, 0, ok(3.0)))
+    assert select(near, {2: 1}, policy="greedy") == 1
+    assert select(near, {2: 1, 1: 1}, policy="greedy") == 2
+    assert select(near, {2: 2, 1: 1}, policy="greedy") == 1
+    # Far ahead of the others a node is worth several attempts at once; no more than make it a dead branch.
+    assert select(tree, {2: 3}, policy="greedy") == 2
+    assert select(tree, {2: 4}, policy="greedy") == 1
+    assert select(tree_of(*(node(i, 0, failed()) for i in range(1, 6))), {1: 1}, policy="greedy") == 2
     # As a child that failed it counts for throttling and pruning too.
     assert select(tree_of(), {0: 3}, policy="greedy") == 0
     assert select(tree_of(), {0: 4}, policy="greedy") is None

@@ -2,9 +2,8 @@
 
 The population are the `ELITE` best verified nodes with distinct sources and the `NEWCOMERS` newest nodes, failed ones
 included, all of which may be expanded. `TOURNAMENT` members are drawn without replacement and the best-scored one is
-expanded; one with fewer virtual losses goes before one with more, and ties go to the older node. So good nodes are
-expanded often, and each newcomer has a chance to be improved or repaired while it is new: age, not failure, takes it
-out.
+expanded, virtual losses taken into account. So good nodes are expanded often, and each newcomer has a chance to be
+improved or repaired while it is new: age, not failure, takes it out.
 
 Tournament selection: Goldberg and Deb, A Comparative Analysis of Selection Schemes Used in Genetic Algorithms (1991),
 https://doi.org/10.1016/B978-0-08-050684-5.50008-2
@@ -36,8 +35,7 @@ class Evolutionary:
         if not members:
             return None
         drawn = rng.sample(members, min(TOURNAMENT, len(members)))
-        nodes = standing.tree.nodes
-        return min(drawn, key=lambda member: (standing.virtual_losses(member), nodes[member].score, member))
+        return min(drawn, key=standing.comparable)
 
 
 def population(standing: Standing, settings: SearchSettings) -> list[int]:
