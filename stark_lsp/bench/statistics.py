@@ -18,6 +18,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from random import Random
 from statistics import fmean, median
@@ -195,8 +196,12 @@ def speeds(values: Iterable[tuple[Hashable, float]], seed: int = SEED) -> Speeds
         Problem and ratio; a problem may come several times, with several seeds.
     """
     clusters = _clusters(values)
-    if not clusters:
-        return None
+    return _speeds(tuple(map(tuple, clusters)), seed) if clusters else None
+
+
+@lru_cache(maxsize=4096)
+def _speeds(clusters: tuple[tuple[float, ...], ...], seed: int) -> Speeds:
+    """Several tables and the plots show the same figures."""
     return Speeds(*(bootstrap(clusters, statistic, seed) for statistic in (fmean, geomean, median)))
 
 
