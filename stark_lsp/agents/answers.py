@@ -145,7 +145,9 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> dict
     """Return what was handed in; None if there is text to be read instead."""
     if answer.stop is StopReason.REFUSAL:
         said = one_line(answer.message, 200).rstrip(".")
-        raise NoCandidate(f"The model declined to answer{': ' + said if said else ''}.", text=_kept(answer))
+        if "declined" not in said:  # a service of another make may say why alone
+            said = f"The model declined to answer{': ' + said if said else ''}"
+        raise NoCandidate(f"{said}.", text=_kept(answer))
     if answer.stop is StopReason.MAX_TOKENS:
         raise NoCandidate(
             f"The answer was cut off at {question.max_tokens} tokens: raise {question.role.value}.max_tokens, or lower "
@@ -162,6 +164,9 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> dict
     found = json_object(answer.text[:MAX_ANSWER])
     if found is not None and any(_string(found.get(name)).strip() for name in wanted):
         return found
+    if answer.message and answer.text.lstrip().startswith("{") and not code_blocks(answer.text[:MAX_ANSWER]):
+        # What was handed in, as far as it came: no prose that a plan could be read from.
+        raise NoCandidate(f"{one_line(answer.message, 200).rstrip('.')}.", text=_kept(answer))
     return None
 
 

@@ -85,6 +85,7 @@ def test_a_candidate_is_found_however_it_is_handed_in(answer: Answer) -> None:
     [
         (answered(stop=StopReason.REFUSAL), "The model declined to answer."),
         (answered(stop=StopReason.REFUSAL, message="policy."), "The model declined to answer: policy."),
+        (answered(stop=StopReason.REFUSAL, message="The model declined (x)."), "The model declined (x)."),
         (answered(stop=StopReason.REFUSAL, source=GOOD), "declined"),
         (answered(f"```python\n{GOOD}", stop=StopReason.MAX_TOKENS), "cut off at 4000 tokens: raise code.max_tokens"),
         (answered(stop=StopReason.MAX_TOKENS, source=GOOD), "cut off"),
@@ -127,6 +128,14 @@ def test_what_was_answered_is_kept_with_the_reason() -> None:
 def test_a_fix_tells_its_cause() -> None:
     read = read_kernel(answered(source=GOOD, cause="An index ran past the end."), asked(ModelRole.DEBUG), "ModelNew")
     assert read.summary == "An index ran past the end."
+
+
+@pytest.mark.parametrize("role", list(ModelRole))
+def test_the_remains_of_what_was_handed_in_are_no_answer(role: ModelRole) -> None:
+    broken = answered('{"title": "no end', message="What was handed in could not be read: it is not JSON.")
+    said = "What was handed in could not be read: it is not JSON."
+    with pytest.raises(NoCandidate, match=said):
+        read_plan(broken, asked(role)) if role is ModelRole.PLAN else read_kernel(broken, asked(role), "ModelNew")
 
 
 def test_a_plan_is_read_from_the_tool() -> None:
