@@ -1,5 +1,7 @@
 """The test server, and models that ask it with short pauses."""
 
+import functools
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -27,6 +29,15 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("STARK_PRICES", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_ssl_context() -> Any:
+    """Make what every client of the SDK makes, and none needs here, only once: reading all certificates takes long."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+    yield
+    patch.undo()
 
 
 @pytest.fixture

@@ -96,6 +96,19 @@ def test_the_expert_plans_what_was_not_tried_and_codes_what_was_planned(sample: 
     assert (expert(_asked("submit_fix", shown)).tool_input or {})["source"] == fast
 
 
+def test_the_expert_marks_the_source_that_is_to_be_improved() -> None:
+    reference = (ROOT / "samples" / "new_gelu.py").read_text()
+    example = "```python\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n```\n"
+    asked = f"# An example\n{example}# The reference\n```python\n{reference}```\n# Your latest attempt\n"
+    first = kernels.expert(_asked("submit_plan", f"{asked}There is none here yet: you start from the reference."))
+    assert "0.044715" in (first.tool_input or {})["annotated_source"]
+    attempt = kernels.NEW_GELU["exact"]
+    later = kernels.expert(_asked("submit_plan", f"{asked}Attempt 3:\n```python\n{attempt}```\n# Others\n{example}"))
+    source = (later.tool_input or {})["annotated_source"]
+    assert "".join(line for line in source.splitlines(True) if "<<<IMPROVE" not in line) == attempt
+    assert source.count("<<<IMPROVE") == 2
+
+
 def test_the_expert_tries_all_ideas_when_a_single_agent_sees_the_reference_alone() -> None:
     expert = kernels.Expert()
     reference = (ROOT / "samples" / "new_gelu.py").read_text()

@@ -130,7 +130,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     _json
     | st.fixed_dictionaries({}, optional=dict.fromkeys(("text", "toolInput", "model", "usage", "stop", "kind"), _json))

@@ -25,7 +25,7 @@ _event = st.fixed_dictionaries(
 _texts = st.text(alphabet=st.characters(codec=None), max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(_event, max_size=12))
 def test_no_event_breaks_the_reader(events: list[dict[str, Any]]) -> None:
     reader = AnswerReader(question())
@@ -70,7 +70,7 @@ def _cleaned(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {clean_text(name): clean(value) for name, value in pairs}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60))
 def test_what_a_tool_is_handed_is_read_or_refused_with_words(text: str) -> None:
     try:

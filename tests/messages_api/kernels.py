@@ -159,12 +159,10 @@ FAST = {"new_gelu": "operator", "rms_norm": "rows"}
 CANDIDATES = {"new_gelu": NEW_GELU, "rms_norm": RMS_NORM}
 
 _KNOWN_BY = {"new_gelu": "0.044715", "rms_norm": "torch.rsqrt(variance + self.eps)"}
-_ANCHORED = {
-    "new_gelu": "        return 0.5 * x * (1.0 + torch.tanh(inner))\n",
-    "rms_norm": "        variance = x.pow(2).mean(-1, keepdim=True)\n",
-}
-"""A line of the original that a plan is about."""
 _PLANNED = re.compile(r"Carry out the idea called (\w+)")
+_FENCED = re.compile(r"^(`{3,})python\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
+_LATEST, _REFERENCE = "# Your latest attempt", "# The reference"
+"""Headings of the prompts, below which the source to improve stands: the first that has one."""
 
 
 class Expert:
@@ -181,7 +179,7 @@ class Expert:
             return replies.text("I know nothing of this class.")
         candidates = CANDIDATES[sample]
         if request.tool == "submit_plan":
-            return _plan(sample, self._next(request, sample), request.text)
+            return _plan(self._next(request, sample), request.text)
         if request.tool == "submit_fix":
             return replies.tool({"cause": "It did not do what the original does.", "source": candidates[FAST[sample]]})
         planned = [name for name in _PLANNED.findall(request.text) if name in candidates]
@@ -198,23 +196,31 @@ class Expert:
         return choices[count % len(choices)]
 
 
-def _plan(sample: str, name: str, question: str) -> Reply:
+def _plan(name: str, question: str) -> Reply:
     given = {
         "title": f"Idea {name}",
         "advice": f"Carry out the idea called {name}: one pass over the data instead of several.",
-        "annotated_source": _annotated(sample, question),
+        "annotated_source": _annotated(question),
     }
     return replies.tool(given, thinking="One pass is enough.")
 
 
-def _annotated(sample: str, question: str) -> str:
-    """Return the source that the question shows last, with anchors if it is the original."""
-    blocks = [block for block in re.findall(r"```[a-z]*\n(.*?)```", question, re.DOTALL) if "class Model" in block]
-    line = _ANCHORED[sample]
-    if not blocks:
-        return ""
-    marked = "        # # <<<IMPROVE BEGIN>>>\n" + line + "        # # <<<IMPROVE END>>>\n"
-    return next((block for block in reversed(blocks) if line in block), blocks[-1]).replace(line, marked)
+def _annotated(question: str) -> str:
+    """Return the source that is to be improved, with anchors around the end of its forward."""
+    source = ""
+    for heading in (_LATEST, _REFERENCE, ""):
+        _, _, below = question.rpartition(heading) if heading else ("", "", question)
+        found = [text for _, text in _FENCED.findall(below if heading in question else "") if "(nn.Module)" in text]
+        # Attempts that are only shown for comparison stand below other headings.
+        if found and not (heading == _LATEST and "you start from the reference" in below[:400]):
+            source = found[0]
+            break
+    lines = source.splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if line.startswith("        return ")]
+    if ends:
+        marked = ["        # # <<<IMPROVE BEGIN>>>\n", lines[ends[-1]], "        # # <<<IMPROVE END>>>\n"]
+        lines[ends[-1] : ends[-1] + 1] = marked
+    return "".join(lines)
 
 
 def expert(request: Request) -> Reply:

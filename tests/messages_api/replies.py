@@ -29,7 +29,9 @@ class Reply:
     delay_s: float = 0.0
     """Before anything is sent."""
     pause_s: float = 0.0
-    """Between two events of the stream; pings are sent meanwhile."""
+    """In the stream; pings are sent meanwhile."""
+    pause_before: int | None = None
+    """Pause only before the event of this number; None pauses after each."""
     ping_s: float = 0.05
     """Between two pings in a pause."""
     pieces: int = 4

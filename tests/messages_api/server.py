@@ -58,7 +58,7 @@ class Request:
     reply: Reply | None = None
     """What was answered; None as long as nothing was."""
     finished: bool = False
-    """Whether the answer was sent to its end."""
+    """Whether the answer was sent to its end; true from right before its last bytes leave."""
     disconnected_at: float | None = None
     """`time.monotonic()` when the client was found to be gone before the end."""
     arrived_at: float = field(default_factory=time.monotonic)
@@ -253,7 +253,8 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._json(request, 200, self._message(request, reply))
         except (_Gone, ConnectionError):
-            request.disconnected_at = time.monotonic()
+            if not request.finished:
+                request.disconnected_at = time.monotonic()
             self.close_connection = True
 
     def _later(self, request: Request, promise: Future[Reply]) -> None:
@@ -287,10 +288,13 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             if reply.garbage and count == 2:
                 self._chunk(f"event: content_block_delta\ndata: {reply.garbage}\n\n".encode())
+            if reply.pause_before == count:
+                self._pause(reply)
+            request.finished = name == "message_stop"
             self._event(name, data)
-            self._pause(reply)
+            if reply.pause_before is None:
+                self._pause(reply)
         self._chunk(b"")
-        request.finished = True
 
     def _pause(self, reply: Reply) -> None:
         end = time.monotonic() + reply.pause_s
@@ -353,8 +357,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
         request.finished = True
+        self.wfile.write(body)
 
     def _open_stream(self) -> None:
         self.send_response(200)
