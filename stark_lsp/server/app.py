@@ -20,13 +20,12 @@ from stark_lsp.server import (  # noqa: E402
     keys,
     lenses,
     lifetime,
-    providers,
     settings,
     steering,
     transport,
     watching,
 )
-from stark_lsp.server.client import read_facts  # noqa: E402
+from stark_lsp.server.client import provided, read_facts  # noqa: E402
 from stark_lsp.server.configuration import read  # noqa: E402
 from stark_lsp.server.desk import Desk  # noqa: E402
 from stark_lsp.server.language_server import StarkServer  # noqa: E402
@@ -60,7 +59,7 @@ def make_server() -> StarkServer:
         # What is wrong with them is said after `initialized`: before, a server may not speak.
         server.configuration, _ = read(server.initial)
         server.diff_view = server.initial.get("diffView") is True
-        server.provides = providers.provided(server.initial)
+        server.provides = provided(server.initial)
         diagnostics.register(server, shown)
         if params.process_id is not None:
             lifetime.watch_parent(server, params.process_id)

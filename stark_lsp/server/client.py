@@ -74,3 +74,14 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
         register_configuration=bool(has("workspace.did_change_configuration.dynamic_registration")),
         register_watched_files=bool(has("workspace.did_change_watched_files.dynamic_registration")),
     )
+
+
+LENT_KEY, LENT_MODEL, LENT_INPUT = "key", "model", "input"
+"""What a client may do beyond the protocol: answer `stark/key`; answer `stark/model/describe` and
+`stark/model/complete`; ask the user for the text of `stark.hint` when the command comes without one."""
+
+
+def provided(section: dict[str, Any]) -> frozenset[str]:
+    """Return what a client does beyond the protocol: `provides` in the section of its initialization options."""
+    names = section.get("provides")
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from stark_lsp.server import steering
+from stark_lsp.server.client import LENT_INPUT
 from stark_lsp.server.diagnostics import SOURCE
 from stark_lsp.server.lenses import CANCEL, DISMISS, decision_commands, start_command
-from stark_lsp.server.providers import LENT_INPUT
 from stark_lsp.server.text import overlaps
 from stark_lsp.server.views import Phase, RunView
 

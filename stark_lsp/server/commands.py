@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from stark_lsp.core.errors import BadInput, StarkError
-from stark_lsp.core.wire import to_wire
 from stark_lsp.server import wording
 from stark_lsp.server.documents import read_file
 from stark_lsp.server.lenses import ACCEPT, ADD_INPUTS, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
@@ -51,6 +50,8 @@ def status_line(view: RunView) -> str:
 
 def status_of(view: RunView) -> Answer:
     """Return where a run stands, as JSON."""
+    from stark_lsp.core.wire import to_wire
+
     return {
         "run": view.id,
         "uri": view.uri,
@@ -62,7 +63,7 @@ def status_of(view: RunView) -> Answer:
         "text": view.status,
         "attempts": view.attempts,
         "budget": to_wire(view.budget),
-        "spend": to_wire(view.spend),
+        "spend": to_wire(view.spend) if view.spend is not None else None,
         "pinned": view.course.pinned,
         "pruned": sorted(view.course.pruned),
     }

@@ -16,23 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
-from stark_lsp.core.events import Event
 from stark_lsp.core.status import Decision
 from stark_lsp.server import spending, wording
 from stark_lsp.server.documents import Change, Document, read_file
 from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.progress import RunProgress
-from stark_lsp.server.providers import lend
-from stark_lsp.server.run_events import RunEvents, closing, look_up
 from stark_lsp.server.text import key_of, path_of, split_lines, uri_of
 from stark_lsp.server.views import Phase, RunView
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from stark_lsp.core.events import Event
     from stark_lsp.core.steering import Steering
     from stark_lsp.runs.session import RunSession
     from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.run_events import RunEvents
     from stark_lsp.store import RunStore
 
 CLOSE_S = 0.8
@@ -152,6 +151,8 @@ class Desk:
         if running is not None and running.active:
             self._server.say(f"STARK is already optimizing {problem.class_name}: {running.status}")
             return running, False
+        from stark_lsp.server.providers import lend
+
         options = configuration.run_options()
         options = replace(options, providers=await lend(self._server, self.keys, options.model))
         running = self._views.get(problem.key)
@@ -160,6 +161,7 @@ class Desk:
             return running, False
 
         from stark_lsp.runs.session import RunSession
+        from stark_lsp.server.run_events import RunEvents
 
         def heard(event: Event) -> None:
             events.heard(session, event)
@@ -245,6 +247,8 @@ class Desk:
         if text is not None:
             view.resync(text)
         if view.run.model != "playbook":
+            from stark_lsp.server.run_events import look_up
+
             attempts = sorted(number for number in view.nodes if number > 0)
             self._server.spawn(look_up(self._server, self, view, attempts), "reading what attempts cost")
         self.touch(view.uri)
@@ -298,6 +302,8 @@ class Desk:
         view.status = session.run.message
         progress.end(session.run.message)
         if view.best is None or self.offer is None:
+            from stark_lsp.server.run_events import closing
+
             view.phase = Phase.OVER
             self._server.say(f"STARK: {view.problem.class_name}: {session.run.message}{closing(view)}")
             return

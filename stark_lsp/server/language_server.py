@@ -179,7 +179,7 @@ class StarkServer(LanguageServer):
         self.awaited: dict[str, asyncio.Future[Unshown]] = {}
         """Requests of our own that the client has not answered, by their id."""
         self.provides: frozenset[str] = frozenset()
-        """What the client offers beyond the protocol, as it said in its initialization options: see `providers`."""
+        """What the client offers beyond the protocol, as it said in its initialization options: see `client`."""
         self.closers: list[Closer] = []
         """What must end before the process leaves."""
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -26,7 +26,6 @@ from stark_lsp.core.status import Decision
 from stark_lsp.server import lenses, review, wording
 from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.markup import plain
-from stark_lsp.server.run_events import closing
 from stark_lsp.server.text import apply_replacements, uri_of
 from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import Shape, workspace_edit
@@ -90,6 +89,8 @@ class Proposals:
                 self._server.refresh_lenses()
             self._server.say(f"STARK: {view.run.message} {trouble}", warning=True)
             return
+        from stark_lsp.server.run_events import closing
+
         text = f"STARK: {name} is {view.run.message}{closing(view)}"
         if not self._server.facts.message_actions:
             self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")

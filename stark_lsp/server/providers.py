@@ -1,18 +1,12 @@
-"""What the client lends a run: an API key from its secret storage, and its own model.
-
-A client says in `initializationOptions.stark.provides` what it can do beyond the protocol:
-
-    key      answers `stark/key`
-    model    answers `stark/model/describe` and `stark/model/complete`
-    input    asks the user for the text of `stark.hint` itself, when the command comes without one
-"""
+"""What the client lends a run: an API key from its secret storage, and its own model."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput
+from stark_lsp.server.client import LENT_KEY, LENT_MODEL
 from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.lent_model import LentModel, look
 
@@ -20,14 +14,6 @@ if TYPE_CHECKING:
     from stark_lsp.agents.models.secret import Secret
     from stark_lsp.runs.providers import Providers
     from stark_lsp.server.language_server import StarkServer
-
-LENT_KEY, LENT_MODEL, LENT_INPUT = "key", "model", "input"
-
-
-def provided(section: dict[str, Any]) -> frozenset[str]:
-    """Return what a client provides, from the `stark` section of its initialization options."""
-    names = section.get("provides")
-    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
 
 async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:

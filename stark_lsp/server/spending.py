@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from stark_lsp.core.conversation import Exchange, Spend
 from stark_lsp.core.run import Budget
 from stark_lsp.server.markup import plain
+
+if TYPE_CHECKING:
+    from stark_lsp.core.conversation import Exchange, Spend
 
 UNSETTLED = "auto"
 """The model of a run that has not decided yet who answers."""
@@ -79,9 +82,9 @@ def tokens(number: int) -> str:
     return f"{number / 1e6:.3g}M tokens"
 
 
-def spent(spend: Spend, budget: Budget) -> str:
+def spent(spend: Spend | None, budget: Budget) -> str:
     """Return what a run spent, next to its limits: `$0.42 of $2, 48k of 100k tokens`; empty if nothing was asked."""
-    if spend.calls == 0:
+    if spend is None or spend.calls == 0:
         return ""
     parts: list[str] = []
     if spend.unpriced < spend.calls or budget.dollars is not None:

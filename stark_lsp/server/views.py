@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from stark_lsp.core.conversation import Spend
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference
 from stark_lsp.server.documents import Change
-from stark_lsp.server.spending import Asked
 
 if TYPE_CHECKING:
     from stark_lsp.agents.tracking import AnchorTracker
+    from stark_lsp.core.conversation import Spend
     from stark_lsp.runs.session import RunSession
     from stark_lsp.server.run_events import RunEvents
+    from stark_lsp.server.spending import Asked
 
 LOG_LIMIT = 2000
 """Edits that are replayed for the anchors of a new plan; beyond, the anchors are searched in the text."""
@@ -74,7 +74,8 @@ class RunView:
     """Who keeps this view up to date."""
     course: Course = field(default_factory=Course)
     """What the user told the run so far."""
-    spend: Spend = field(default_factory=Spend)
+    spend: Spend | None = None
+    """What the run's calls of models cost so far; None as long as nothing was asked."""
     asked: dict[int, Asked] = field(default_factory=dict)
     """What attempts asked of models, by their node, as far as it is known."""
     aliases: set[str] = field(default_factory=set)

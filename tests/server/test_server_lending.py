@@ -14,10 +14,11 @@ from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.server import keys as key_requests
 from stark_lsp.server import lent_model
 from stark_lsp.server.app import make_server
+from stark_lsp.server.client import provided
 from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.lent_model import LentModel, read_offer
-from stark_lsp.server.providers import lend, provided
+from stark_lsp.server.providers import lend
 
 KEY = "sk-test-0123456789"
 MODELS = {"models": [{"id": "copilot/x", "name": "X"}], "consent": "unasked"}
