@@ -21,6 +21,7 @@ STOP_S = 15.0
 """What a process is given to record that it was stopped."""
 LINE_LIMIT = 1 << 26
 """Bytes of one answer."""
+PROGRAM = (sys.executable, "-m", "stark_lsp.bench.child")
 
 
 class Processes:
@@ -36,12 +37,21 @@ class Processes:
         The Python that has torch; None finds it.
     places
         For each process the environment variables it is given on top, for instance which GPU it sees.
+    program
+        Command line of a process.
     """
 
-    def __init__(self, folder: Path, interpreter: str | None, places: Sequence[Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        interpreter: str | None,
+        places: Sequence[Mapping[str, str]],
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
         self._folder = folder
         self._interpreter = interpreter
         self._places = places
+        self._program = program
         self.running: dict[str, int] = {}
         """Process ids by key of the cell that they run."""
 
@@ -81,8 +91,7 @@ class Processes:
     async def _once(self, cell: Cell, place: Mapping[str, str], say: Say) -> Row | None:
         """Run a cell in a fresh process; returns None if the process was lost."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "stark_lsp.bench.child"),
+            *self._program,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

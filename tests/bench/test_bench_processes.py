@@ -1,0 +1,73 @@
+"""Several processes of one machine: a lost one costs nothing but time, and all end with whoever started them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from bench_cases import cell
+from scripted_cells import begun, row_of, until
+
+from stark_lsp.bench.cells import Cell
+from stark_lsp.bench.processes import Processes
+from stark_lsp.bench.rows import Outcome, Row
+
+SCRIPT = (sys.executable, str(Path(__file__).with_name("scripted_cells.py")))
+CELLS = [cell(f"1/{number}") for number in range(1, 5)]
+
+
+@pytest.fixture
+def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    monkeypatch.setenv("SCRIPTED_MARKS", str(folder))
+    return folder
+
+
+async def collect(crew: Processes, cells: list[Cell]) -> list[Row]:
+    async with aclosing(crew.results(cells, lambda key, text: None)) as results:
+        return [result.row async for result in results]
+
+
+async def test_each_process_runs_one_cell_at_a_time_and_all_rows_come(tmp_path: Path, marks: Path) -> None:
+    crew = Processes(tmp_path, None, [{"SCRIPTED_S": "0.1"}] * 2, SCRIPT)
+    rows = await collect(crew, CELLS)
+    assert sorted(rows, key=lambda row: row.key) == sorted(map(row_of, CELLS), key=lambda row: row.key)
+    assert crew.running == {}
+
+
+async def test_a_cell_whose_process_is_killed_is_run_again_and_the_rows_are_the_same(
+    tmp_path: Path, marks: Path
+) -> None:
+    crew = Processes(tmp_path, None, [{"SCRIPTED_S": "1"}] * 2, SCRIPT)
+    victim = CELLS[1].key
+
+    async def kill() -> None:
+        await until(lambda: begun(marks, victim))
+        os.kill(crew.running[victim], signal.SIGKILL)
+
+    rows, _ = await asyncio.gather(collect(crew, CELLS), kill())
+    assert sorted(rows, key=lambda row: row.key) == sorted(map(row_of, CELLS), key=lambda row: row.key)
+    assert len(begun(marks, victim)) == 2
+
+
+async def test_a_cell_that_kills_every_process_is_given_up(tmp_path: Path) -> None:
+    crew = Processes(tmp_path, None, [{}], (sys.executable, "-c", "import os; os.abort()"))
+    (row,) = await collect(crew, CELLS[:1])
+    assert row.outcome is Outcome.FAULT
+    assert "lost 3 times" in row.reason
+
+
+async def test_when_it_is_stopped_the_cells_under_way_are_stopped_too(tmp_path: Path, marks: Path) -> None:
+    crew = Processes(tmp_path, None, [{"SCRIPTED_S": "600"}] * 2, SCRIPT)
+    work = asyncio.ensure_future(collect(crew, CELLS))
+    await until(lambda: all(begun(marks, one.key) for one in CELLS[:2]))
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert {path.stem for path in marks.glob("*.stopped")} == {one.key for one in CELLS[:2]}
