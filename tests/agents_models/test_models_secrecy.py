@@ -16,7 +16,7 @@ from messages_api.server import TEST_KEY
 from model_cases import PLAN, question
 
 from stark_lsp.agents.models.secret import Secret
-from stark_lsp.core.errors import StarkError
+from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.evaluation.environment import worker_environment
 
 
@@ -78,6 +78,16 @@ async def test_the_key_is_not_in_the_environment_of_this_process_or_a_child(serv
     assert TEST_KEY not in os.environ.values()
     environment = {"PATH": "/bin", "ANTHROPIC_API_KEY": TEST_KEY, "ANTHROPIC_AUTH_TOKEN": TEST_KEY}
     assert worker_environment(environment) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_neither_key_nor_prompt_follows_a_redirect(serve: Any, connect: Any, status: int) -> None:
+    other = serve([replies.tool(PLAN)], key=None)
+    server = serve([Reply(status=status, body="", headers={"location": f"{other.url}/v1/messages"})])
+    with pytest.raises(BadInput, match=f"redirects to {other.url}"):
+        await connect(server).ask(question())
+    assert other.everything == []
+    assert len(server.requests) == 1
 
 
 async def test_a_cancelled_question_tells_no_key(serve: Any, connect: Any) -> None:

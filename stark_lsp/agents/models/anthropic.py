@@ -240,13 +240,14 @@ class AnthropicModel:
 
     def _refusal(self, error: Any, *, within: bool = False) -> Trouble:
         response = error.response
-        status = None if within or response.status_code < 400 else int(response.status_code)
+        # An error within a stream comes with the status of the stream's beginning, which is 200.
+        status = None if within or response.status_code < 300 else int(response.status_code)
         fallback = f"status {response.status_code}"
         return read_refusal(status, error.body, header_map(response.headers), fallback, self._key)
 
     def _connected(self) -> AsyncAnthropic:
         if self._client is None:
-            from anthropic import AsyncAnthropic, Timeout
+            from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
             token = None if self._key is not None else os.environ.get(TOKEN_VARIABLE, "").strip() or None
             if self._key is None and token is None:
@@ -265,6 +266,8 @@ class AnthropicModel:
                 base_url=self._base_url,
                 timeout=Timeout(patience.silence, connect=patience.connect),
                 max_retries=0,
+                # The SDK would follow a redirect, and take prompts (and the second header) to whoever it names.
+                http_client=DefaultAsyncHttpxClient(follow_redirects=False),
                 default_headers=headers,
                 # Otherwise prompts could leave by what the environment sets up for tracing.
                 open_telemetry=False,

@@ -36,6 +36,8 @@ class TroubleKind(str, Enum):
     """The key may not do this."""
     MODEL = "model"
     """There is no such model, or no such address."""
+    ELSEWHERE = "elsewhere"
+    """The service sends us to another address, where neither the key nor the prompts go unasked."""
     TOO_LONG = "too_long"
     """The question does not fit into the model's context."""
 
@@ -105,6 +107,8 @@ def read_refusal(
     if message is None and isinstance(body, Mapping):
         # FastAPI's and others' ways of saying it.
         message = body.get("message") or body.get("detail")
+    if status is not None and 300 <= status < 400:
+        message = f"it redirects to {headers.get('location') or 'nowhere'}"
     words = said(message if message else fallback, key)
     return Trouble(
         kind=_kind(status, kind if isinstance(kind, str) else "", words),
@@ -176,6 +180,12 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
             cure="Choose another one, for instance anthropic for the default; or check ANTHROPIC_BASE_URL.",
             details=details,
         )
+    if trouble.kind is TroubleKind.ELSEWHERE:
+        return BadInput(
+            f"{server} is not where questions are answered ({words}).",
+            cure="Name the right address in ANTHROPIC_BASE_URL, if you trust it.",
+            details=details,
+        )
     if trouble.kind is TroubleKind.TOO_LONG:
         return BadInput(
             f"The question is longer than {model} can read ({words}).",
@@ -214,6 +224,8 @@ def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
         return TroubleKind.PERMISSION
     if status == 404 or kind == "not_found_error":
         return TroubleKind.MODEL
+    if status is not None and 300 <= status < 400:
+        return TroubleKind.ELSEWHERE
     if status == 413 or _TOO_LONG.search(words):
         return TroubleKind.TOO_LONG
     if _CREDIT.search(words):
