@@ -1,0 +1,92 @@
+"""What a run tells, as the editor shows it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from server_views import node, plan, verified, view
+
+from stark_lsp.core.conversation import Spend, Usage
+from stark_lsp.core.events import Judged, Notice, Planned, Progress, Spent
+from stark_lsp.core.run import Budget
+from stark_lsp.core.steering import Course, Steering, SteeringKind
+from stark_lsp.server.desk import Desk
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.run_events import RunEvents
+from stark_lsp.server.views import RunView
+
+
+class Shown:
+    """What stands where the progress is shown, and what the lenses and diagnostics were told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.view: RunView = view()
+        self.texts: list[str] = []
+        self.refreshed = 0
+        self.looks = 0
+        server = StarkServer()
+        monkeypatch.setattr(server, "refresh_lenses", self._refresh)
+        monkeypatch.setattr(server, "log", lambda message: None)
+        progress: Any = SimpleNamespace(report=lambda text, fraction: self.texts.append(text))
+        self.events = RunEvents(server, Desk(server), self.view, progress)
+        self.view.events = self.events
+        run = self.view.run
+        self.session: Any = SimpleNamespace(
+            id=run.id, run=run, nodes=self.view.nodes, best=None, course=Course(), steer=self._steer
+        )
+        self.view.session = self.session
+
+    def _refresh(self) -> None:
+        self.refreshed += 1
+
+    def _steer(self) -> None:
+        self.looks += 1
+
+    def hear(self, event: Any) -> str:
+        """Take an event and return what the progress says then."""
+        self.events.heard(self.session, event)
+        return self.texts[-1]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    return Shown(monkeypatch)
+
+
+def test_the_progress_always_tells_who_answers(shown: Shown) -> None:
+    assert shown.hear(Progress("Loading the class")) == "Loading the class · playbook"
+    assert shown.hear(Notice("It may cost much.")) == "It may cost much · playbook"
+
+
+def test_attempts_and_spend_stand_in_one_line(shown: Shown) -> None:
+    made = plan("Fuse")
+    assert shown.hear(Planned(1, 0, made)) == "Attempt 1 of 30 · playbook"
+    assert shown.hear(Spent(Spend(2, Usage(9), 0.42))) == "Attempt 1 of 30, $0.42 · playbook"
+    done = node(1, 0, made, verified(2.0))
+    shown.session.nodes[1] = done
+    assert shown.hear(Judged(done, True)) == "Attempt 1 of 30, best 2.00x (1.90 to 2.10) vs eager, $0.42 · playbook"
+    assert shown.view.judged == 1
+
+
+def test_what_is_told_here_is_shown_at_once_and_the_run_looks_at_once(shown: Shown) -> None:
+    shown.hear(Planned(1, 0, plan("Fuse")))
+    shown.events.told(Steering(SteeringKind.PAUSE))
+    assert (shown.view.paused, shown.refreshed, shown.looks) == (True, 1, 1)
+    assert shown.texts[-1] == "Paused. Attempt 1 of 30 · playbook"
+    shown.events.told(Steering(SteeringKind.BUDGET, budget=Budget(7)))
+    assert shown.texts[-1] == "Paused. Attempt 1 of 7 · playbook"
+    # The run has not heard of it yet, for instance as it is still preparing.
+    assert shown.hear(Progress("Importing torch")) == "Paused. Importing torch · playbook"
+    shown.session.course = Course(paused=True, budget=Budget(7))
+    assert shown.hear(Notice("Paused: nothing new is begun.")) == "Paused: nothing new is begun · playbook"
+
+
+def test_what_is_told_in_another_terminal_is_shown_too(shown: Shown) -> None:
+    shown.session.course = Course(pinned=1, paused=True)
+    shown.hear(Progress("Planning"))
+    assert (shown.view.paused, shown.view.course.pinned, shown.refreshed) == (True, 1, 1)
+    shown.session.course = Course()
+    shown.hear(Progress("Planning"))
+    assert (shown.view.paused, shown.refreshed) == (False, 2)
