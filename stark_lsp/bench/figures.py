@@ -65,8 +65,10 @@ def _runtimes(arms: tables.ArmRows, path: Path) -> bool:
                 x, three.mean.value, width * 0.92, yerr=spread, capsize=3, color=COLOURS[place % len(COLOURS)],
                 label=name if index == min(i for i, one in enumerate(levels) if (name, one) in found) else None,
             )  # fmt: skip
-            axes.annotate(f"{three.mean.value:.1f}×", (x, three.mean.value), ha="right", va="bottom", fontsize=8)
+            beside = (x - 0.04 * width, three.mean.value)
+            axes.annotate(f"{three.mean.value:.1f}×", beside, ha="right", va="bottom", fontsize=8)
     axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_xlim(-0.6, len(levels) - 0.4)
     axes.set_xticks(range(len(levels)), [f"Level {level}" for level in levels])
     axes.set_ylabel("Runtime over ours (mean, 95 % interval)")
     axes.legend(frameon=False)
@@ -78,8 +80,10 @@ def _speedups(arms: tables.ArmRows, baseline: Baseline, path: Path) -> bool:
     """Draw the speed-up of every solved cell over one baseline, slowest first, on a logarithmic axis."""
     names = tables.labels(list(arms))
     shown = [(arm, _gains(arms[arm], baseline)) for arm in tables.ordered(arms)]
-    if not any(values for _, values in shown):
+    everything = [value for _, values in shown for value in values]
+    if not everything:
         return False
+    few = max(everything) < 30 * min(everything)  # more would write minor labels over each other
     figure, axes = _axes()
     for place, (arm, values) in enumerate(shown):
         if values:
@@ -89,6 +93,8 @@ def _speedups(arms: tables.ArmRows, baseline: Baseline, path: Path) -> bool:
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}×")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}×" if few else "")
+    axes.set_xlim(0, 1)
     axes.set_xlabel("Share of solved problems")
     axes.set_ylabel(f"Speed-up over {tables.HEADINGS[baseline].lower()}")
     axes.legend(frameon=False)
