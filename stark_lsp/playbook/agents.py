@@ -156,7 +156,8 @@ class PlaybookAgents:
         """
         if self._reason or self._moves is None:
             return ()
-        described = (self._describe(move, None) for move in islice(self._moves.from_reference(), limit))
+        ideas = (move for move in self._moves.from_reference() if move.kind is MoveKind.STRATEGY)
+        described = (self._describe(move, None) for move in islice(ideas, limit))
         return tuple(f"**{words.title}**\n\n{words.advice}" for words in described)
 
     def _plan(self, move: Move, design: Design | None, context: Context) -> Plan:

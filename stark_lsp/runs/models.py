@@ -38,6 +38,8 @@ class Team:
     """Holds the budget of tokens and money; None for the playbook."""
     model: Model | None = None
     """Who answers, to be closed at the end; None for the playbook."""
+    names: tuple[str, ...] = ()
+    """Names of the models that are asked."""
     outlook: str = ""
     """What the run will take, for a person; empty where nothing is paid."""
 
@@ -94,6 +96,21 @@ def register(kind: str) -> Callable[[Builder], Builder]:
     return add
 
 
+def check(choice: ModelChoice, system: System) -> None:
+    """Refuse what cannot work together, before anything is begun.
+
+    Raises
+    ------
+    BadInput
+        The playbook was chosen for a system of a single agent.
+    """
+    if choice.kind == PLAYBOOK and system.solo is not None:
+        raise BadInput(
+            f"The playbook works as a team, so it cannot be used with the system {system.name}.",
+            cure="Use the system stark or ma-only, or a language model.",
+        )
+
+
 async def build(setting: Setting) -> Team:
     """Build the team that was chosen.
 
@@ -114,11 +131,6 @@ async def build(setting: Setting) -> Team:
 async def _playbook(setting: Setting) -> Team:
     from stark_lsp.playbook.agents import PlaybookAgents
 
-    if setting.system.solo is not None:
-        raise BadInput(
-            f"The playbook works as a team, so it cannot be used with the system {setting.system.name}.",
-            cure="Use the system stark or ma-only, or a language model.",
-        )
     agents = PlaybookAgents(await setting.analyst.analyze(), setting.problem, setting.reference, setting.prompt_dirs)
     return Team(agents, agents, agents)
 
@@ -129,13 +141,8 @@ async def _playbook(setting: Setting) -> Team:
 async def _learned(setting: Setting) -> Team:
     """Build the agents around a language model."""
     from stark_lsp.agents.models import registry
-    from stark_lsp.agents.models.journaled import JournaledModel
-    from stark_lsp.agents.models.prices import free, prices_of
-    from stark_lsp.agents.models.purse import Purse
-    from stark_lsp.agents.prompts import PromptLibrary
-    from stark_lsp.agents.team import ModelSolo, ModelTeam
 
-    choice, system = setting.choice, setting.system
+    choice = setting.choice
     model = await registry.build(
         choice.kind,
         registry.Wanted(
@@ -146,35 +153,59 @@ async def _learned(setting: Setting) -> Team:
             on_wait=setting.say,
         ),
     )
+    try:
+        return await _around(model, setting)
+    except BaseException:
+        await asyncio.shield(model.close())
+        raise
+
+
+async def _around(model: Model, setting: Setting) -> Team:
+    """Build the agents around a model."""
+    from stark_lsp.agents.models.journaled import JournaledModel
+    from stark_lsp.agents.models.prices import free, prices_of
+    from stark_lsp.agents.models.purse import Purse
+    from stark_lsp.agents.prompts import PromptLibrary
+    from stark_lsp.agents.team import ModelSolo, ModelTeam
+
+    system, agents = setting.system, setting.agents
     # The first look at the name imports the SDK, which takes a second: the editor must not wait for it.
     name = await asyncio.to_thread(lambda: model.name)
-    replayed = choice.kind == REPLAY
-    prices = free() if replayed else await asyncio.to_thread(prices_of, choice.kind)
+    replayed = setting.choice.kind == REPLAY
+    prices = free() if replayed else await asyncio.to_thread(prices_of, setting.choice.kind)
     budget = replace(setting.budget, tokens=None, dollars=None) if replayed else setting.budget
     purse = Purse(budget, prices, setting.spend, setting.on_spend)
     roles = _roles(system)
-    purse.check(setting.agents.of(role).model or name for role in roles)
+    names = tuple(dict.fromkeys(agents.of(role).model or name for role in roles))
+    purse.check(names)
     journaled = JournaledModel(model, setting.journal, purse)
     prompts = PromptLibrary(setting.prompt_dirs)
-    team: ModelTeam | ModelSolo
+
+    def note(attempt: int, text: str) -> None:
+        setting.log(f"attempt {attempt}: {text}")
+
     if system.solo is not None:
-        team = ModelSolo(journaled, setting.problem, setting.reference, system.solo, setting.agents, prompts=prompts)
+        solo = ModelSolo(
+            journaled, setting.problem, setting.reference, system.solo, agents, prompts=prompts, on_note=note
+        )
+        # Shows a template that cannot be filled in before anything is paid for.
+        questions = await asyncio.to_thread(solo.rehearse, *roles)
+        team = Team(solo=solo)
     else:
-        team = ModelTeam(
+        trio = ModelTeam(
             journaled,
             setting.problem,
             setting.reference,
-            setting.agents,
+            agents,
             prompts=prompts,
             advice=await _advice(setting),
             seed=setting.seed,
+            on_note=note,
         )
-    # Shows a template that cannot be filled in before anything is paid for.
-    questions = await asyncio.to_thread(team.rehearse, *roles)
+        questions = await asyncio.to_thread(trio.rehearse, *roles)
+        team = Team(trio, trio, trio)
     outlook = "" if replayed else _outlook(setting, questions, prices, name)
-    if isinstance(team, ModelSolo):
-        return Team(solo=team, purse=purse, model=model, outlook=outlook)
-    return Team(team, team, team, purse=purse, model=model, outlook=outlook)
+    return replace(team, purse=purse, model=model, names=names, outlook=outlook)
 
 
 def _roles(system: System) -> tuple[ModelRole, ...]:

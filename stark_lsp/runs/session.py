@@ -35,11 +35,13 @@ from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.interpreters import find_interpreter
 from stark_lsp.evaluation.pool import RunJudge, open_judges
+from stark_lsp.runs import models
 from stark_lsp.runs.choice import PLAYBOOK, REPLAY, ModelChoice, choose, parse
 from stark_lsp.runs.finalists import Confirmed, confirm_best
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.sitting import Begun, Sitting
 from stark_lsp.search.randomness import dump_state
+from stark_lsp.search.systems import find_system
 from stark_lsp.store import RunStore
 from stark_lsp.store.paths import state_dir
 from stark_lsp.store.transcripts import Transcript
@@ -159,6 +161,7 @@ class RunSession:
         """Decide who answers, before there is anything to record."""
         self._choice = await choose(self._options.model, self._options.providers, self._tell)
         self.run = replace(self.run, model=self._choice.label)
+        models.check(self._choice, find_system(self._options.search.system))
         if self._choice.kind != REPLAY:
             return
         transcript = await asyncio.to_thread(read_transcript, self._choice.argument)

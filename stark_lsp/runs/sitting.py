@@ -16,6 +16,7 @@ from random import Random
 
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Spend
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Event, Notice, Progress, Spent
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import SearchSettings
@@ -101,6 +102,7 @@ class Sitting:
         self._on_budget = on_budget
         self._log = log
         self._budget = begun.run.budget
+        self._said_budget: Budget | None = None
         self._engine: Engine | None = None
         self._team = models.Team()
         self._limit = TimeLimit(self._budget.seconds, time.monotonic)
@@ -134,7 +136,7 @@ class Sitting:
             if spend.calls:
                 self._emit(Spent(spend))
             self._engine = await self._make_engine()
-            self._engine.steer(self._follower.course)
+            self._engine.steer(replace(self._follower.course, budget=self._budget))
             self._limit = TimeLimit(self._budget.seconds, time.monotonic)
             self._limit.pause(self._follower.course.paused)
             return await self._run(self._engine)
@@ -210,18 +212,33 @@ class Sitting:
 
     def _heed(self, course: Course, fresh: tuple[Steering, ...]) -> None:
         """Follow what the user said."""
-        if course.budget is not None and course.budget != self._budget:
-            self._budget = course.budget
-            self._limit.change(self._budget.seconds)
-            if self._team.purse is not None and self._begun.transcript is None:
-                self._team.purse.change(self._budget)
-            self._on_budget(self._budget)
+        if course.budget is not None:
+            if course.budget != self._said_budget:
+                self._said_budget = course.budget
+                self._take_budget(course.budget)
+            course = replace(course, budget=self._budget)
         self._limit.pause(course.paused)
         if self._engine is None:
             return  # said before the search begins, or in an earlier sitting
         self._engine.steer(course)
         for steering in fresh:
             self._emit(Notice(spoken(steering)))
+
+    def _take_budget(self, budget: Budget) -> None:
+        """Let another budget hold; a limit of money that cannot be held stays as it was."""
+        purse = self._team.purse
+        if purse is not None and self._begun.transcript is None:
+            before = self._budget
+            purse.change(budget)
+            try:
+                purse.check(self._team.names)
+            except BadInput as error:
+                self._emit(Notice(str(error)))
+                budget = replace(budget, dollars=before.dollars)
+                purse.change(budget)
+        self._budget = budget
+        self._limit.change(budget.seconds)
+        self._on_budget(budget)
 
 
 def spoken(steering: Steering) -> str:

@@ -63,6 +63,11 @@ class Request:
     """`time.monotonic()` when the client was found to be gone before the end."""
     arrived_at: float = field(default_factory=time.monotonic)
 
+    def finish(self) -> None:
+        """Note that the answer was sent to its end."""
+        self.finished_at = time.monotonic()
+        self.finished = True
+
     @property
     def model(self) -> str:
         """The model that is asked."""
@@ -290,7 +295,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chunk(f"event: content_block_delta\ndata: {reply.garbage}\n\n".encode())
             if reply.pause_before == count:
                 self._pause(reply)
-            request.finished = name == "message_stop"
+            if name == "message_stop":
+                request.finish()
             self._event(name, data)
             if reply.pause_before is None:
                 self._pause(reply)
@@ -357,7 +363,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        request.finished = True
+        request.finish()
         self.wfile.write(body)
 
     def _open_stream(self) -> None:

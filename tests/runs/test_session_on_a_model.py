@@ -1,0 +1,223 @@
+"""Runs on a language model, with everything real but the model: faults, budgets, systems, replays."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from messages_api import replies
+from messages_api.kernels import Expert
+from messages_api.replies import Reply
+from messages_api.server import TEST_KEY, MessagesServer, Request
+from model_runs import options, problem_in, session
+
+from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.events import Event, Notice, Spent
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.run import Budget
+from stark_lsp.core.status import AgentRole, ModelRole, RunState, VerdictStatus
+from stark_lsp.store import RunStore, transcripts
+
+PASSING: tuple[Callable[[], Reply], ...] = (
+    lambda: replies.rate_limited("0"),
+    replies.overloaded,
+    replies.server_error,
+    lambda: replies.cut({"title": "half a", "source": "plan"}),
+)
+"""Faults after which the same question is asked again."""
+LASTING: tuple[Callable[[], Reply], ...] = (
+    lambda: replies.refusal("cyber", "The request was declined."),
+    lambda: replies.malformed('{"title": "no end'),
+    lambda: replies.cut_off('{"source": "import torch'),
+    replies.empty,
+    lambda: replies.text("```python\nprint('a program, and no module')\n```"),
+)
+"""Answers that hold nothing to judge."""
+
+
+class Faulty:
+    """An expert that fails in every third call, in all ways by turns."""
+
+    def __init__(self) -> None:
+        self.expert = Expert()
+        self.injected: list[str] = []
+
+    def __call__(self, request: Request) -> Reply:
+        place = request.number
+        if place % 3:
+            return self.expert(request)
+        ways = [("passing", way) for way in PASSING] + [("lasting", way) for way in LASTING]
+        kind, way = ways[place // 3 % len(ways)]
+        self.injected.append(kind)
+        return way()
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Problem:
+    return problem_in(tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "state" / "runs.sqlite3")
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Request], Reply]], MessagesServer]]:
+    opened: list[MessagesServer] = []
+
+    def start(answer: Callable[[Request], Reply]) -> MessagesServer:
+        server = MessagesServer(answer).start()
+        opened.append(server)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", TEST_KEY)
+        return server
+
+    yield start
+    for server in opened:
+        server.close()
+
+
+Serve = Callable[[Callable[[Request], Reply]], MessagesServer]
+
+
+async def test_thirty_attempts_with_faults_in_a_third_of_the_calls_lose_nothing(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    faulty = Faulty()
+    server = serve(faulty)
+    events: list[Event] = []
+    run = await session(problem, options(30, in_flight=3), store, events).execute()
+
+    assert run.state is RunState.FINISHED, run.message
+    stored = store.load(run.id)
+    attempts = [node for node in stored.nodes.values() if node.parent is not None]
+    assert len(attempts) == 30
+    assert all(node.verdict is not None for node in attempts)
+    assert any(node.verdict is not None and node.verdict.ok for node in attempts)
+
+    exchanges = store.exchanges.list(run.id)
+    answered = [request for request in server.requests if request.reply is not None and request.reply.status == 200]
+    whole = [request for request in answered if request.reply is not None and request.reply.cut_after is None]
+    assert len(exchanges) == len(whole), "an answer that arrived is not in the record"
+    empty = [node for node in attempts if node.verdict and node.verdict.status is VerdictStatus.NO_CANDIDATE]
+    assert len(empty) == faulty.injected.count("lasting") > 0
+    assert all(node.verdict and node.verdict.message for node in empty), "a fault without its reason"
+    troubles = sum(len(exchange.answer.troubles) for exchange in exchanges)
+    assert troubles == faulty.injected.count("passing") > 0
+
+    spend = store.exchanges.spend(run.id)
+    assert spend.calls == len(exchanges)
+    told = [event.spend for event in events if isinstance(event, Spent)]
+    assert told[-1].dollars == pytest.approx(spend.dollars)
+    everything = json.dumps([str(event) for event in events]) + transcripts.dumps(transcripts.collect(store, run.id))
+    assert TEST_KEY not in everything
+    assert TEST_KEY.encode() not in store.path.read_bytes()
+
+
+async def test_what_the_run_may_cost_and_who_answers_is_told_before_the_first_question(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    server = serve(Expert())
+    told: list[tuple[str, int]] = []
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Notice):
+            told.append((event.text, len(server.requests)))
+
+    one = session(problem, options(1, model="auto"), store, [])
+    one._emit_outside = heard
+    run = await one.execute()
+    assert run.model == "anthropic"
+    assert [asked for _, asked in told] == [0, 0]
+    assert told[0][0] == "Plans and kernels come from Claude (a key is set)"
+    assert "$" in told[1][0]
+    assert "questions" in told[1][0]
+
+
+async def test_a_run_ends_before_its_limit_of_money(problem: Problem, store: RunStore, serve: Serve) -> None:
+    server = serve(Expert())
+    limit = 0.12  # some questions with what their answers may cost at most, not as many as thirty attempts ask
+    short = RoleSettings(max_tokens=2000)
+    agents = AgentSettings(plan=short, code=short, debug=short)
+    wanted = replace(options(30), budget=Budget(30, dollars=limit), agents=agents)
+    run = await session(problem, wanted, store, []).execute()
+    asked = len(server.requests)
+    assert run.state is RunState.FINISHED
+    assert f"limit of ${limit:.2f}" in run.message
+    spend = store.exchanges.spend(run.id)
+    assert 0 < spend.dollars <= limit
+    assert spend.calls == asked, "a question was asked and its answer lost"
+
+
+@pytest.mark.parametrize("system", ["sampling", "reflexion", "search-agent", "ma-only"])
+async def test_the_other_systems_of_the_paper_run(problem: Problem, store: RunStore, serve: Serve, system: str) -> None:
+    serve(Expert())
+    run = await session(problem, options(3, system=system), store, []).execute()
+    assert run.state is RunState.FINISHED
+    nodes = [node for node in store.load(run.id).nodes.values() if node.parent is not None]
+    assert len(nodes) == 3
+    roles = Counter(exchange.question.role for exchange in store.exchanges.list(run.id))
+    if system == "ma-only":
+        assert roles[ModelRole.PLAN] == roles[ModelRole.CODE] > 0
+        return
+    role = ModelRole.SAMPLING if system == "sampling" else ModelRole.REFLEXION
+    assert set(roles) == {role}
+    assert {node.role for node in nodes} == {AgentRole(role.value)}
+    if system == "reflexion":
+        assert [node.parent for node in nodes] == [0, 1, 2]
+    if system == "sampling":
+        assert {node.parent for node in nodes} == {0}
+
+
+async def test_a_transcript_runs_again_without_any_network(
+    problem: Problem, store: RunStore, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = serve(Faulty())
+    first = await session(problem, options(6), store, []).execute()
+    path = tmp_path / "run.json"
+    path.write_text(transcripts.dumps(transcripts.collect(store, first.id)))
+    server.close()
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
+    second = await session(problem, options(30, model=f"replay:{path}"), store, []).execute()
+    assert second.model == "replay:run.json"
+    assert second.state is RunState.FINISHED
+    before, after = store.load(first.id).nodes, store.load(second.id).nodes
+    for number, node in before.items():
+        again = after[number]
+        assert (again.parent, again.role, again.candidate.source) == (node.parent, node.role, node.candidate.source)
+        assert again.verdict is not None
+        assert node.verdict is not None
+        assert again.verdict.status is node.verdict.status
+    assert len(after) == len(before)
+    assert store.exchanges.spend(second.id).dollars == 0
+
+
+async def test_a_key_that_is_not_accepted_ends_the_run_with_a_cure(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    serve(lambda request: replies.unauthorized())
+    one = session(problem, options(3), store, [])
+    with pytest.raises(BadInput, match="API key") as caught:
+        await one.execute()
+    assert caught.value.cure
+    assert store.load(one.id).run.state is RunState.FAILED
+
+
+async def test_the_playbook_is_no_single_agent(problem: Problem, store: RunStore) -> None:
+    with pytest.raises(BadInput, match="works as a team"):
+        await session(problem, options(1, model="playbook", system="sampling"), store, []).execute()
+
+
+async def test_a_limit_of_money_that_cannot_be_held_is_refused(problem: Problem, store: RunStore, serve: Serve) -> None:
+    server = serve(Expert())
+    wanted = replace(options(1, model="anthropic:a-model-of-mine"), budget=Budget(1, dollars=1.0))
+    with pytest.raises(BadInput, match=r"price of a-model-of-mine is unknown.*"):
+        await session(problem, wanted, store, []).execute()
+    assert not server.requests
