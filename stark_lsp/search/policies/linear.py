@@ -27,5 +27,9 @@ class Linear:
     def select(self, standing: Standing, rng: Random) -> int | None:
         """Return the newest eligible node, one that is not under way if there is one."""
         rules = Eligibility(standing, self._settings, throttle=False, prune=False)
-        newest = (node.id for node in standing.tree.newest_first())
-        return rules.least_busy(node_id for node_id in newest if rules.may_expand(node_id))
+        closed = standing.closed
+        return rules.least_busy(
+            node.id
+            for node in standing.tree.newest_first()
+            if node.id not in closed and rules.may_expand(node.id)  # in a large tree most are closed
+        )
