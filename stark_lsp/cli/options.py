@@ -41,7 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
     )
-    search.add_argument("--dollars", type=float, metavar="X", help="spend at most X US dollars on a language model")
+    search.add_argument(
+        "--dollars",
+        type=float,
+        metavar="X",
+        help="spend at most X US dollars on a language model (default: 10, where its price is known and no --tokens are "
+        "given)",
+    )
     search.add_argument(
         "--parallel",
         dest="in_flight",
@@ -227,7 +233,7 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.run import Budget
     from stark_lsp.runs import choice
-    from stark_lsp.runs.options import RunOptions
+    from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
     from stark_lsp.search.policies import make_policy
     from stark_lsp.search.systems import find_system
 
@@ -255,6 +261,7 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         model=args.model,
         agents=agent_settings(args),
         budget=Budget(attempts=args.budget, seconds=args.time_limit, tokens=args.tokens, dollars=args.dollars),
+        default_dollars=DEFAULT_DOLLARS,
         search=search,
         evaluation=adjust.adjusted(
             EvaluationSettings(compile_baseline=not args.no_compile_baseline, isolation=Isolation(args.isolation)),

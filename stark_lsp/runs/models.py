@@ -40,6 +40,8 @@ class Team:
     """Who answers, to be closed at the end; None for the playbook."""
     names: tuple[str, ...] = ()
     """Names of the models that are asked."""
+    budget: Budget | None = None
+    """What holds, with the limit that comes by itself; None for the budget as it was given."""
     outlook: str = ""
     """What the run will take, for a person; empty where nothing is paid."""
 
@@ -73,6 +75,8 @@ class Setting:
     say: Callable[[str], None]
     """Told what goes on, for a person."""
     log: Callable[[str], None]
+    default_dollars: float | None = None
+    """See `RunOptions`."""
     seed: int = 0
     """Of the run."""
     done: int = 0
@@ -173,10 +177,10 @@ async def _around(model: Model, setting: Setting) -> Team:
     name = await asyncio.to_thread(lambda: model.name)
     replayed = setting.choice.kind == REPLAY
     prices = free() if replayed else await asyncio.to_thread(prices_of, setting.choice.kind)
-    budget = replace(setting.budget, tokens=None, dollars=None) if replayed else setting.budget
-    purse = Purse(budget, prices, setting.spend, setting.on_spend)
     roles = _roles(system)
     names = tuple(dict.fromkeys(agents.of(role).model or name for role in roles))
+    budget = replace(setting.budget, tokens=None, dollars=None) if replayed else _limited(setting, names, prices)
+    purse = Purse(budget, prices, setting.spend, setting.on_spend)
     purse.check(names)
     journaled = JournaledModel(model, setting.journal, purse)
     prompts = PromptLibrary(setting.prompt_dirs)
@@ -205,7 +209,17 @@ async def _around(model: Model, setting: Setting) -> Team:
         questions = await asyncio.to_thread(trio.rehearse, *roles)
         team = Team(trio, trio, trio)
     outlook = "" if replayed else _outlook(setting, questions, prices, name)
-    return replace(team, purse=purse, model=model, names=names, outlook=outlook)
+    if budget.dollars is not None and setting.budget.dollars is None:
+        outlook += f" The run stops before ${budget.dollars:.2f}, since no other limit was set."
+    return replace(team, purse=purse, model=model, names=names, budget=budget, outlook=outlook)
+
+
+def _limited(setting: Setting, names: tuple[str, ...], prices: Prices) -> Budget:
+    """Return the budget, with the limit that comes by itself where none was set and one can be held."""
+    budget = setting.budget
+    if budget.tokens is not None or budget.dollars is not None or any(prices.of(name) is None for name in names):
+        return budget
+    return replace(budget, dollars=setting.default_dollars)
 
 
 def _roles(system: System) -> tuple[ModelRole, ...]:

@@ -9,6 +9,9 @@ from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.runs.providers import Providers
 
+DEFAULT_DOLLARS = 10.0
+"""What one run may cost at most if the user said nothing: some hundred questions to a Sonnet."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -22,6 +25,8 @@ class RunOptions:
     providers: Providers = field(default_factory=Providers)
     """What the front end lends the run."""
     budget: Budget = field(default_factory=Budget)
+    default_dollars: float | None = None
+    """A limit of money for a run without any limit of its own on tokens or money, where all prices are known."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """Its `attempts` is overruled by `budget.attempts`."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)

@@ -131,6 +131,9 @@ class Sitting:
         spend = await asyncio.to_thread(self._store.exchanges.spend, self._begun.run.id)
         self._team = await models.build(self._setting(spend))
         try:
+            if self._team.budget is not None and self._begun.transcript is None:
+                self._budget = self._team.budget
+                self._on_budget(self._budget)
             if self._team.outlook:
                 self._emit(Notice(self._team.outlook))
             if spend.calls:
@@ -161,6 +164,7 @@ class Sitting:
             on_spend=lambda now: self._emit(Spent(now)),
             say=lambda text: self._emit(Progress(text, 0, self._budget.attempts)),
             log=self._log,
+            default_dollars=self._options.default_dollars,
             seed=run.seed,
             done=sum(1 for node in begun.nodes.values() if node.parent is not None),
             transcript=begun.transcript,

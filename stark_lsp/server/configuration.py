@@ -63,7 +63,7 @@ class Configuration:
         BadInput
             The search settings contradict each other, or the folder with prompts is not there.
         """
-        from stark_lsp.runs.options import RunOptions
+        from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
 
         attempts = int(self["attempts"])
         try:
@@ -91,6 +91,7 @@ class Configuration:
                 None if tokens is None else int(tokens),
                 None if dollars is None else float(dollars),
             ),
+            default_dollars=DEFAULT_DOLLARS,
             search=search,
             evaluation=adjust.adjusted(
                 EvaluationSettings(

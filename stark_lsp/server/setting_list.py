@@ -81,7 +81,8 @@ SETTINGS: tuple[Setting, ...] = (
         "costLimit",
         "number",
         None,
-        "US dollars that one run may spend on models whose prices are known. When it is not set there is no limit.",
+        "US dollars that one run may spend on models whose prices are known. When neither this nor tokenLimit is set, "
+        "a run on such models stops at 10.",
         low=0.01,
     ),
     Setting(

@@ -130,7 +130,7 @@ async def test_what_the_run_may_cost_and_who_answers_is_told_before_the_first_qu
         if isinstance(event, Notice):
             told.append((event.text, len(server.requests)))
 
-    one = session(problem, options(1, model="auto"), store, [])
+    one = session(problem, replace(options(1, model="auto"), default_dollars=10.0), store, [])
     one._emit_outside = heard
     run = await one.execute()
     assert run.model == "anthropic"
@@ -138,6 +138,8 @@ async def test_what_the_run_may_cost_and_who_answers_is_told_before_the_first_qu
     assert told[0][0] == "Plans and kernels come from Claude (a key is set)"
     assert "$" in told[1][0]
     assert "questions" in told[1][0]
+    assert "stops before $10.00" in told[1][0]
+    assert run.budget == Budget(1, dollars=10.0)
 
 
 async def test_a_run_ends_before_its_limit_of_money(problem: Problem, store: RunStore, serve: Serve) -> None:
