@@ -56,6 +56,7 @@ PLAYBOOK = 12_000
 _BORDER = "\x1e"
 """Stands between `shared` and `body` while they are one text; taken out of everything that is filled in."""
 _DECIDING = (ModelRole.PLAN, ModelRole.SAMPLING, ModelRole.REFLEXION)
+_LOOKING_BACK = (ModelRole.PLAN, ModelRole.REFLEXION)
 _MODES = {
     Mode.EVAL: "eval, without gradients",
     Mode.AS_CONSTRUCTED: "as constructed, without gradients",
@@ -76,6 +77,8 @@ class Frame:
         The templates.
     advice
         What the playbook would do, in Markdown; shown to the plan agent if the settings say so.
+    tried
+        Whether to show what else was tried on the selected node.
 
     Raises
     ------
@@ -90,8 +93,10 @@ class Frame:
         settings: AgentSettings,
         prompts: PromptLibrary,
         advice: Sequence[str] = (),
+        tried: bool = True,
     ) -> None:
         self.settings = settings
+        self._tried = tried
         self._problem = problem
         self._reference = reference
         self._prompts = prompts
@@ -186,7 +191,7 @@ class Frame:
         return {
             "selected": None if alone else shown,
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
-            "tried": titles(context.siblings) if role in (ModelRole.PLAN, ModelRole.REFLEXION) else (),
+            "tried": titles(context.siblings) if self._tried and role in _LOOKING_BACK else (),
             "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
             "plan": None if planned is None else self._plan(planned),
             "lens": lens,

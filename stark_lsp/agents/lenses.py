@@ -14,8 +14,6 @@ _HEADING = re.compile(r"^#\s+(.+?)\s*$", re.MULTILINE)
 
 FILE = "lenses.md"
 """Their file in the prompt library."""
-PARAMETER = "lens"
-"""Name under which a plan's `parameters` keep the lens it was made with."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 from stark_lsp.agents.answers import TOOLS, read_kernel, read_plan
@@ -24,7 +25,7 @@ from stark_lsp.agents.dialects import detect
 from stark_lsp.agents.edits import describe, edits
 from stark_lsp.agents.frame import NEW_CLASS, Frame
 from stark_lsp.agents.grounding import document_anchors, ground, unmarked
-from stark_lsp.agents.lenses import FILE, PARAMETER, Lens, choose, read_lenses
+from stark_lsp.agents.lenses import FILE, Lens, choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.texts import one_line
 from stark_lsp.core.agent_settings import AgentSettings
@@ -36,9 +37,6 @@ from stark_lsp.core.roles import Context, Draft, NoCandidate
 from stark_lsp.core.status import AgentRole, Grounding, ModelRole
 from stark_lsp.core.verdict import Reference
 from stark_lsp.search.tree import make_root
-
-MARKS = "anchors"
-"""Name under which a plan's `parameters` tell what was wrong with its marks."""
 
 Note = Callable[[int, str], None]
 """Is told of an attempt, by its id, what a person may want to know."""
@@ -57,12 +55,13 @@ class _Asking:
         prompts: PromptLibrary | None = None,
         advice: Sequence[str] = (),
         seed: int = 0,
+        tried: bool = True,
         on_note: Note | None = None,
     ) -> None:
         self.model = model
         self.settings = settings or AgentSettings()
         self.prompts = prompts or PromptLibrary()
-        self.frame = Frame(problem, reference, self.settings, self.prompts, advice)
+        self.frame = Frame(problem, reference, self.settings, self.prompts, advice, tried)
         self.problem = problem
         self.seed = seed
         self._reference = reference
@@ -124,6 +123,8 @@ class ModelTeam(_Asking):
         What the playbook would do, in Markdown, for the plan agent.
     seed
         Of the run; decides the order of lenses.
+    tried
+        Whether to show what else was tried on the selected node; systems that sample show nothing of it.
     on_note
         Is told what an attempt did against its instructions, for instance edits outside the anchors.
 
@@ -144,9 +145,8 @@ class ModelTeam(_Asking):
         lens = await asyncio.to_thread(self._lens, context)
         question, answer = await self._ask(ModelRole.PLAN, context, lens=lens)
         plan = await asyncio.to_thread(self._grounded, context, question, answer, lens)
-        for name, text in plan.parameters:
-            if name == MARKS:
-                self._note(context.attempt, text)
+        if plan.remark:
+            self._note(context.attempt, plan.remark)
         return plan
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
@@ -172,6 +172,7 @@ class ModelTeam(_Asking):
             self._note(context.attempt, text)
             if self.settings.grounding is Grounding.REFUSE:
                 raise NoCandidate(text, text=candidate.source, plan=plan)
+            candidate = replace(candidate, remark=text)
         return candidate
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
@@ -197,21 +198,19 @@ class ModelTeam(_Asking):
             return None
         lenses = read_lenses(self.prompts.text(FILE))
         plans = [node.plan for node in context.siblings if node.plan is not None and node.role is AgentRole.CODE]
-        used = {value for plan in plans for name, value in plan.parameters if name == PARAMETER}
+        used = {plan.lens for plan in plans if plan.lens}
         return choose(lenses, self.seed, context.attempt, used)
 
     def _grounded(self, context: Context, question: Question, answer: Answer, lens: Lens | None) -> Plan:
         said = read_plan(answer, question)
         grounded = ground(context.selected.candidate.source, said.annotated_source)
-        parameters = [(PARAMETER, lens.name)] if lens is not None else []
-        if grounded.remark:
-            parameters.append((MARKS, grounded.remark))
         return Plan(
             title=said.title,
             advice=said.advice,
             anchors=document_anchors(self.problem, context.selected, grounded),
             annotated_source=grounded.annotated_source,
-            parameters=tuple(parameters),
+            lens=lens.name if lens is not None else "",
+            remark=grounded.remark,
             expected_saving_ms=said.expected_saving_ms,
         )
 
@@ -249,11 +248,12 @@ class ModelSolo(_Asking):
         settings: AgentSettings | None = None,
         *,
         prompts: PromptLibrary | None = None,
+        tried: bool = True,
         on_note: Note | None = None,
     ) -> None:
         if role not in (ModelRole.SAMPLING, ModelRole.REFLEXION):
             raise ValueError(f"{role.value} is not the role of a single agent")
-        super().__init__(model, problem, reference, settings, prompts=prompts, on_note=on_note)
+        super().__init__(model, problem, reference, settings, prompts=prompts, tried=tried, on_note=on_note)
         self.role = role
 
     async def propose(self, context: Context, rng: Random) -> Draft:
@@ -270,4 +270,4 @@ class ModelSolo(_Asking):
         return Draft(candidate, Plan(title, summary) if title else None)
 
 
-__all__ = ["MARKS", "ModelSolo", "ModelTeam", "Note"]
+__all__ = ["ModelSolo", "ModelTeam", "Note"]

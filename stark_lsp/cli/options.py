@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dollars",
         type=float,
         metavar="X",
-        help="spend at most X US dollars on a language model (default: 10, where its price is known and no --tokens are "
-        "given)",
+        help="spend at most X US dollars on a language model (default: 10, where its price is known and there is no "
+        "limit of tokens)",
     )
     search.add_argument(
         "--parallel",

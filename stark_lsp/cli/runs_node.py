@@ -86,10 +86,16 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
         told = words.variant(node.plan)
         if told:
             console.line(out, told, "dim")
+        if node.plan.lens:
+            console.line(out, f"Looked for with an eye on: {node.plan.lens}", "dim")
+        if node.plan.remark:
+            console.line(out, node.plan.remark, "yellow")
         out.print()
     if node.candidate.source:
         _source(out, node.candidate.source)
         out.print()
+    if node.candidate.remark:
+        console.line(out, node.candidate.remark, "yellow")
     console.line(out, words.result(node), "bold" if node.verdict is not None and node.verdict.ok else "yellow")
     if node.verdict is not None:
         _show_verdict(out, run, node.id, node.verdict)

@@ -161,6 +161,7 @@ class Watcher:
         variant = words.variant(plan, before)
         if variant:
             self._indented(variant, "cyan")
+        self._indented(clean(plan.remark), "yellow")
 
     def _show_verdict(self, node: Node, *, leader: bool) -> None:
         if self._last_block != node.id:
@@ -171,6 +172,7 @@ class Watcher:
                 self._head(node.id, words.title(node), f"after {node.parent}")
         if node.plan is not None:
             self._plans.setdefault(node.id, node.plan)
+        self._indented(clean(node.candidate.remark), "yellow")
         text = words.result(node)
         if node.failed:
             self._indented(text, "red")

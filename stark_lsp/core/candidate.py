@@ -16,6 +16,8 @@ class Candidate:
     dialect: Dialect = Dialect.RAW
     class_name: str = "ModelNew"
     """The class in `source` that stands in for the reference."""
+    remark: str = ""
+    """What its author did against the plan, in a sentence, such as edits outside the anchors; empty if nothing."""
 
     @property
     def digest(self) -> str:

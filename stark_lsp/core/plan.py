@@ -34,5 +34,9 @@ class Plan:
     """Name of the playbook strategy, or empty for a model's own idea."""
     parameters: tuple[tuple[str, str], ...] = ()
     """What distinguishes this variant (for instance `("threads", "256")`), for display and for the coder."""
+    lens: str = ""
+    """The side a model was told to look from, to make plans differ; empty if it was not."""
+    remark: str = ""
+    """What was wrong with the plan's marks and how that was mended, in a sentence; empty if nothing."""
     expected_saving_ms: float | None = None
     """Milliseconds the plan agent expects to save, or None if it does not say."""

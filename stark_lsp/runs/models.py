@@ -190,7 +190,14 @@ async def _around(model: Model, setting: Setting) -> Team:
 
     if system.solo is not None:
         solo = ModelSolo(
-            journaled, setting.problem, setting.reference, system.solo, agents, prompts=prompts, on_note=note
+            journaled,
+            setting.problem,
+            setting.reference,
+            system.solo,
+            agents,
+            prompts=prompts,
+            tried=system.dynamic_windows,
+            on_note=note,
         )
         # Shows a template that cannot be filled in before anything is paid for.
         questions = await asyncio.to_thread(solo.rehearse, *roles)
@@ -204,6 +211,7 @@ async def _around(model: Model, setting: Setting) -> Team:
             prompts=prompts,
             advice=await _advice(setting),
             seed=setting.seed,
+            tried=system.dynamic_windows,
             on_note=note,
         )
         questions = await asyncio.to_thread(trio.rehearse, *roles)

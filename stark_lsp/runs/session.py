@@ -323,7 +323,6 @@ class RunSession:
         self._emit(Progress(text, self._attempts, self._budget()))
 
     def _tell(self, text: str) -> None:
-        self._log(f"run {self.run.id}: {text}")
         self._emit(Notice(text))
 
     def _rebudget(self, budget: Budget) -> None:

@@ -86,6 +86,8 @@ def _attempt(view: RunView, item: AnchoredPlan) -> str:
     variant = wording.parameters(item.plan)
     if variant:
         text += f" · {escaped(variant, 120)}"
+    for remark in (item.plan.remark, node.candidate.remark if node is not None else ""):
+        text += f" · {escaped(remark, 200)}" if remark else ""
     if node is not None and node.verdict is not None and not node.verdict.ok and node.verdict.message:
         text += f" · {code(node.verdict.message, 200)}"
     return text

@@ -23,9 +23,9 @@ from agent_cases import (
 
 from stark_lsp.agents.answers import TOOLS
 from stark_lsp.agents.edits import report
-from stark_lsp.agents.lenses import PARAMETER, choose, read_lenses
+from stark_lsp.agents.lenses import choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
-from stark_lsp.agents.team import MARKS, ModelSolo, ModelTeam
+from stark_lsp.agents.team import ModelSolo, ModelTeam
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.conversation import Answer, Question
 from stark_lsp.core.errors import BadInput, Fault
@@ -205,7 +205,7 @@ async def test_a_plan_that_marks_nothing_is_used_and_noted() -> None:
     agents, _ = team(lambda _: answered(title="Fuse", advice="All of it."), on_note=lambda *note: notes.append(note))
     plan = await agents.plan(context(attempt=2), Random(0))
     assert plan.anchors == ()
-    assert dict(plan.parameters) == {MARKS: "The plan marked no lines."}
+    assert plan.remark == "The plan marked no lines."
     assert notes == [(2, "The plan marked no lines.")]
 
 
@@ -229,7 +229,7 @@ async def test_lenses_are_used_where_temperature_cannot_make_plans_differ(
     model = Knowing(takes)
     settings = AgentSettings(plan=RoleSettings(temperature=temperature))
     plan = await ModelTeam(model, PROBLEM, reference(), settings).plan(context(), Random(0))
-    assert (PARAMETER in dict(plan.parameters)) is lens
+    assert bool(plan.lens) is lens
     assert ("look at it from this side first" in model.questions[0].body) is lens
 
 
@@ -240,7 +240,7 @@ async def test_a_lens_is_not_used_twice_on_a_node_before_all_were() -> None:
     names = []
     for number in range(count):
         plan = await agents.plan(context(siblings=children, attempt=2 * number), Random(0))
-        names.append(dict(plan.parameters)[PARAMETER])
+        names.append(plan.lens)
         children += (Node(2 * number, 0, AgentRole.CODE, candidate(), plan, FIRST.verdict),)
     assert len(set(names)) == count >= 9
 
@@ -266,10 +266,10 @@ async def test_lenses_of_the_user_win(tmp_path: Path) -> None:
         model, PROBLEM, reference(), AgentSettings(plan=RoleSettings()), prompts=PromptLibrary([tmp_path])
     )
     plan = await agents.plan(context(), Random(0))
-    assert dict(plan.parameters)[PARAMETER] == "My side"
+    assert plan.lens == "My side"
     assert "Look here." in model.questions[0].body
     (tmp_path / "lenses.md").write_text("nothing\n", encoding="utf-8")
-    assert (await agents.plan(context(), Random(0))).parameters == ()
+    assert not (await agents.plan(context(), Random(0))).lens
 
 
 def test_a_rehearsal_shows_broken_templates_before_anything_is_asked(tmp_path: Path) -> None:
