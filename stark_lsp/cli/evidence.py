@@ -98,17 +98,23 @@ def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
     if verdict.speedup_vs_compile is not None:
         yield "against torch.compile", figures.times_interval(verdict.speedup_vs_compile)
+    if verdict.speedup_vs_max_autotune is not None:
+        yield "against max-autotune", figures.times_interval(verdict.speedup_vs_max_autotune)
     baselines = verdict.baselines(reference.baselines)
     yield "eager", f"{figures.timing(baselines.eager)}{'' if verdict.eager else BEFORE}"
     if baselines.compile is not None:
         yield "torch.compile", f"{figures.timing(baselines.compile)}{'' if verdict.compiled else BEFORE}"
-    elif why := _no_compile(reference):
+    elif why := _first(reference.baselines.compile_message):
         yield "torch.compile", f"no time: {why}"
+    if baselines.max_autotune is not None:
+        yield "max-autotune", f"{figures.timing(baselines.max_autotune)}{'' if verdict.max_autotuned else BEFORE}"
+    elif why := _first(reference.baselines.max_autotune_message):
+        yield "max-autotune", f"no time: {why}"
 
 
-def _no_compile(reference: Reference) -> str:
-    """Return why torch.compile has no time, empty if nobody asked for one."""
-    lines = clean(reference.baselines.compile_message).strip().splitlines()
+def _first(message: str) -> str:
+    """Return the first line of why there is no time, empty if nobody asked for one."""
+    lines = clean(message).strip().splitlines()
     return lines[0] if lines and lines[0] != "Switched off." else ""
 
 

@@ -50,7 +50,7 @@ exit codes:
 NOT_OK = 1
 """Exit code for every verdict but `OK`."""
 
-BASELINES = ("eager,compile", "eager")
+BASELINES = ("eager,compile", "eager", "eager,compile,max-autotune")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=BASELINES,
         default=BASELINES[0],
         metavar="LIST",
-        help=f"what to time it against: {' or '.join(BASELINES)} (default: %(default)s)",
+        help=f"what to time it against: {' or '.join(BASELINES)}; max-autotune is torch.compile in that mode, timed "
+        "beside the candidate with --final (default: %(default)s)",
     )
     how.add_argument(
         "--final",
@@ -196,7 +197,8 @@ def _settings(args: argparse.Namespace) -> EvaluationSettings:
 
     chosen = replace(
         PRESETS[args.settings],
-        compile_baseline="compile" in args.baselines,
+        compile_baseline="compile" in args.baselines.split(","),
+        max_autotune="max-autotune" in args.baselines.split(","),
         isolation=Isolation(args.isolation),
         counters=args.counters,
     )

@@ -62,7 +62,8 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
     -------
     Times in milliseconds; `interval` is that of `speedup_vs_eager`, as for a run; all of them are in `intervals`.
     """
-    runtime, eager, compiled = verdict.runtime, verdict.speedup_vs_eager, verdict.speedup_vs_compile
+    runtime, tuned = verdict.runtime, verdict.speedup_vs_max_autotune
+    eager, compiled = verdict.speedup_vs_eager, verdict.speedup_vs_compile
     profile, environment = verdict.profile, verdict.environment or reference.environment
     stages: dict[str, float] = {}
     for name, seconds in verdict.stages_s:
@@ -75,6 +76,7 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
         "interval": _bounds(eager),
         "speedup_vs_eager": eager.value if eager is not None else None,
         "speedup_vs_compile": compiled.value if compiled is not None else None,
+        "speedup_vs_max_autotune": tuned.value if tuned is not None else None,
         "errors": to_wire(verdict.errors) if verdict.errors is not None else None,
         "launched": [to_wire(launch) for launch in profile.launched] if profile is not None else [],
         "environment": to_wire(environment),
@@ -84,17 +86,24 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
             "runtime_ms": [runtime.low_ms, runtime.high_ms] if runtime is not None else None,
             "speedup_vs_eager": _bounds(eager),
             "speedup_vs_compile": _bounds(compiled),
+            "speedup_vs_max_autotune": _bounds(tuned),
         },
         "samples": runtime.n if runtime is not None else None,
         "compiler": [to_wire(message) for message in verdict.compiler],
         "weights_loaded": verdict.weights_loaded,
         "notes": list(dict.fromkeys([*reference.notes, *verdict.notes])),
         "profile": to_wire(profile) if profile is not None else None,
-        "same_rounds": {"eager": _times(verdict.eager), "compile": _times(verdict.compiled)},
+        "same_rounds": {
+            "eager": _times(verdict.eager),
+            "compile": _times(verdict.compiled),
+            "max_autotune": _times(verdict.max_autotuned),
+        },
         "baselines": {
             "eager": _times(reference.baselines.eager),
             "compile": _times(reference.baselines.compile),
             "compile_message": reference.baselines.compile_message,
+            "max_autotune": _times(reference.baselines.max_autotune),
+            "max_autotune_message": reference.baselines.max_autotune_message,
         },
         "outputs": list(reference.outputs),
         "log": verdict.log,
