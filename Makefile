@@ -57,9 +57,10 @@ client: ## Build the VS Code extension (needs node 20 or newer): vscode-client/s
 editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (Neovim, Emacs)
 	@$(BIN)/python -m pytest tests/editor -v
 
-benchmarks: $(BIN)/.dev ## Measure the server and the search against their bounds
+benchmarks: $(BIN)/.dev ## Measure the server, the search and attempts side by side
 	@$(BIN)/python benchmarks/server.py
 	@$(BIN)/python benchmarks/search.py
+	@$(BIN)/python benchmarks/parallel.py
 
 clean: ## Remove what make made, the environment included
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
