@@ -11,10 +11,18 @@ from difflib import SequenceMatcher
 
 from stark_lsp.agents.markers import parse, strip
 from stark_lsp.core.problem import Span
-from stark_lsp.discovery.outline import STRING_OR_COMMENT
 from stark_lsp.discovery.syntax import split_lines
 
-_C_COMMENT = re.compile(r"//[^\r\n]*|/\*[^\r\n]*?\*/")
+# What is never ended ends with its line, or with the text, so that a text is gone through once whatever is in it.
+_TOKEN = re.compile(
+    r"#[^\r\n]*"
+    r'|"""(?:[^"\\]|\\[\s\S]|"(?!""))*(?:"""|\\?\Z)'
+    r"|'''(?:[^'\\]|\\[\s\S]|'(?!''))*(?:'''|\\?\Z)"
+    r'|"(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*(?:"|(?=[\r\n])|\\?\Z)'
+    r"|'(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*(?:'|(?=[\r\n])|\\?\Z)"
+)
+"""Strings and comments of Python."""
+_C_COMMENT = re.compile(r"//[^\r\n]*|/\*[^\r\n]*?(?:\*/|(?=[\r\n])|\Z)")
 
 
 def check(original: str, annotated: str) -> tuple[int, ...]:
@@ -71,7 +79,7 @@ def meaning(text: str) -> list[tuple[int, str]]:
             return ""
         return _C_COMMENT.sub("", token) if token.startswith(('"""', "'''")) else token
 
-    bare = STRING_OR_COMMENT.sub(without_comment, text)
+    bare = _TOKEN.sub(without_comment, text)
     lines: list[tuple[int, str]] = []
     for number, line in enumerate(split_lines(bare)):
         words = " ".join(line.split())

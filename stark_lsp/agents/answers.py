@@ -200,7 +200,11 @@ def _checked(source: str, answer: Answer, class_name: str) -> str:
         where = f"line {error.lineno}: " if error.lineno else ""
         said = one_line(error.msg or "invalid syntax", 200)
         raise NoCandidate(f"The source is not valid Python: {where}{said}.", text=kept) from error
-    if not find_class(tree, class_name):
+    try:
+        defined = bool(find_class(tree, class_name))
+    except RecursionError:
+        raise NoCandidate("The statements of the source are nested too deeply.", text=kept) from None
+    if not defined:
         raise NoCandidate(f"The source defines no class {class_name}.", text=kept)
     return source
 

@@ -10,6 +10,8 @@ from typing import Any
 from stark_lsp.discovery.syntax import split_lines
 
 _OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[^`]*$")
+_LONGEST_OPENING = 400
+"""Characters of a line that may open a block: looking at one takes time with the square of its length."""
 PYTHON = ("python", "py", "python3", "")
 """What a block of Python is called; many have no name."""
 
@@ -32,7 +34,7 @@ def code_blocks(text: str) -> tuple[Block, ...]:
     fence, language, lines = "", "", list[str]()
     for line in split_lines(text):
         if not fence:
-            opening = _OPENING.match(line)
+            opening = _opening(line)
             if opening is not None:
                 fence, language, lines = opening[1], opening[2].lower(), []
             continue
@@ -52,7 +54,7 @@ def without_blocks(text: str) -> str:
     kept: list[str] = []
     fence = ""
     for line in split_lines(text):
-        opening = _OPENING.match(line)
+        opening = _opening(line)
         if fence:
             bare = line.strip()
             if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
@@ -83,3 +85,7 @@ def json_object(text: str) -> dict[str, Any] | None:
             if isinstance(value, dict):
                 return value
     return None
+
+
+def _opening(line: str) -> re.Match[str] | None:
+    return _OPENING.match(line) if len(line) <= _LONGEST_OPENING else None

@@ -31,7 +31,9 @@ _MARKS = 400
 _LINES = 6_000
 """Most lines that two texts may have together, and"""
 _PAIRS = 400_000
-"""most pairs of equal ones among them, so that comparing them takes no more than a second or so."""
+"""most pairs of equal ones among them, and"""
+_WORK = 30_000_000
+"""most of these times the lines of the shorter text, so that comparing them takes no more than a second or two."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ def comparable(before: Sequence[str], after: Sequence[str]) -> bool:
     if len(before) + len(after) > _LINES:
         return False
     counts = Counter(before)
-    return sum(counts[line] for line in after) <= _PAIRS
+    pairs = sum(counts[line] for line in after)
+    return pairs <= _PAIRS and pairs * min(len(before), len(after)) <= _WORK
 
 
 def _tree(source: str) -> ast.Module:

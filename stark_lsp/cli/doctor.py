@@ -66,7 +66,7 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
         toolchain.ninja(interpreter),
         gpu,
         nvcc,
-        _key(),
+        _model(),
         *kept.checks,
         _state(),
     )
@@ -103,12 +103,24 @@ def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
     return interpreter, (found, Check("torch", Health.GOOD, f"{info.torch}, {built}")), bool(info.gpus)
 
 
-def _key() -> Check:
+def _model() -> Check:
+    """Return who would answer as the agents; nobody is asked."""
+    from stark_lsp.agents.models.anthropic import AnthropicModel
+    from stark_lsp.agents.models.prices import prices_of
     from stark_lsp.cli.health import Check, Health
+    from stark_lsp.core.errors import StarkError
+    from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE
 
-    if os.environ.get("ANTHROPIC_API_KEY"):
-        return Check("Claude key", Health.GOOD, "ANTHROPIC_API_KEY is set")
-    return Check("Claude key", Health.ABSENT, "ANTHROPIC_API_KEY is not set; the playbook works without a key")
+    found = next((name for name in (KEY_VARIABLE, TOKEN_VARIABLE) if os.environ.get(name, "").strip()), None)
+    if found is None:
+        return Check("language model", Health.ABSENT, f"{KEY_VARIABLE} is not set; the playbook works without a key")
+    model = AnthropicModel()
+    try:
+        known = prices_of("anthropic").of(model.name) is not None
+        price = "its price is known" if known else "its price is unknown"
+    except StarkError as error:
+        return Check("language model", Health.ABSENT, error.message, error.cure)
+    return Check("language model", Health.GOOD, f"{model.name} at {model.server}, by {found}; {price}")
 
 
 def _state() -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from agent_cases import answered, asked
@@ -288,3 +289,18 @@ def test_each_role_has_a_tool_whose_fields_are_described() -> None:
     for tool in TOOLS.values():
         assert all(field["description"] for field in tool.schema["properties"].values())
         assert set(tool.schema["required"]) <= set(tool.schema["properties"])
+
+
+@pytest.mark.parametrize(
+    "line", ["```" + " " * 60_000 + "`", "~" * 60_000 + "`", "```" + "a" * 60_000 + "`"], ids=["spaces", "tildes", "word"]
+)
+def test_a_line_that_nearly_opens_a_block_costs_nothing(line: str) -> None:
+    begun = time.perf_counter()
+    assert code_blocks(f"{line}\n```python\n{GOOD}```")[-1].code == GOOD
+    assert time.perf_counter() - begun < 1.0
+
+
+def test_a_source_nested_too_deeply_is_no_candidate() -> None:
+    branches = "".join(f"elif torch.a{number}:\n    pass\n" for number in range(2000))
+    source = f"{GOOD}if torch.b:\n    pass\n{branches}"
+    assert "nest" in str(reason(answered(source=source)))

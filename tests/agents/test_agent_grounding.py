@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -246,3 +247,22 @@ def test_no_pair_of_texts_breaks_the_comparison(before: str, after: str) -> None
 
 def test_stripping_for_the_ablation_leaves_the_source_alone() -> None:
     assert unmarked(marked(SLICE, 1, MOVED)) == SLICE
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['x = """' + "/* " * 60_000 + '"""', '\\"' * 90_000, "\\'" * 90_000 + "\\", '"""' + '\\"""' * 40_000],
+    ids=["comments", "quotes", "apostrophes", "triple"],
+)
+def test_plans_full_of_what_nearly_ends_cost_nothing(text: str) -> None:
+    begun = time.perf_counter()
+    ground("x = 1\n", f"# <<<IMPROVE BEGIN>>>\n{text}\n# <<<IMPROVE END>>>\n")
+    assert time.perf_counter() - begun < 2.0
+
+
+def test_texts_of_few_different_lines_are_not_compared_at_length() -> None:
+    before = "a\nb\n" * 440
+    after = "b\na\nc\n" * 300
+    begun = time.perf_counter()
+    assert ground(before, f"# <<<IMPROVE BEGIN>>>\n{after}# <<<IMPROVE END>>>\n").remark == NOT_READABLE
+    assert time.perf_counter() - begun < 2.0

@@ -21,7 +21,7 @@ NAMES = [
     "ninja",
     "GPU",
     "nvcc",
-    "Claude key",
+    "language model",
     "bubblewrap",
     "user namespaces",
     "Landlock",
