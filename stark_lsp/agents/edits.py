@@ -63,7 +63,8 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
     Returns
     -------
     Edits | None
-        None where nothing can be said: the plan marked nothing, or the texts are too large to compare.
+        None where nothing can be said: the plan marked nothing, or the texts are too large or too deeply nested to
+        compare.
     """
     if not readable(annotated):
         return None
@@ -71,8 +72,11 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
     if not parsed.spans:
         return None
     before_tree, after_tree = _tree(parsed.source), _tree(source)
-    known = {_renamed(name, names) for statement in before_tree.body for name in Definition(statement).binds}
-    helpers = [statement for statement in after_tree.body if _is_helper(statement, known)]
+    try:
+        known = {_renamed(name, names) for statement in before_tree.body for name in Definition(statement).binds}
+        helpers = [statement for statement in after_tree.body if _is_helper(statement, known)]
+    except RecursionError:
+        return None
     before = _lines(parsed.source, _silent(before_tree, ()), names)
     after = _lines(source, _silent(after_tree, helpers), ("", ""))
     if not before or not comparable([text for _, text in before], [text for _, text in after]):
