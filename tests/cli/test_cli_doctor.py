@@ -46,7 +46,7 @@ def test_a_machine_that_can_optimize_is_ready(tmp_path: Path) -> None:
 def test_the_key_is_never_shown(tmp_path: Path) -> None:
     secret = "sk-ant-very-secret"
     done = stark("doctor", "--python", sys.executable, state=tmp_path, env={"ANTHROPIC_API_KEY": secret})
-    assert "ANTHROPIC_API_KEY is set" in done.stdout
+    assert "by ANTHROPIC_API_KEY" in done.stdout
     assert secret not in done.stdout + done.stderr
 
 
