@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+import threading
 import traceback
 from typing import Any
 
@@ -15,6 +16,7 @@ from messages_api.replies import Reply
 from messages_api.server import TEST_KEY
 from model_cases import PLAN, question
 
+from stark_lsp.agents.models.anthropic import AnthropicModel
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.evaluation.environment import worker_environment
@@ -106,3 +108,46 @@ async def test_prompts_do_not_leave_by_tracing(serve: Any, connect: Any, monkeyp
     server = serve([replies.tool(PLAN)])
     await connect(server).ask(question())
     assert "traceparent" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        replies.fault(401, "authentication_error", f"the token {TEST_KEY} is not known"),
+        Reply(status=500, body=f"<html>{TEST_KEY}</html>"),
+        Reply(tool_input=PLAN, stream_error=("api_error", f"oops {TEST_KEY}")),
+    ],
+)
+async def test_a_token_in_the_place_of_the_key_is_shown_as_little(
+    serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch, reply: Reply
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", TEST_KEY)
+    with pytest.raises(StarkError) as caught:
+        await connect(serve([reply], manners=False, key=None), key=None).ask(question())
+    assert TEST_KEY not in f"{caught.value} {caught.value.details}"
+
+
+async def test_a_token_that_cannot_be_sent_is_told_without_its_value(
+    connect: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "half\tanother")
+    with pytest.raises(BadInput, match="ANTHROPIC_AUTH_TOKEN") as caught:
+        await connect(serve([replies.tool(PLAN)]), key=None).ask(question())
+    assert "another" not in str(caught.value)
+
+
+async def test_certificates_are_read_outside_the_event_loop_and_once(
+    serve: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting = AnthropicModel._connect
+    threads: list[threading.Thread] = []
+
+    def noted(model: AnthropicModel) -> Any:
+        threads.append(threading.current_thread())
+        return connecting(model)
+
+    monkeypatch.setattr(AnthropicModel, "_connect", noted)
+    model = connect(serve([replies.tool(PLAN), replies.tool(PLAN)]))
+    await asyncio.gather(model.ask(question()), model.ask(question()))
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()

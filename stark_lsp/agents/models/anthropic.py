@@ -82,7 +82,9 @@ class AnthropicModel:
         self._on_wait = on_wait or (lambda _: None)
         self._features = features
         self._rng = rng or Random()
+        self._token: Secret | None = None
         self._client: AsyncAnthropic | None = None
+        self._connecting = asyncio.Lock()
         self._prepared = False
 
     @property
@@ -171,14 +173,15 @@ class AnthropicModel:
         found: list[str] = []
         trouble: Trouble | None = None
         try:
-            async for model in self._connected().models.list(limit=100):
+            client = await self._connected()
+            async for model in client.models.list(limit=100):
                 found.append(clean_text(str(model.id))[:200])
                 if len(found) >= 1000:
                     break
         except APIStatusError as error:
             trouble = self._refusal(error)
         except (AnthropicError, ValueError, AttributeError, OSError) as error:
-            trouble = Trouble(TroubleKind.AGAIN, describe(error, self._key))
+            trouble = Trouble(TroubleKind.AGAIN, describe(error, self._credential))
         if trouble is not None:
             raise as_error(trouble, model="the list of models", server=self.server, tries=1)
         return tuple(found)
@@ -213,7 +216,7 @@ class AnthropicModel:
         import httpx2  # the SDK's own transport: what breaks within a stream is raised as its errors
         from anthropic import AnthropicError, APIStatusError
 
-        client = self._connected()
+        client = await self._connected()
         try:
             with warnings.catch_warnings():
                 # The SDK warns of models that are to be retired, on every request.
@@ -230,10 +233,10 @@ class AnthropicModel:
         except APIStatusError as error:
             return self._refusal(error, within=reader.started)
         except (AnthropicError, httpx2.HTTPError, OSError) as error:
-            return Trouble(TroubleKind.AGAIN, describe(error, self._key))
+            return Trouble(TroubleKind.AGAIN, describe(error, self._credential))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             # Events that are no JSON, or nothing like the API's.
-            return Trouble(TroubleKind.AGAIN, f"the answer could not be read: {describe(error, self._key)}")
+            return Trouble(TroubleKind.AGAIN, f"the answer could not be read: {describe(error, self._credential)}")
         if reader.finished or reader.too_long:
             return clean_text(request_id)[:200]
         return Trouble(TroubleKind.AGAIN, "the answer broke off" if reader.started else "an empty answer")
@@ -243,36 +246,42 @@ class AnthropicModel:
         # An error within a stream comes with the status of the stream's beginning, which is 200.
         status = None if within or response.status_code < 300 else int(response.status_code)
         fallback = f"status {response.status_code}"
-        return read_refusal(status, error.body, header_map(response.headers), fallback, self._key)
+        return read_refusal(status, error.body, header_map(response.headers), fallback, self._credential)
 
-    def _connected(self) -> AsyncAnthropic:
-        if self._client is None:
-            from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
+    @property
+    def _credential(self) -> Secret | None:
+        """What must not be shown: the key, or the token in its place."""
+        return self._key or self._token
 
-            token = None if self._key is not None else os.environ.get(TOKEN_VARIABLE, "").strip() or None
-            if self._key is None and token is None:
-                raise BadInput(
-                    "There is no API key for the model.",
-                    cure="Set ANTHROPIC_API_KEY, or run `STARK: Set API Key` in VS Code; or choose the model playbook.",
-                )
-            headers = {}
-            if self._key is not None and self._base_url != DEFAULT_BASE_URL:
-                # The SDK sends `Authorization: Bearer`; older gateways look here.
-                headers["X-Api-Key"] = self._key.reveal()
-            patience = self._patience
-            self._client = AsyncAnthropic(
-                api_key=None if self._key is None else self._key.reveal(),
-                auth_token=token,
-                base_url=self._base_url,
-                timeout=Timeout(patience.silence, connect=patience.connect),
-                max_retries=0,
-                # The SDK would follow a redirect, and take prompts (and the second header) to whoever it names.
-                http_client=DefaultAsyncHttpxClient(follow_redirects=False),
-                default_headers=headers,
-                # Otherwise prompts could leave by what the environment sets up for tracing.
-                open_telemetry=False,
-            )
-        return self._client
+    async def _connected(self) -> AsyncAnthropic:
+        async with self._connecting:
+            if self._client is None:
+                # In a thread: all certificates of the machine are read.
+                self._client = await asyncio.to_thread(self._connect)
+            return self._client
+
+    def _connect(self) -> AsyncAnthropic:
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
+
+        if self._key is None:
+            self._token = _token()
+        headers = {}
+        if self._key is not None and self._base_url != DEFAULT_BASE_URL:
+            # The SDK sends `Authorization: Bearer`; older gateways look here.
+            headers["X-Api-Key"] = self._key.reveal()
+        patience = self._patience
+        return AsyncAnthropic(
+            api_key=None if self._key is None else self._key.reveal(),
+            auth_token=None if self._token is None else self._token.reveal(),
+            base_url=self._base_url,
+            timeout=Timeout(patience.silence, connect=patience.connect),
+            max_retries=0,
+            # The SDK would follow a redirect, and take prompts (and the second header) to whoever it names.
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+            default_headers=headers,
+            # Otherwise prompts could leave by what the environment sets up for tracing.
+            open_telemetry=False,
+        )
 
     def _request(self, question: Question, model: str) -> tuple[dict[str, Any], frozenset[Feature]]:
         """Return the request, and which features it uses."""
@@ -319,6 +328,26 @@ class AnthropicModel:
     def _tell_wait(self, trouble: Trouble, seconds: float) -> None:
         reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, "could not answer")
         self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
+
+
+def _token() -> Secret:
+    """Return the bearer token of the environment.
+
+    Raises
+    ------
+    BadInput
+        There is none, or it cannot be sent.
+    """
+    value = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not value:
+        raise BadInput(
+            "There is no API key for the model.",
+            cure="Set ANTHROPIC_API_KEY, or run `STARK: Set API Key` in VS Code; or choose the model playbook.",
+        )
+    try:
+        return Secret(value)
+    except ValueError as error:
+        raise BadInput(f"{TOKEN_VARIABLE} cannot be used: {error}.", cure="Set it again.") from None
 
 
 def _import_sdk() -> None:

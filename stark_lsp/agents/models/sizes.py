@@ -29,7 +29,7 @@ def most_tokens(text: str) -> int:
     A token of ASCII text has two characters or more, on the average of anything longer than a few words; other
     characters may come to a token a byte.
     """
-    plain = sum(1 for character in text if character < "\x80") if not text.isascii() else len(text)
+    plain = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
     others = len(text.encode("utf-8", "replace")) - plain
     return math.ceil(plain / 2) + others
 
