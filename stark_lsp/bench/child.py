@@ -1,4 +1,4 @@
-"""The process that runs one cell for `processes`: `python -m stark_lsp.bench.child`.
+"""The process that runs one cell for `processes`, which says how it is begun.
 
 One JSON line comes in by standard input: `{"cell", "folder", "interpreter"}`. JSON lines go out by standard output:
 `{"says"}` while it works, and at the end `{"row"}` or `{"bad_input"}`. When standard input closes, or on SIGTERM, the

@@ -21,7 +21,13 @@ STOP_S = 15.0
 """What a process is given to record that it was stopped."""
 LINE_LIMIT = 1 << 26
 """Bytes of one answer."""
-PROGRAM = (sys.executable, "-m", "stark_lsp.bench.child")
+# With `-m` Python would look for every module in the current folder first, and that may be somebody's suite.
+PROGRAM = (
+    sys.executable,
+    "-c",
+    "import sys; sys.path[:] = [place for place in sys.path if place]\n"
+    "from stark_lsp.bench.child import main; sys.exit(main())",
+)
 
 
 class Processes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -14,7 +15,7 @@ from bench_cases import cell
 from scripted_cells import begun, row_of, until
 
 from stark_lsp.bench.cells import Cell
-from stark_lsp.bench.processes import Processes
+from stark_lsp.bench.processes import PROGRAM, Processes
 from stark_lsp.bench.rows import Outcome, Row
 
 SCRIPT = (sys.executable, str(Path(__file__).with_name("scripted_cells.py")))
@@ -71,3 +72,11 @@ async def test_when_it_is_stopped_the_cells_under_way_are_stopped_too(tmp_path: 
     with pytest.raises(asyncio.CancelledError):
         await work
     assert {path.stem for path in marks.glob("*.stopped")} == {one.key for one in CELLS[:2]}
+
+
+def test_a_folder_in_which_a_benchmark_is_begun_gives_its_processes_no_code(tmp_path: Path) -> None:
+    for name in ("asyncio", "json", "stark_lsp", "statistics"):
+        (tmp_path / f"{name}.py").write_text("import os\nos.write(1, b'run')\n")
+    ended = subprocess.run(PROGRAM, cwd=tmp_path, input=b"{}\n", capture_output=True, timeout=60, check=False)
+    assert b"run" not in ended.stdout
+    assert b"KeyError: 'cell'" in ended.stderr  # it came to reading its request
