@@ -9,6 +9,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.roles import Judge
 from stark_lsp.core.run import Node
 from stark_lsp.core.verdict import Verdict
+from stark_lsp.search.tree import is_empty
 
 _Key = tuple[str, str]
 
@@ -21,7 +22,7 @@ class VerdictBook:
     judge
         Evaluates a candidate seen for the first time.
     nodes
-        Nodes with verdicts from before; the root's is left out, since nobody judged it as a candidate.
+        Nodes with verdicts from before; those that nobody judged as candidates are left out: the root and empty ones.
     """
 
     def __init__(self, judge: Judge, nodes: Iterable[Node]) -> None:
@@ -29,7 +30,7 @@ class VerdictBook:
         self._under_way: dict[_Key, asyncio.Event] = {}
         self._known: dict[_Key, Verdict] = {}
         for node in nodes:
-            if node.parent is not None and node.verdict is not None:
+            if node.parent is not None and node.verdict is not None and not is_empty(node):
                 self._known.setdefault(_key(node.candidate), node.verdict)
 
     async def verdict(self, candidate: Candidate) -> Verdict:

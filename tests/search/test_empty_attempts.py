@@ -287,3 +287,13 @@ async def test_nothing_to_propose_after_a_plan_leaves_a_gap_in_the_numbers() -> 
 
     await make_engine(tree=tree, agents=Dry(), settings=options).run()
     assert sorted(tree.nodes) == [0, 5, 6]
+
+
+async def test_what_left_nothing_to_judge_is_no_verdict_on_the_same_source_after_a_restart() -> None:
+    refused = node(1, 0, Verdict(VerdictStatus.NO_CANDIDATE, "Edits outside the marked lines: line 3."), "# the same")
+    pending = node(2, 0, None, "# the same")
+    engine = make_engine(tree=tree_of(refused, pending), settings=SearchSettings(attempts=2))
+    await engine.run()
+    verdict = engine.tree.nodes[2].verdict
+    assert verdict is not None
+    assert verdict.status is not VerdictStatus.NO_CANDIDATE
