@@ -172,9 +172,9 @@ class RunStore:
     def latest_resumable(self, problem: Problem, model: str | None = None) -> StoredRun | None:
         """Return the newest run on the unchanged problem that can be gone on with, None if there is none.
 
-        That is a run which was cancelled or interrupted, failed after it had made an attempt, or still counts
-        as under way although its process is gone. Unchanged means: the same document text, inputs, mode
-        and device.
+        That is a run which was cancelled or interrupted, failed after it had made an attempt or a model had
+        answered, or still counts as under way although its process is gone. Unchanged means: the same document text,
+        inputs, mode and device.
 
         Parameters
         ----------
@@ -185,7 +185,8 @@ class RunStore:
         """
         with self._database.read() as connection:
             cursor = connection.execute(
-                "SELECT *, EXISTS (SELECT 1 FROM nodes WHERE run_id = runs.id AND parent IS NOT NULL) AS begun"
+                "SELECT *, EXISTS (SELECT 1 FROM nodes WHERE run_id = runs.id AND parent IS NOT NULL)"
+                " OR EXISTS (SELECT 1 FROM exchanges WHERE run_id = runs.id) AS begun"
                 " FROM runs WHERE key = ?1 AND digest = ?2 AND (?3 IS NULL OR model = ?3)"
                 " ORDER BY created DESC, rowid DESC",
                 (rows.plain(problem.key), rows.digest(problem), model),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from scripted import PROBLEM, ROOT, failed, node, ok
+from store_cases import exchange
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
@@ -186,6 +187,14 @@ def test_which_runs_can_be_gone_on_with(store: RunStore, state: RunState, begun:
     assert (found is not None) == expected
     if found is not None:
         assert found.run.id == "r1"
+
+
+def test_a_failed_run_for_which_something_was_paid_is_gone_on_with(store: RunStore) -> None:
+    store.create(run())
+    store.put_node("r1", ROOT)
+    store.exchanges.keep("r1", exchange())
+    store.update(run(state=RunState.FAILED))
+    assert store.latest_resumable(PROBLEM, "playbook") is not None
 
 
 def test_only_the_unchanged_problem_is_gone_on_with(store: RunStore) -> None:
