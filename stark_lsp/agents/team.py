@@ -7,7 +7,8 @@ An attempt of the team:
 3. `debug` asks for a repair of a failed candidate instead.
 
 Each question is written by a `Frame`, each answer read by `answers`. What an answer lacks is `NoCandidate`, an attempt
-with its reason; errors of the model (`Fault`, `BadInput`, `BudgetSpent`) pass through. Nothing is asked twice.
+with its reason, and so is a question that grew too long; other errors of the model (`Fault`, `BadInput`, `BudgetSpent`)
+pass through. Nothing is asked twice.
 
 Who owns what: temperature, effort, tokens and model of each role are `AgentSettings`; retries, cost and the journal are
 the model's (`agents/models`).
@@ -31,6 +32,7 @@ from stark_lsp.agents.texts import one_line
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Answer, Model, Question
+from stark_lsp.core.errors import TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context, Draft, NoCandidate
@@ -94,7 +96,12 @@ class _Asking:
     ) -> tuple[Question, Answer]:
         # In a thread: templates are read from disk.
         question = await asyncio.to_thread(self.frame.question, role, context, TOOLS[role], plan=plan, lens=lens)
-        return question, await self.model.ask(question)
+        try:
+            return question, await self.model.ask(question)
+        except TooLong as error:
+            if plan is None and all(node.parent is None for node in (context.selected, *context.window)):
+                raise  # the reference alone is too long, and will be in every question
+            raise NoCandidate(error.message) from error
 
     async def _candidate(self, question: Question, answer: Answer) -> tuple[Candidate, str]:
         """Return the candidate of an answer, and what was said with it."""

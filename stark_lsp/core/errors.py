@@ -53,5 +53,9 @@ class Degenerate(BadInput):
     """The user's class runs, and nothing that is compared with it would be known to be right."""
 
 
+class TooLong(BadInput):
+    """A question does not fit into what a model can read; another one may."""
+
+
 class Fault(StarkError):
     """Something outside the user's code broke: a worker, a disk, a driver (exit code 1)."""

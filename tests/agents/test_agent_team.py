@@ -28,7 +28,7 @@ from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.team import ModelSolo, ModelTeam
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.conversation import Answer, Question
-from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.errors import BadInput, Fault, TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, CodeAgent, DebugAgent, NoCandidate, PlanAgent, SoloAgent
 from stark_lsp.core.run import Node
@@ -285,3 +285,24 @@ def test_a_rehearsal_shows_broken_templates_before_anything_is_asked(tmp_path: P
         ModelRole.CODE,
     ]
     assert model.questions == []
+
+
+def too_long(question: Question) -> Answer:
+    raise TooLong("The question is longer than the model can read.", cure="Choose another one.")
+
+
+async def test_a_question_that_grew_too_long_costs_its_attempt_and_not_the_run() -> None:
+    agents, _ = team(too_long)
+    for asking in (
+        agents.plan(context(FIRST), Random(0)),
+        agents.code(context(FIRST), FIRST_PLAN, Random(0)),
+        agents.debug(context(SECOND), Random(0)),
+    ):
+        with pytest.raises(NoCandidate, match="longer than the model can read"):
+            await asking
+
+
+async def test_a_reference_that_is_too_long_by_itself_is_for_the_user_to_mend() -> None:
+    agents, _ = team(too_long)
+    with pytest.raises(TooLong):
+        await agents.plan(context(ROOT, window=(ROOT,)), Random(0))

@@ -247,3 +247,21 @@ async def test_the_wire_is_the_services_own(serve: Any, connect: Any) -> None:
     assert request.body["stream"] is True
     assert request.headers["anthropic-version"] == "2026-10-21"
     assert "x-stainless-retry-count" not in request.headers or request.headers["x-stainless-retry-count"] == "0"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        replies.fault(400, "invalid_request_error", "Output blocked by content filtering policy"),
+        Reply(tool_input=PLAN, stream_error=("invalid_request_error", "Output blocked by content filtering policy")),
+    ],
+)
+async def test_an_answer_that_is_filtered_out_is_a_refusal_and_not_asked_for_again(
+    serve: Any, connect: Any, reply: Reply
+) -> None:
+    server = serve([reply], manners=False)
+    answer = await connect(server).ask(question())
+    assert answer.stop is StopReason.REFUSAL
+    assert "declined" in answer.message
+    assert "content filtering policy" in answer.message
+    assert len(server.requests) == 1

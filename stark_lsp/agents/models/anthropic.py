@@ -31,6 +31,7 @@ from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.conversation import Answer, Question, Usage
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import StopReason
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -145,6 +146,15 @@ class AnthropicModel:
             if feature is not None:
                 self._features.learn(self._base_url, model, feature, takes=False)
                 continue
+            if outcome.kind is TroubleKind.DECLINED:
+                return Answer(
+                    StopReason.REFUSAL,
+                    usage=cost,
+                    latency_s=time.monotonic() - began,
+                    request_id=outcome.request_id,
+                    message=f"The model declined to answer: {outcome.words}",
+                    troubles=tuple(troubles),
+                )
             troubles.append(outcome.text)
             failed = len(troubles)
             seconds = pause(self._patience, failed, outcome.retry_after, self._rng)

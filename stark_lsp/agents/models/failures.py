@@ -16,7 +16,7 @@ from typing import Any
 
 from stark_lsp.agents.models.reading import clean_text
 from stark_lsp.agents.models.secret import Secret
-from stark_lsp.core.errors import BadInput, Fault, StarkError
+from stark_lsp.core.errors import BadInput, Fault, StarkError, TooLong
 
 CONSOLE = "https://platform.claude.com"
 
@@ -40,6 +40,8 @@ class TroubleKind(str, Enum):
     """The service sends us to another address, where neither the key nor the prompts go unasked."""
     TOO_LONG = "too_long"
     """The question does not fit into the model's context."""
+    DECLINED = "declined"
+    """What the model wrote, or was to write, is not given out."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ _TOO_LONG = re.compile(
     r"|context length|too many (?:input )?tokens",
     re.IGNORECASE,
 )
+_DECLINED = re.compile(r"content (?:filter(?:ing)?|management) policy", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
@@ -187,7 +190,7 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
             details=details,
         )
     if trouble.kind is TroubleKind.TOO_LONG:
-        return BadInput(
+        return TooLong(
             f"The question is longer than {model} can read ({words}).",
             cure="Choose a model with a larger context, or lower the role's max_tokens or the search's window size.",
             details=details,
@@ -216,6 +219,8 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
 def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
     if kind == "billing_error" or status == 402:
         return TroubleKind.CREDIT
+    if _DECLINED.search(words) and (status is None or status in (400, 403)):
+        return TroubleKind.DECLINED
     if kind in _PASSING_TYPES or (status is not None and (status in _PASSING or status >= 500)):
         return TroubleKind.AGAIN
     if status == 401 or kind == "authentication_error":
