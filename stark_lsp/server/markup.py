@@ -13,6 +13,9 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|file|mailto|command|vscode|www)([:.])")
 _ESCAPE = re.compile(r"\\([\\`*_\[\]<>#|~&+=:.-])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 _FENCE = re.compile(r"`+")
+_FENCES = re.compile(r"`{3,}|~{3,}")
+_UNFIT = re.compile(r"[^A-Za-z0-9_+#.-].*", re.DOTALL)
+"""What does not belong to the name of a language."""
 
 
 def plain(text: str, limit: int = 400) -> str:
@@ -44,37 +47,92 @@ def tamed(markdown: str, limit: int = 6000) -> str:
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"
     out: list[str] = []
-    fence = ""
+    fence, language, inside = "", "", list[str]()
     for line in text.split("\n"):
         stripped = line.lstrip()
-        opening = re.match(r"(`{3,}|~{3,})", stripped)
+        run = _FENCES.match(stripped)
         if fence:
-            out.append(line)
-            if opening and stripped.strip() == opening[0] and opening[0].startswith(fence):
+            if run and stripped.strip() == run[0] and run[0].startswith(fence):
+                out += _fenced(inside, language)
                 fence = ""
-            continue
-        if opening and len(line) - len(stripped) < 4:
-            fence = opening[0]
-            out.append(line)
-            continue
-        out.append(_tame_line(line))
+            else:
+                inside.append(line)
+        elif run and len(line) - len(stripped) < 4:
+            fence, language, inside = run[0], _UNFIT.sub("", stripped[len(run[0]) :].strip()), []
+        else:
+            out.append(_tame_line(line))
     if fence:
-        out.append(fence)
+        out += _fenced(inside, language)
     return "\n".join(out)
 
 
+def _fenced(lines: list[str], language: str) -> list[str]:
+    """Return lines as a block of code that every reader of Markdown begins and ends where we do.
+
+    Where a fence stands in a list, or has something strange behind it, readers differ on whether it is one.
+    """
+    ticks = "`" * max([3, *(len(run) + 1 for line in lines for run in _FENCE.findall(line))])
+    return [ticks + language, *lines, ticks]
+
+
 def _tame_line(line: str) -> str:
-    parts = re.split(r"(`+[^`]*`+)", line)
-    for index in range(0, len(parts), 2):
-        part = parts[index].replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]")
-        parts[index] = _LINK.sub(r"\1\\\2", part)
-    return "".join(parts)
+    """Return a line with its inline code; backticks that are not in pairs are shown, lest they pair with others."""
+    runs = [found.span() for found in _FENCE.finditer(line)]
+    places: dict[int, list[int]] = {}
+    for number in range(len(runs) - 1, -1, -1):  # the first on top
+        places.setdefault(runs[number][1] - runs[number][0], []).append(number)
+    out: list[str] = []
+    done = number = 0
+    while number < len(runs):
+        start, end = runs[number]
+        before = line[done:start]
+        if (len(before) - len(before.rstrip("\\"))) % 2:
+            start += 1  # a backslash takes the first one's meaning
+        closing = places.get(end - start, [])
+        while closing and closing[-1] <= number:
+            closing.pop()
+        if start == end or not closing:
+            out.append(_tame_text(line[done:start]) + "\\`" * (end - start))
+            done = end
+            number += 1
+            continue
+        last = runs[closing[-1]][1]
+        out.append(_tame_text(line[done:start]) + line[start:last])
+        done = last
+        number = closing[-1] + 1
+    return "".join(out) + _tame_text(line[done:])
+
+
+def _tame_text(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]")
+    return _LINK.sub(r"\1\\\2", text)
 
 
 def unmarked(markdown: str) -> str:
     """Return Markdown as plain text, for clients that do not render it."""
     text = re.sub(r"(?m)^#{1,6} +", "", markdown)
     text = re.sub(r"\*\*(.+?)\*\*", r"\1", text)
-    text = re.sub(r"(?m)^\s*(`{3,}|~{3,}).*$\n?", "", text)
-    text = re.sub(r"(?<!\\)(`+)(.+?)(?<!`)\1(?!`)", r"\2", text)
+    text = re.sub(r"(?m)^[ \t]*(`{3,}|~{3,}).*$\n?", "", text)
+    text = "\n".join(map(_without_ticks, text.split("\n")))
     return _ESCAPE.sub(r"\1", text).replace("&lt;", "<").replace("&amp;", "&")
+
+
+def _without_ticks(line: str) -> str:
+    """Return a line without the backticks around inline code."""
+    runs = [found.span() for found in _FENCE.finditer(line) if not line[: found.start()].endswith("\\")]
+    places: dict[int, list[int]] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        places.setdefault(runs[number][1] - runs[number][0], []).append(number)
+    out: list[str] = []
+    done = number = 0
+    while number < len(runs):
+        start, end = runs[number]
+        closing = places[end - start]
+        while closing and closing[-1] <= number:
+            closing.pop()
+        if closing:
+            first, last = runs[closing[-1]]
+            out += [line[done:start], line[end:first]]
+            done, number = last, closing[-1]
+        number += 1
+    return "".join(out) + line[done:]

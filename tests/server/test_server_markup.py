@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from stark_lsp.server.markup import code, escaped, plain, tamed, unmarked
 
@@ -63,3 +66,44 @@ def test_long_texts_are_cut() -> None:
 
 def test_plain_text_clients_get_no_markup() -> None:
     assert unmarked("**A** `b` \\[c\\] &lt;d\n```\ncode\n```\n# T") == "A b [c] <d\ncode\nT"
+
+
+BAIT = "[a](https://evil) ![b](https://evil/p.png) <img src=c> <https://evil>"
+PIECES = st.lists(
+    st.sampled_from(["`", "``", "```", "~~~", "\\", "\n", "\n\n", "\n- ", "\n> ", "  ", "    ", "x", "py", BAIT]),
+    max_size=14,
+)
+
+
+def live(markdown: str) -> list[str]:
+    """Return the tags by which a reader of Markdown would link or load something."""
+    return re.findall(r"<(?:a|img)\b", MarkdownIt("commonmark", {"html": True}).render(markdown))
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        f"`` {BAIT} `",
+        f"`\n`{BAIT}`",
+        f"\\`{BAIT}`",
+        f"``` `\n{BAIT}",
+        f"- a\n  ```\n{BAIT}",
+        f"```\na\n    ```\n```\n{BAIT}",
+        f"> ```\n{BAIT}\n> ```",
+        f"~~~ `\n```\n~~~\n{BAIT}",
+    ],
+)
+def test_nothing_in_an_advice_links_or_loads_by_half_a_piece_of_code(advice: str) -> None:
+    assert live(tamed(advice)) == []
+
+
+@given(PIECES)
+def test_nothing_in_an_advice_links_or_loads(pieces: list[str]) -> None:
+    advice = "".join(pieces)
+    assert live(f"**A title**\n\n{tamed(advice)}\n\n**More**") == []
+
+
+def test_plain_text_of_an_advice_full_of_backticks_comes_at_once() -> None:
+    begun = time.perf_counter()
+    unmarked("".join("`" * number + "a" for number in range(1, 110)) + "\n" * 6000 + "`a" * 3000)
+    assert time.perf_counter() - begun < 0.5
