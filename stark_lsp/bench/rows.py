@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stark_lsp.bench.cells import Cell
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Spend
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
@@ -97,6 +98,7 @@ class Row:
     budget: Budget
     evaluation: EvaluationSettings
     settings: str
+    agents: AgentSettings = field(default_factory=AgentSettings)
     answered_by: str = ""
     """Who answered, as the run's record says it."""
     reason: str = ""
@@ -243,6 +245,7 @@ def _row(cell: Cell, outcome: Outcome, **found: object) -> Row:
         budget=cell.budget,
         evaluation=cell.evaluation,
         settings=cell.settings,
+        agents=cell.agents,
         host=platform.node(),
         version=cell.version,
         **found,  # type: ignore[arg-type]

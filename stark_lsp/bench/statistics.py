@@ -110,6 +110,9 @@ class Arm:
     device: str
     """Figures from unlike devices are never added up."""
     version: str
+    dialect: str = "auto"
+    parallel: int = 1
+    """Attempts under way at the same time."""
 
 
 def arm_of(row: Row) -> Arm:
@@ -122,6 +125,8 @@ def arm_of(row: Row) -> Arm:
         row.settings,
         row.environment.device if row.environment is not None else "",
         row.version,
+        row.agents.dialect,
+        row.search.in_flight,
     )
 
 

@@ -23,6 +23,8 @@ OUTCOMES = {
     Outcome.FAULT: "the machine failed",
 }
 
+_UNITS = {"attempts": "{} attempts", "parallel": "{} at a time", "dialect": "dialect {}"}
+
 ArmRows = Mapping[Arm, Sequence[Row]]
 
 
@@ -39,12 +41,12 @@ def labels(arms: Sequence[Arm]) -> dict[Arm, str]:
     """Return a name for each arm: its system, and whatever else tells it from the others."""
     facts = [asdict(arm) for arm in arms]
     differing = [
-        name for name in ("policy", "model", "attempts", "settings", "device", "version")
+        name for name in ("policy", "model", "attempts", "parallel", "dialect", "settings", "device", "version")
         if len({str(fact[name]) for fact in facts}) > 1
     ]  # fmt: skip
     found = {}
     for arm, fact in zip(arms, facts, strict=True):
-        more = [f"{fact[name]} attempts" if name == "attempts" else str(fact[name]) for name in differing]
+        more = [_UNITS.get(name, "{}").format(fact[name]) for name in differing]
         found[arm] = f"{arm.system} ({', '.join(more)})" if more else arm.system
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import fmean, median
 
 import pytest
@@ -10,9 +11,10 @@ from bench_cases import MS, failed, row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.bench import statistics
+from stark_lsp.bench import statistics, tables
 from stark_lsp.bench.rows import Baseline, Outcome
 from stark_lsp.bench.statistics import Share
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Baselines
 
@@ -131,3 +133,18 @@ def test_runtimes_are_compared_on_problems_that_both_solved() -> None:
     ours = [row("1/1", gains={"eager": 4.0}), row("1/2", gains={"eager": 3.0}), row("1/3")]
     theirs = [row("1/1", "sampling", gains={"eager": 2.0}), row("1/3", "sampling", gains={"eager": 9.0})]
     assert statistics.runtime_ratios(ours, theirs) == (("1/1", 2.0),)
+
+
+def test_what_was_asked_for_in_another_way_is_never_added_up() -> None:
+    one = row("1/1", gains={"eager": 2.0})
+    others = (
+        replace(one, agents=AgentSettings(dialect="triton")),
+        replace(one, search=replace(one.search, in_flight=4)),
+    )
+    assert len(statistics.by_arm([one, *others])) == 3
+    names = tables.labels(list(statistics.by_arm([one, *others]))).values()
+    assert list(names) == [
+        "stark (1 at a time, dialect auto)",
+        "stark (1 at a time, dialect triton)",
+        "stark (4 at a time, dialect auto)",
+    ]
