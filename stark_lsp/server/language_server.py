@@ -262,10 +262,15 @@ class StarkServer(LanguageServer):
         self.awaited[number] = future
         self.protocol.send_request(method, params, msg_id=number)
         try:
-            return (await asyncio.wait_for(future, limit_s)).value
+            # Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the answer.
+            done, _ = await asyncio.wait({future}, timeout=limit_s)
+            if not done:
+                raise asyncio.TimeoutError
+            return future.result().value
         finally:
             # Still there means not answered. It stays, as an ended future, for an answer that comes all the same.
             if number in self.awaited:
+                future.cancel()
                 self.withdraw(number)
 
     async def ask_or(self, default: Any, method: str, params: Any) -> Any:

@@ -271,3 +271,16 @@ def test_what_a_client_provides_is_a_list_of_names_or_nothing() -> None:
     assert provided({"provides": ["key", 3, None, "model"]}) == {"key", "model"}
     for odd in ({}, {"provides": None}, {"provides": "key"}, {"provides": {"key": True}}):
         assert provided(odd) == frozenset()
+
+
+async def test_a_run_that_is_cancelled_as_the_answer_comes_is_cancelled() -> None:
+    server = make_server()
+    client = Client(server)
+    asking = asyncio.create_task(server.ask_own("stark/model/complete", {}, 10.0))
+    while not client.numbers:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    client.reply(client.numbers[0], {"text": "it"})
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
