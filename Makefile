@@ -39,7 +39,8 @@ test: $(BIN)/.dev ## Run the tests
 	@$(BIN)/python -m pytest -m "timing and not slow"
 
 test-all: test ## Run all tests; those left out above take minutes more
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not timing"
+	@$(BIN)/python -m pytest -m "slow and timing"
 
 lint: $(BIN)/.dev ## Check style, types and layers
 	@$(BIN)/ruff check .

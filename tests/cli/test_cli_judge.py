@@ -134,6 +134,7 @@ def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(f
     assert not (folder / "state" / "runs.sqlite3").exists(), "judging is no run"
 
 
+@pytest.mark.slow
 def test_with_torch_compile_the_page_says_which_is_faster(folder: Path) -> None:
     done = stark("judge", "model.py", "candidate.py", *FAST, "--json", "-", state=folder / "state", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -169,6 +170,7 @@ def test_a_compiler_error_is_shown_with_its_line(folder: Path) -> None:
     assert f"{verdict['compiler'][0]['line']}:{verdict['compiler'][0]['column']}" in done.stderr
 
 
+@pytest.mark.slow
 def test_classes_can_be_named_in_the_path_or_by_option(folder: Path) -> None:
     for named in (["model.py::Other", "candidate.py::Negated"], None):
         arguments = named or ["model.py", "candidate.py", "--class", "Other", "--candidate-class", "Negated"]

@@ -111,6 +111,7 @@ async def test_a_rich_client_from_lens_to_accepted_edit(tmp_path: Path) -> None:
     assert store_in(tmp_path / "state").load(str(started["run"])).run.decision is Decision.ACCEPTED
 
 
+@pytest.mark.slow
 async def test_neovim_from_action_to_rejected_proposal(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(MODULE)
@@ -317,6 +318,7 @@ async def accept(editor: Editor, run: str, part: str) -> str:
     return await editor.until_message(part)
 
 
+@pytest.mark.slow
 async def test_an_edit_that_the_editor_refuses_leaves_the_proposal_open(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         uri = editor.open(finished.file)
@@ -333,6 +335,7 @@ async def test_an_edit_that_the_editor_refuses_leaves_the_proposal_open(finished
     assert store_in(finished.state).load(finished.run).run.decision is Decision.ACCEPTED
 
 
+@pytest.mark.slow
 async def test_an_edit_that_became_something_else_is_noticed(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         uri = editor.open(finished.file)
@@ -342,6 +345,7 @@ async def test_an_edit_that_became_something_else_is_noticed(finished: Finished)
     assert store_in(finished.state).load(finished.run).run.decision is Decision.OPEN
 
 
+@pytest.mark.slow
 async def test_an_editor_that_tells_late_of_an_edit_is_believed(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         uri = editor.open(finished.file)
@@ -362,6 +366,7 @@ async def test_an_editor_that_tells_late_of_an_edit_is_believed(finished: Finish
     assert store.rejections(finished.problem.key) == ()
 
 
+@pytest.mark.slow
 async def test_what_was_accepted_right_before_the_end_stays_accepted(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         editor.open(finished.file)
@@ -387,12 +392,14 @@ async def test_a_stale_class_is_never_overwritten_and_edits_elsewhere_are_fine(f
         assert list(edit.edit.changes or {}) == [uri]
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_not_open_is_edited_through_the_editor(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         await accept(editor, finished.run, "was accepted")
         assert "class ModelNew" in finished.file.read_text()
 
 
+@pytest.mark.slow
 async def test_a_new_module_is_created_by_the_editor(finished: Finished) -> None:
     before = set(finished.file.parent.iterdir())
     async with session(published(), finished.state, {"writeMode": "module"}) as editor:
@@ -404,6 +411,7 @@ async def test_a_new_module_is_created_by_the_editor(finished: Finished) -> None
         assert editor.texts[uri] == MODULE or "class ModelNew" not in editor.texts[uri]
 
 
+@pytest.mark.slow
 async def test_a_new_module_is_written_for_an_editor_that_cannot_and_overwrites_nothing(finished: Finished) -> None:
     capabilities = published()
     assert capabilities.workspace is not None
@@ -423,6 +431,7 @@ async def test_a_new_module_is_written_for_an_editor_that_cannot_and_overwrites_
         assert "class ModelNew" in written.read_text()
 
 
+@pytest.mark.slow
 async def test_a_client_that_applies_no_edits_is_given_a_diff(finished: Finished) -> None:
     async with session(types.ClientCapabilities(), finished.state, {"writeMode": "module"}) as editor:
         editor.open(finished.file)
@@ -433,6 +442,7 @@ async def test_a_client_that_applies_no_edits_is_given_a_diff(finished: Finished
     assert [path.name for path in finished.file.parent.iterdir()] == [finished.file.name]
 
 
+@pytest.mark.slow
 async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished: Finished) -> None:
     async with session(published(), finished.state, {"diffView": True}) as editor:
         uri = editor.open(finished.file)
@@ -443,6 +453,7 @@ async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished
         assert editor.client.shown_documents == []
 
 
+@pytest.mark.slow
 async def test_a_client_without_show_document_is_told_where_the_review_is(finished: Finished) -> None:
     async with session(client_capabilities("emacs"), finished.state) as editor:
         editor.open(finished.file)
@@ -454,6 +465,7 @@ async def test_a_client_without_show_document_is_told_where_the_review_is(finish
         assert "+class ModelNew" in text
 
 
+@pytest.mark.slow
 async def test_a_deleted_file_gets_no_edit(finished: Finished) -> None:
     finished.file.unlink()
     async with session(published(), finished.state) as editor:
@@ -462,6 +474,7 @@ async def test_a_deleted_file_gets_no_edit(finished: Finished) -> None:
     assert not finished.file.exists()
 
 
+@pytest.mark.slow
 async def test_a_change_on_disk_of_a_file_that_is_not_open_is_noticed(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         await editor.execute("stark.review", finished.run)
@@ -475,6 +488,7 @@ async def test_a_change_on_disk_of_a_file_that_is_not_open_is_noticed(finished: 
         )
 
 
+@pytest.mark.slow
 async def test_decided_runs_are_not_offered_again(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         editor.open(finished.file)

@@ -18,6 +18,7 @@ AUTOTUNED = replace(QUICK, max_autotune=True, compile_timeout_s=120.0, profile=F
 SAME = Candidate(REFERENCE.replace("class Model", "class ModelNew"))
 
 
+@pytest.mark.slow
 async def test_a_finalist_is_timed_next_to_max_autotune_and_others_are_not(tmp_path: Path) -> None:
     async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=AUTOTUNED) as (judge, _):
         told: list[str] = []

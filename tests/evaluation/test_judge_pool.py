@@ -116,6 +116,7 @@ async def test_two_workers_share_candidates_and_both_are_gone_at_the_end(tmp_pat
     assert {judge.state for judge in judges} == {WorkerState.CLOSED}
 
 
+@pytest.mark.slow
 async def test_a_second_worker_that_cannot_be_prepared_is_left_out(tmp_path: Path) -> None:
     told: list[str] = []
     judges = [await opened(tmp_path), await opened(tmp_path, "import torch\nraise OSError('device is gone')\n")]

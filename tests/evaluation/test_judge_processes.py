@@ -70,6 +70,7 @@ def compilers(judge: WorkerJudge) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 async def test_an_endless_forward_pass_is_stopped_and_the_next_candidate_is_judged(tmp_path: Path) -> None:
     settings = replace(QUICK, run_timeout_s=2.0)
     async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=settings) as (judge, _):
@@ -83,6 +84,7 @@ async def test_an_endless_forward_pass_is_stopped_and_the_next_candidate_is_judg
         assert (await judge.evaluate(Candidate(candidate_with(HONEST)))).status is Status.OK
 
 
+@pytest.mark.slow
 async def test_a_build_that_was_killed_does_not_hang_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

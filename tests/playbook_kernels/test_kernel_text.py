@@ -197,6 +197,7 @@ def test_an_operand_may_be_called_like_anything_in_the_generated_text(tmp_path: 
     assert done.returncode == 0, done.stderr[:3000]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_nvcc_takes_operands_called_like_anything_in_the_generated_text(tmp_path: Path) -> None:
     text = render(clashing("cuda"), "cuda")

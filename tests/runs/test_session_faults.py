@@ -94,6 +94,7 @@ def session(folder: Path, store: RunStore, watcher: Saboteur, options: RunOption
     return RunSession(problem, options, store=store, emit=watcher, log=lambda line: None)
 
 
+@pytest.mark.slow
 async def test_one_lost_worker_costs_nothing_but_time(tmp_path: Path, store: RunStore) -> None:
     watcher = Saboteur(1)
     run = await session(tmp_path, store, watcher).execute()

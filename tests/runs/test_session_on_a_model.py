@@ -157,6 +157,7 @@ async def test_a_run_ends_before_its_limit_of_money(problem: Problem, store: Run
     assert spend.calls == asked, "a question was asked and its answer lost"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["sampling", "reflexion", "search-agent", "ma-only"])
 async def test_the_other_systems_of_the_paper_run(problem: Problem, store: RunStore, serve: Serve, system: str) -> None:
     serve(Expert())

@@ -85,6 +85,7 @@ async def test_a_run_is_paused_hinted_given_another_budget_and_goes_on(
     assert not any(hint in request.text for request in server.requests[:asked])
 
 
+@pytest.mark.slow
 async def test_a_pinned_attempt_is_gone_on_from_and_a_pruned_one_is_not(
     tmp_path: Path, store: RunStore, server: MessagesServer
 ) -> None:
@@ -104,6 +105,7 @@ async def test_a_pinned_attempt_is_gone_on_from_and_a_pruned_one_is_not(
     assert all(node.parent == ok for node in later)
 
 
+@pytest.mark.slow
 async def test_a_budget_given_at_the_start_goes_before_one_that_was_said_earlier(
     tmp_path: Path, store: RunStore, server: MessagesServer
 ) -> None:

@@ -113,6 +113,7 @@ async def test_the_editors_model_answers_a_run_that_is_steered_while_it_goes_on(
         assert store.exchanges.spend(str(started["run"])).calls == len(lender.questions)
 
 
+@pytest.mark.slow
 async def test_a_refusal_ends_the_run_in_words_and_a_cancel_withdraws_the_question(tmp_path: Path, file: Path) -> None:
     async with lending(tmp_path / "state", {"model": "editor"}, ["model"]) as lender:
         editor = lender.editor
