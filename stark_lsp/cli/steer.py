@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.status import RunState, VerdictStatus
-from stark_lsp.core.steering import Course, Steering, SteeringKind, course
+from stark_lsp.core.status import RunState
+from stark_lsp.core.steering import Course, Steering, SteeringKind, course, objection
 
 if TYPE_CHECKING:
     from stark_lsp.cli.runs_lookup import Actions
@@ -98,18 +98,9 @@ def _steer(args: argparse.Namespace, store: RunStore) -> int:
 
 def _pin(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
     node = _node(args.node, stored)
-    verdict = stored.nodes[node].verdict
-    if verdict is not None and verdict.status is VerdictStatus.NO_CANDIDATE:
-        raise BadInput(f"Attempt {node} has no candidate to go on from.", cure="Pin another one.")
-    above = _pruned_above(node, stored, now)
-    if above is not None:
-        raise BadInput(
-            f"Attempt {above} was given up, and attempt {node} with it.",
-            cure=f"First: stark-lsp runs restore {stored.run.id} {above}",
-        )
     if now.pinned == node:
         return f"Attempt {node} is pinned already."
-    return Steering(SteeringKind.PIN, node)
+    return _sensible(Steering(SteeringKind.PIN, node), stored, now)
 
 
 def _unpin(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
@@ -129,12 +120,7 @@ def _prune(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering
 
 
 def _restore(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
-    node = _node(args.node, stored)
-    if node not in now.pruned:
-        given_up = ", ".join(str(number) for number in sorted(now.pruned))
-        cure = f"These were: {given_up}." if given_up else "No attempt of this run was."
-        raise BadInput(f"Attempt {node} was not given up.", cure=cure)
-    return Steering(SteeringKind.RESTORE, node)
+    return _sensible(Steering(SteeringKind.RESTORE, _node(args.node, stored)), stored, now)
 
 
 def _hint(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
@@ -196,14 +182,20 @@ def _node(number: int, stored: StoredRun) -> int:
     return number
 
 
-def _pruned_above(node: int, stored: StoredRun, now: Course) -> int | None:
-    """Return the attempt by which a node was given up, None if it was not."""
-    at: int | None = node
-    while at is not None:
-        if at in now.pruned:
-            return at
-        at = stored.nodes[at].parent
-    return None
+def _sensible(said: Steering, stored: StoredRun, now: Course) -> Steering:
+    """Return what is said, if it makes sense.
+
+    Raises
+    ------
+    BadInput
+        It does not; the cure names what was given up so far.
+    """
+    why = objection(said, stored.nodes, now)
+    if why:
+        given_up = ", ".join(str(number) for number in sorted(now.pruned))
+        cure = f"Given up so far: {given_up}; `stark-lsp runs restore {stored.run.id} N` takes one up again."
+        raise BadInput(why, cure=cure if given_up else "No attempt of this run was given up.")
+    return said
 
 
 def _target(stored: StoredRun) -> str:

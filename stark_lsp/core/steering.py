@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from stark_lsp.core.run import Budget
+from stark_lsp.core.run import Budget, Node
+from stark_lsp.core.status import VerdictStatus
 
 
 class SteeringKind(str, Enum):
@@ -74,6 +75,27 @@ def course(steerings: Iterable[Steering], start: Course | None = None) -> Course
     for steering in steerings:
         now = _after(now, steering)
     return now
+
+
+def objection(steering: Steering, nodes: Mapping[int, Node], now: Course) -> str:
+    """Return why what is said makes no sense for these attempts, in a sentence; empty if it does."""
+    kind, node = steering.kind, steering.node
+    if node is None:
+        return ""
+    if node not in nodes:
+        return f"There is no attempt {node}."
+    if kind is SteeringKind.PIN:
+        verdict = nodes[node].verdict
+        if verdict is not None and verdict.status is VerdictStatus.NO_CANDIDATE:
+            return f"Attempt {node} has no candidate to go on from."
+        above: int | None = node
+        while above is not None:
+            if above in now.pruned:
+                return f"Attempt {above} was given up" + ("." if above == node else f", and attempt {node} with it.")
+            above = nodes[above].parent if above in nodes else None
+    if kind is SteeringKind.RESTORE and node not in now.pruned:
+        return f"Attempt {node} was not given up."
+    return ""
 
 
 def _after(now: Course, steering: Steering) -> Course:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.steering import Course, Steering, SteeringKind, course
+from stark_lsp.runs.time_limit import event_or
 from stark_lsp.store import RunStore
 
 LOOK_S = 0.5
@@ -84,8 +85,5 @@ class SteeringFollower:
                 if str(fault) != trouble:
                     trouble = str(fault)
                     self._log(f"run {self._run_id}: what the user says to it cannot be read now: {fault}")
-            try:
-                await asyncio.wait_for(self._look.wait(), LOOK_S)
-            except asyncio.TimeoutError:
-                continue
+            await event_or(self._look, LOOK_S)
             self._look.clear()

@@ -154,6 +154,8 @@ async def _learned(setting: Setting) -> Team:
             find_key=setting.providers.find_key,
             editor=setting.providers.editor,
             exchanges=setting.transcript.exchanges if setting.transcript is not None else (),
+            lenses=setting.transcript is not None
+            and any(node.plan is not None and bool(node.plan.lens) for node in setting.transcript.nodes),
             on_wait=setting.say,
         ),
     )

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stark_lsp.core.errors import BadInput
+
 if TYPE_CHECKING:
     from stark_lsp.agents.models.editor import EditorChannel
     from stark_lsp.agents.models.secret import Secret
@@ -26,7 +28,13 @@ class Providers:
     """The editor's own model, None where the editor lends none."""
 
     async def find_key(self) -> Secret | None:
-        """Return the key of the front end, else the environment's, None if there is none."""
+        """Return the key of the front end, else the environment's, None if there is none.
+
+        Raises
+        ------
+        BadInput
+            What stands in the environment cannot be a key.
+        """
         from stark_lsp.agents.models.secret import Secret
 
         if self.key is not None:
@@ -34,4 +42,8 @@ class Providers:
             if found is not None:
                 return found
         value = os.environ.get(KEY_VARIABLE, "").strip()
-        return Secret(value) if value else None
+        try:
+            return Secret(value) if value else None
+        except ValueError as error:
+            # The cause is left out: nothing of the value may be told.
+            raise BadInput(f"{KEY_VARIABLE} holds {error}.", cure="Set it to your key, without quotes.") from None

@@ -85,6 +85,7 @@ class RunSession:
         self._transcript: Transcript | None = None
         self._state = dump_state(Random(options.search.seed))
         self._attempts = 0
+        self._saving: set[asyncio.Task[None]] = set()
         self._ended_before = ""
         self.resumed = False
         """Whether an earlier run was taken up."""
@@ -176,6 +177,7 @@ class RunSession:
             settings=transcript.run.settings,
             agents=transcript.run.agents,
         )
+        self._state = dump_state(Random(transcript.run.seed))
 
     async def _open_record(self) -> None:
         """Step 1: create the run in the store or take an unfinished one up."""
@@ -230,6 +232,8 @@ class RunSession:
             reason = await self._search(judge, reference)
             await self._propose(judge, reason)
         finally:
+            if self._sitting is not None:
+                self._sitting.close()
             await asyncio.shield(judge.close())
 
     async def _record_root(self, reference: Reference) -> None:
@@ -298,6 +302,8 @@ class RunSession:
         await asyncio.to_thread(self._store.update, self.run)
 
     async def _end(self, state: RunState, message: str, *, shield_store: bool = False) -> None:
+        if self._saving:  # an older state must not be written after this one
+            await asyncio.wait(set(self._saving))
         self.run = replace(self.run, state=state, message=message, finished=_now())
         try:
             await asyncio.shield(self._save())
@@ -326,8 +332,16 @@ class RunSession:
         self._emit(Notice(text))
 
     def _rebudget(self, budget: Budget) -> None:
-        """Take the budget that the user set meanwhile; it is recorded with the end of the run at the latest."""
+        """Take the budget that holds now, and record it: who changes it from outside goes on from what is recorded."""
         self.run = replace(self.run, budget=budget)
+        saving = asyncio.ensure_future(self._save())
+        self._saving.add(saving)
+        saving.add_done_callback(self._saved)
+
+    def _saved(self, saving: asyncio.Task[None]) -> None:
+        self._saving.discard(saving)
+        if not saving.cancelled() and (error := saving.exception()) is not None:
+            self._log(f"run {self.run.id}: its new budget could not be recorded: {error}")
 
     def _budget(self) -> int:
         return self.run.budget.attempts

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from random import Random
 
 from stark_lsp.core.agent_settings import AgentSettings
@@ -30,7 +31,7 @@ from stark_lsp.runs.journal import StoreJournal
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.time_limit import TimeLimit
 from stark_lsp.search.engine import Checkpoint, Engine, Record
-from stark_lsp.search.policies import Recorded
+from stark_lsp.search.policies import Recorded, make_policy
 from stark_lsp.search.proposers import make_proposer
 from stark_lsp.search.systems import find_system
 from stark_lsp.search.tree import Tree
@@ -104,6 +105,8 @@ class Sitting:
         self._budget = begun.run.budget
         self._said_budget: Budget | None = None
         self._engine: Engine | None = None
+        self._following: asyncio.Future[None] | None = None
+        self._over = False
         self._team = models.Team()
         self._limit = TimeLimit(self._budget.seconds, time.monotonic)
         self._follower = SteeringFollower(store, begun.run.id, self._heed, log, begun.ended)
@@ -128,6 +131,7 @@ class Sitting:
             Something broke again and again; all that was made is stored.
         """
         await self._follower.catch_up()
+        await self._take_pause_back()
         spend = await asyncio.to_thread(self._store.exchanges.spend, self._begun.run.id)
         self._team = await models.build(self._setting(spend))
         try:
@@ -146,6 +150,21 @@ class Sitting:
         finally:
             if self._team.model is not None:
                 await asyncio.shield(self._team.model.close())
+
+    def close(self) -> None:
+        """Follow what the user says no longer."""
+        if self._following is not None:
+            self._following.cancel()
+
+    async def _take_pause_back(self) -> None:
+        """Go on with a run that was paused when an earlier sitting ended: whoever starts it wants it to go on."""
+        if not self._follower.course.paused:
+            return
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        going_on = Steering(SteeringKind.RESUME, attempt=len(self._begun.nodes) - 1, when=now)
+        await asyncio.to_thread(self._store.steerings.add, self._begun.run.id, going_on)
+        await self._follower.catch_up()
+        self._emit(Notice("The run was paused; it goes on now."))
 
     def _setting(self, spend: Spend) -> models.Setting:
         begun, run = self._begun, self._begun.run
@@ -177,7 +196,8 @@ class Sitting:
         rejections = await asyncio.to_thread(self._store.rejections, begun.run.problem.key)
         recorded = None
         if begun.transcript is not None:
-            recorded = Recorded({node.id: node.parent for node in begun.transcript.nodes if node.parent is not None})
+            parents = {node.id: node.parent for node in begun.transcript.nodes if node.parent is not None}
+            recorded = Recorded(parents, make_policy(settings.policy, settings))
         return Engine(
             problem=begun.run.problem,
             reference=begun.reference,
@@ -197,11 +217,13 @@ class Sitting:
     async def _run(self, engine: Engine) -> str:
         """Run the engine beside the follower and the time limit."""
         search = asyncio.ensure_future(engine.run())
-        follow = asyncio.ensure_future(self._follower.follow())
+        # Until the run ends: what is said while finalists are timed is answered as well.
+        self._following = asyncio.ensure_future(self._follower.follow())
         limit = asyncio.ensure_future(self._limit.reached())
         try:
             done, _ = await asyncio.wait({search, limit}, return_when=asyncio.FIRST_COMPLETED)
             if search in done:
+                self._log_differing()
                 return search.result()
             # The attempts under way are given up: what they have is stored, a resumed run goes on with them.
             reason = f"The time limit of {self._limit.seconds:g} s was reached."
@@ -210,12 +232,22 @@ class Sitting:
             await asyncio.wait({search})
             return reason
         finally:
-            for task in (search, follow, limit):
+            self._over = True
+            for task in (search, limit):
                 task.cancel()
-            await asyncio.gather(search, follow, limit, return_exceptions=True)
+            await asyncio.gather(search, limit, return_exceptions=True)
+
+    def _log_differing(self) -> None:
+        """Note how far the questions of a replay were the transcript's; measured times alone make them differ."""
+        differing = getattr(self._team.model, "differing", None)
+        if differing is not None:
+            self._log(f"run {self._begun.run.id}: {differing} questions differed from the transcript's")
 
     def _heed(self, course: Course, fresh: tuple[Steering, ...]) -> None:
         """Follow what the user said."""
+        if self._over:
+            self._emit(Notice("The search is over, so this changes nothing any more: the best candidates are timed."))
+            return
         if course.budget is not None:
             if course.budget != self._said_budget:
                 self._said_budget = course.budget

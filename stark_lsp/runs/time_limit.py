@@ -56,7 +56,16 @@ class TimeLimit:
             left = self.left
             if left is not None and left <= 0:
                 return
-            try:
-                await asyncio.wait_for(self._changed.wait(), left)
-            except asyncio.TimeoutError:
-                continue
+            await event_or(self._changed, left)
+
+
+async def event_or(event: asyncio.Event, seconds: float | None) -> None:
+    """Return when the event is set, or after so many seconds.
+
+    Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the event.
+    """
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({waiting}, timeout=seconds)
+    finally:
+        waiting.cancel()

@@ -224,7 +224,8 @@ class Engine:
             return None
         number = self._attempts.free
         if isinstance(self._policy, Recorded):
-            number = self._policy.number(number) or number
+            coming = {attempt.id for attempt in self._attempts.open}
+            number = self._policy.number(number, lambda node: node in self.tree.nodes or node in coming) or number
         selected = self._select(number)
         if selected is None:
             return None
@@ -289,9 +290,11 @@ class Engine:
                 self._faults.worked(desk.who)
                 return node
             except NothingToPropose as reason:
-                self._exhausted.add(attempt.selected)
                 self._why = str(reason)
-                self._attempts.end(attempt, burn=desk.plan is not None)
+                replayed = isinstance(self._policy, Recorded)
+                if not replayed:  # an answer that is missing says nothing of those of other attempts
+                    self._exhausted.add(attempt.selected)
+                self._attempts.end(attempt, burn=replayed or desk.plan is not None)
                 return None
             except BudgetSpent as reason:
                 # It stays among those under way: with more to spend, or in a resumed run, it goes on.

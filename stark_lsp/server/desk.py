@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from stark_lsp.core.events import Event
+    from stark_lsp.core.problem import Problem
     from stark_lsp.core.steering import Steering
     from stark_lsp.runs.session import RunSession
+    from stark_lsp.server.configuration import Configuration
     from stark_lsp.server.language_server import StarkServer
     from stark_lsp.server.run_events import RunEvents
     from stark_lsp.store import RunStore
@@ -140,13 +142,10 @@ class Desk:
         text = document.text if document is not None else read_file(path)
         if text is None:
             raise BadInput("The file cannot be read.", cure="Save it first, as UTF-8.", path=path)
-        from stark_lsp.discovery.problems import make_problem
-
         configuration = self._server.configuration
-        # Long files take a while to read; what the user types meanwhile must not wait for it.
-        problem = await asyncio.to_thread(
-            make_problem, path, text, qualname, mode=configuration.mode, device=configuration.device
-        )
+        # Long files take a while to read, and the first import of what drives runs too: what the user types meanwhile
+        # must not wait for it.
+        problem = await asyncio.to_thread(_problem, path, text, qualname, configuration)
         running = self._views.get(problem.key)
         if running is not None and running.active:
             self._server.say(f"STARK is already optimizing {problem.class_name}: {running.status}")
@@ -344,6 +343,14 @@ class Desk:
                 view.moved_to = new
             elif view.path.startswith(old.rstrip("/") + "/"):
                 view.moved_to = str(Path(new) / Path(view.path).relative_to(old))
+
+
+def _problem(path: str, text: str, qualname: str, configuration: Configuration) -> Problem:
+    """Return the class as a problem; what drives its run is imported here too, in the thread that this runs in."""
+    import stark_lsp.runs.session  # noqa: F401 - imported for later
+    from stark_lsp.discovery.problems import make_problem
+
+    return make_problem(path, text, qualname, mode=configuration.mode, device=configuration.device)
 
 
 async def _finish(work: Awaitable[None]) -> None:

@@ -7,16 +7,16 @@ at once. For an unfinished run that nobody drives, it takes effect when the run 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import BadInput, StarkError
-from stark_lsp.core.run import Budget
+from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.setting import shown
 from stark_lsp.core.status import RunState
-from stark_lsp.core.steering import Steering, SteeringKind, course
+from stark_lsp.core.steering import Course, Steering, SteeringKind, course, objection
 from stark_lsp.server import wording
 from stark_lsp.server.markup import plain
 from stark_lsp.server.setting_list import SETTINGS
@@ -65,6 +65,10 @@ class Target:
     """What it may spend as things stand."""
     view: RunView | None
     """What is shown of it, if this server drives it."""
+    tree: Mapping[int, Node]
+    """Its attempts so far."""
+    course: Course
+    """What all that was said to it adds up to."""
 
 
 def read(kind: SteeringKind, arguments: dict[str, Any], target: Target, when: str) -> Steering:
@@ -144,14 +148,16 @@ async def find(desk: Desk, run: str) -> Target:
         if view.phase is Phase.QUEUED:
             raise BadInput(f"The run on {view.problem.class_name} has not begun.", cure="Say it once it has its turn.")
         nodes = frozenset(view.nodes) | frozenset(view.plans)
-        return Target(view.id, view.problem.class_name, nodes, view.budget, view)
+        now = view.session.course if view.session is not None else Course()
+        return Target(view.id, view.problem.class_name, nodes, view.budget, view, view.nodes, now)
     store = desk.store()
     stored = await asyncio.to_thread(store.load, run)
     if stored.run.state is RunState.FINISHED:
         raise BadInput(f"Run {stored.run.id} is over.", cure="Optimize the class again.")
     told = await asyncio.to_thread(store.steerings.since, stored.run.id, 0)
-    budget = course(steering for _, steering in told).budget or stored.run.budget
-    return Target(stored.run.id, stored.run.problem.class_name, frozenset(stored.nodes), budget, None)
+    now = course(steering for _, steering in told)
+    name, budget = stored.run.problem.class_name, now.budget or stored.run.budget
+    return Target(stored.run.id, name, frozenset(stored.nodes), budget, None, stored.nodes, now)
 
 
 def register(server: StarkServer, desk: Desk) -> None:
@@ -164,6 +170,9 @@ def register(server: StarkServer, desk: Desk) -> None:
             target = await find(desk, run if isinstance(run, str) else "")
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             steering = read(kind, first, target, now)
+            # What is planned and has no node yet can be named too.
+            if steering.node in target.tree and (why := objection(steering, target.tree, target.course)):
+                raise BadInput(why, cure="`stark.status` says how the run stands.")
             await asyncio.to_thread(desk.store().steerings.add, target.id, steering)
         except StarkError as error:
             server.say(wording.trouble(error), warning=True)

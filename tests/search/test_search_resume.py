@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 from scripted import ROOT, Agents, HashJudge, Recorder, make_engine, node, ok, tree_of
 
 from stark_lsp.core.errors import Fault
-from stark_lsp.core.roles import Context
+from stark_lsp.core.plan import Plan
+from stark_lsp.core.roles import Context, NothingToPropose
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole
 from stark_lsp.search.attempts import Attempt, Attempts
-from stark_lsp.search.policies import Recorded, policy_names
+from stark_lsp.search.policies import Recorded, make_policy, policy_names
 from stark_lsp.search.randomness import dump_state, parse_state
 from stark_lsp.search.systems import find_system, system_names
 from stark_lsp.search.tree import Tree, is_empty
@@ -158,6 +160,34 @@ async def test_a_recorded_run_is_replayed_from_its_parents_alone(
     )
     assert (await replay.run()).startswith("Nothing is left to try.")
     assert {n.id: n.parent for n in nodes_of(replay.tree) if n.parent is not None} == parents
+
+
+async def test_a_replay_goes_on_where_an_answer_is_missing() -> None:
+    class Forgetful(Agents):
+        async def plan(self, context: Context, rng: Random) -> Plan:
+            if context.attempt == 2:
+                raise NothingToPropose("The transcript has no answer for attempt 2.")
+            return await super().plan(context, rng)
+
+    recorded = Recorded({1: 0, 2: 0, 3: 2, 4: 0, 5: 4})
+    replay = make_engine(settings=SearchSettings(), agents=Forgetful(), judge=HashJudge(0), policy=recorded)
+    assert (await replay.run()).startswith("Nothing is left to try.")
+    assert {n.id: n.parent for n in nodes_of(replay.tree) if n.parent is not None} == {1: 0, 4: 0, 5: 4}
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+async def test_a_replay_draws_what_the_run_drew(in_flight: int) -> None:
+    options = SearchSettings(attempts=12, in_flight=in_flight)
+    agents, judge = Agents(), HashJudge()
+    engine = make_engine(settings=options, agents=agents, judge=judge)
+    await engine.run()
+    parents = {n.id: n.parent for n in nodes_of(engine.tree) if n.parent is not None}
+    again = Agents()
+    replay = make_engine(
+        settings=options, agents=again, judge=judge, policy=Recorded(parents, make_policy("epsilon-greedy", options))
+    )
+    await replay.run()
+    assert [n.candidate.source for n in nodes_of(replay.tree)] == [n.candidate.source for n in nodes_of(engine.tree)]
 
 
 # --- numbers of attempts ---------------------------------------------------------------------------

@@ -33,6 +33,8 @@ class Wanted:
     """The way to the editor's model, None where the editor lends none."""
     exchanges: Iterable[Exchange] = ()
     """Of the transcript that is replayed."""
+    lenses: bool = False
+    """Whether its plans were asked for with lenses."""
     on_wait: Callable[[str], None] | None = None
     """Told, for a person, when a service is waited for."""
 
@@ -94,4 +96,5 @@ async def _editor(wanted: Wanted) -> Model:
 async def _replay(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.replay import ReplayModel
 
-    return ReplayModel(wanted.exchanges, f"replay:{wanted.argument}" if wanted.argument else "replay")
+    name = f"replay:{wanted.argument}" if wanted.argument else "replay"
+    return ReplayModel(wanted.exchanges, name, lenses=wanted.lenses)

@@ -18,10 +18,13 @@ class ReplayModel:
         Of the transcript. Of several at one place the last one counts.
     name
         What a person calls it.
+    lenses
+        Whether plans were asked for with lenses then, because the model took no temperature.
     """
 
-    def __init__(self, exchanges: Iterable[Exchange], name: str = "replay") -> None:
+    def __init__(self, exchanges: Iterable[Exchange], name: str = "replay", *, lenses: bool = False) -> None:
         self._name = name
+        self._lenses = lenses
         self._exchanges: dict[tuple[int, ModelRole, int], Exchange] = {
             (exchange.question.attempt, exchange.question.role, exchange.question.ordinal): exchange
             for exchange in exchanges
@@ -36,8 +39,8 @@ class ReplayModel:
         return self._name
 
     def takes_temperature(self, name: str = "") -> bool | None:
-        """Return None: what the model took is not in a transcript, and asking one changes nothing."""
-        return None
+        """Return False where plans were asked for with lenses then, else None: questions come out as they did."""
+        return False if self._lenses else None
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer at this place of the transcript.
