@@ -146,7 +146,9 @@ def _in_slice(slice_text: str, source: str, grounded: GroundedPlan, problem: Pro
         if body is not None and place.start <= body.start and place.end >= body.end:
             return False
         if own is not None and place.start in own and place.end in own:
-            return True
+            # What was put before a candidate's class takes the place of the class's header; it is not about that.
+            headed = any(line.lstrip().startswith("class ") for line in here[span.start : span.end + 1])
+            return headed or not any(line.lstrip().startswith("class ") for line in there[place.start : place.end + 1])
         said = {line.strip() for line in there[place.start : place.end + 1]}
         return any(line.strip() in said for line in here[span.start : span.end + 1] if line.strip())
 

@@ -168,7 +168,7 @@ class RunSession:
         transcript = await asyncio.to_thread(read_transcript, self._choice.argument)
         budget = self._options.budget
         if budget.attempts == Budget().attempts:  # nothing was asked for: all of the transcript
-            budget = replace(budget, attempts=max(budget.attempts, transcript.run.budget.attempts))
+            budget = replace(budget, attempts=max(1, *(node.id for node in transcript.nodes)))
         self._transcript = transcript
         self.run = replace(
             self.run,

@@ -252,6 +252,8 @@ class Engine:
             return "The one attempt was made." if made == 1 else f"All {made} attempts were made."
         if self._faults.open:
             raise self._faults.diagnosis()
+        if isinstance(self._policy, Recorded):
+            return "The transcript has no further attempt."
         left = ", apart from what was pruned" if self._helm.pruned else ""
         return f"Nothing is left to try{left}. {self._why}".rstrip()
 

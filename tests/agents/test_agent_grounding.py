@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from agent_cases import FIRST, FIRST_PLAN, PROBLEM, ROOT, candidate
@@ -17,6 +18,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Span
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole
+from stark_lsp.store import transcripts
 
 SLICE = PROBLEM.slice.text
 LINES = SLICE.splitlines()
@@ -140,6 +142,19 @@ def test_anchors_on_a_candidate_stand_at_the_lines_it_rewrote() -> None:
     (anchor,) = document_anchors(PROBLEM, FIRST, ground(source, marked(source, row)))
     assert anchor.text.splitlines()[0] == LINES[MOVED]
     assert "squashed" in anchor.text
+
+
+def test_what_a_model_marked_in_its_kernels_stands_at_the_header_of_forward() -> None:
+    # A run of a language model: from its second plan on, it is about kernels that stand before the candidate's class.
+    transcript = transcripts.read(Path(__file__).parents[2] / "samples" / "transcripts" / "focal_loss-cpu.json")
+    nodes = {node.id: node for node in transcript.nodes}
+    planned = [(node, node.plan) for node in transcript.nodes if node.plan is not None and node.parent]
+    assert len(planned) == 5
+    for node, plan in planned:
+        selected = nodes[node.parent or 0]
+        grounded = ground(selected.candidate.source, plan.annotated_source)
+        (anchor,) = document_anchors(transcript.run.problem, selected, grounded)
+        assert anchor.text.strip().startswith("def forward("), node.id
 
 
 def test_anchors_on_a_kernel_of_its_own_stand_at_the_header_of_forward() -> None:

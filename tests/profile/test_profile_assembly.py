@@ -81,6 +81,12 @@ def test_a_call_that_streams_memory_is_bound_by_it() -> None:
     assert (made["bound"], made["compute_share"], made["notes"]) == ("memory", None, ["kept"])
 
 
+def test_a_call_that_hardly_uses_memory_is_not_said_to_be_bound_by_it() -> None:
+    made = assemble.make_profile(claim("focal", device_us=3000.0), {}, COST, CALIBRATION, 3.1)
+    assert made["bandwidth_share"] < 0.02
+    assert made["bound"] == ""
+
+
 def test_a_product_is_bound_by_arithmetic() -> None:
     cost = {**COST, "flops": 2 * 4096**3}
     made = assemble.make_profile(claim("gemm", device_us=2900.0), {}, cost, CALIBRATION, 3.0)

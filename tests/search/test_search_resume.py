@@ -158,7 +158,7 @@ async def test_a_recorded_run_is_replayed_from_its_parents_alone(
         judge=judge,
         policy=Recorded(parents),
     )
-    assert (await replay.run()).startswith("Nothing is left to try.")
+    assert await replay.run() == "The transcript has no further attempt."
     assert {n.id: n.parent for n in nodes_of(replay.tree) if n.parent is not None} == parents
 
 
@@ -171,7 +171,7 @@ async def test_a_replay_goes_on_where_an_answer_is_missing() -> None:
 
     recorded = Recorded({1: 0, 2: 0, 3: 2, 4: 0, 5: 4})
     replay = make_engine(settings=SearchSettings(), agents=Forgetful(), judge=HashJudge(0), policy=recorded)
-    assert (await replay.run()).startswith("Nothing is left to try.")
+    assert await replay.run() == "The transcript has no further attempt."
     assert {n.id: n.parent for n in nodes_of(replay.tree) if n.parent is not None} == {1: 0, 4: 0, 5: 4}
 
 

@@ -16,6 +16,8 @@ IDLE_SHARE = 0.5
 """When kernels fill less of the runtime than this, launching them is what takes the time."""
 LOW_SHARE = 0.02
 """When a call uses less than this of both memory and arithmetic ..."""
+USED_SHARE = 0.1
+"""A call that uses less than this of both is limited by what the roofline does not know: own arithmetic, waiting."""
 SHORT_US = 50.0
 """... and takes less than this, it is bound by what a call costs at all."""
 
@@ -102,6 +104,8 @@ def _bound(memory_us: float | None, compute_us: float | None, runtime_us: float 
         return ""
     if runtime_us is not None and runtime_us < SHORT_US and max(memory_us, compute_us or 0.0) < LOW_SHARE * runtime_us:
         return "overhead"
+    if runtime_us is not None and max(memory_us, compute_us or 0.0) < USED_SHARE * runtime_us:
+        return ""
     return "compute" if (compute_us or 0.0) > memory_us else "memory"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .. import clock, fingerprint
+from .. import clock, fingerprint, observe
 
 VERSION = 1
 KEPT_S = 14 * 86400.0
@@ -98,8 +98,12 @@ def calibration(cache_dir: str, device: str) -> Calibration:
     found = load(cache_dir, device)
     if found is not None:
         return found
-    taken = calibrate(device)
-    if taken["bandwidth"] is not None:
+    with observe.observing(device) as watch:
+        taken = calibrate(device)
+    if device == "cpu" and watch.notes:
+        # Kept, it would make a slow device of this one for two weeks.
+        taken["notes"].append("The machine was busy while this device was measured; it is measured again next time.")
+    elif taken["bandwidth"] is not None:
         try:
             _save(_path(cache_dir, device), taken)
         except OSError as error:
