@@ -44,11 +44,11 @@ class FaultStreak:
         Raises
         ------
         Fault
-            There were now as many in a row as allowed; the text is the diagnosis.
+            There were now as many in a row as allowed, or trying again is of no use; the text is the diagnosis.
         """
         self._counts[who] = self._counts.get(who, 0) + 1
         self._who, self._last = who, error
-        if self._counts[who] >= self._limit:
+        if self._counts[who] >= self._limit or (isinstance(error, Fault) and error.final):
             raise self.diagnosis() from error
         return f"{who} failed: {_reason(error)} Trying again."
 

@@ -172,6 +172,21 @@ async def test_a_fault_is_tried_again_in_the_same_attempt_and_changes_nothing(
     assert trees[0] == trees[1]
 
 
+async def test_who_asks_for_a_long_pause_is_not_asked_again_at_once() -> None:
+    class Pausing(Agents):
+        calls = 0
+
+        async def plan(self, context: Context, rng: Random) -> Plan:
+            Pausing.calls += 1
+            raise Fault("The service asks to wait 20 min.", cure="Resume the run later.", final=True)
+
+    engine = make_engine(agents=Pausing())
+    with pytest.raises(Fault, match="asks to wait 20 min") as caught:
+        await engine.run()
+    assert caught.value.cure == "Resume the run later."
+    assert Pausing.calls == 1
+
+
 async def test_the_plan_is_not_asked_for_again_when_the_code_agent_fails() -> None:
     agents = Agents()
     agents.code = Flaky(agents.code, {1, 2})  # type: ignore[assignment, method-assign]

@@ -207,6 +207,7 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
             f"{server} asks to wait {minutes} min ({words}).",
             cure="Resume the run later; what was answered is kept.",
             details=details,
+            final=True,
         )
     times = "once" if tries == 1 else f"{tries} times"
     return Fault(
