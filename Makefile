@@ -35,11 +35,11 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
 
 test: $(BIN)/.dev ## Run the tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not timing"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not timing"
 	@$(BIN)/python -m pytest -m "timing and not slow"
 
 test-all: test ## Run all tests; those left out above take minutes more
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not timing"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not timing"
 	@$(BIN)/python -m pytest -m "slow and timing"
 
 lint: $(BIN)/.dev ## Check style, types and layers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +65,9 @@ class Target:
     """What it may spend as things stand."""
     view: RunView | None
     """What is shown of it, if this server drives it."""
-    tree: Mapping[int, Node]
+    tree: Mapping[int, Node] = field(default_factory=dict)
     """Its attempts so far."""
-    course: Course
+    course: Course = field(default_factory=Course)
     """What all that was said to it adds up to."""
 
 
@@ -115,16 +115,16 @@ def _hint(text: Any) -> str:
 def _budget(arguments: dict[str, Any], now: Budget) -> Budget:
     ranges = {setting.name: setting for setting in SETTINGS}
     changes: dict[str, Any] = {}
-    for field, name in _LIMITS.items():
-        if field not in arguments:
+    for limit, name in _LIMITS.items():
+        if limit not in arguments:
             continue
-        value = arguments[field]
-        if value is None and field != "attempts":
-            changes[field] = None
+        value = arguments[limit]
+        if value is None and limit != "attempts":
+            changes[limit] = None
         elif ranges[name].accepts(value):
-            changes[field] = float(value) if ranges[name].kind == "number" else int(value)
+            changes[limit] = float(value) if ranges[name].kind == "number" else int(value)
         else:
-            raise BadInput(f"{field} must be {ranges[name].allowed}, not {shown(value)}.")
+            raise BadInput(f"{limit} must be {ranges[name].allowed}, not {shown(value)}.")
     if not changes:
         raise BadInput("No limit was named.", cure="Give one of attempts, seconds, tokens and dollars.")
     return replace(now, **changes)

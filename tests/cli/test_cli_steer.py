@@ -102,7 +102,7 @@ def test_a_budget_keeps_what_is_not_named_and_none_lifts_a_limit(store: RunStore
         (("pin", RUN, "9"), "no attempt 9. stark-lsp runs show 1f3a77c0"),
         (("pin", RUN, "4"), "Attempt 4 has no candidate to go on from"),
         (("prune", RUN, "0"), "the original class"),
-        (("restore", RUN, "1"), "Attempt 1 was not given up. No attempt of this run was."),
+        (("restore", RUN, "1"), "Attempt 1 was not given up. No attempt of this run was given up."),
         (("hint", RUN, "  "), "The hint is empty"),
         (("hint", RUN, "x" * 2001), "2001 characters; at most 2000"),
         (("hint", RUN, "x", "--node", "77"), "no attempt 77"),
@@ -132,7 +132,7 @@ def test_what_is_below_an_attempt_that_was_given_up_cannot_be_pinned(
 ) -> None:
     assert runs("prune", RUN, "2") == 0
     assert runs("pin", RUN, "3") == 2
-    assert "runs restore 1f3a77c0 2" in capsys.readouterr().err
+    assert "Given up so far: 2; `stark-lsp runs restore 1f3a77c0 N`" in capsys.readouterr().err
     assert runs("restore", RUN, "2") == 0
     assert runs("pin", RUN, "3") == 0
     assert course(told(store)) == Course(pinned=3)

@@ -18,6 +18,7 @@ from stark_lsp.core.run import Budget
 from stark_lsp.core.status import ModelRole, RunState
 from stark_lsp.core.steering import Steering, SteeringKind
 from stark_lsp.runs.session import RunSession
+from stark_lsp.search.randomness import parse_state
 from stark_lsp.store import RunStore
 
 
@@ -49,6 +50,12 @@ def judged(events: list[Event]) -> list[Judged]:
     return [event for event in events if isinstance(event, Judged)]
 
 
+def nothing_under_way(store: RunStore, run_id: str) -> bool:
+    stored = store.load(run_id)
+    begun = {attempt.id for attempt in parse_state(stored.rng_state).begun}
+    return begun <= set(stored.nodes) and all(node.verdict is not None for node in stored.nodes.values())
+
+
 async def test_a_run_is_paused_hinted_given_another_budget_and_goes_on(
     tmp_path: Path, store: RunStore, server: MessagesServer
 ) -> None:
@@ -62,15 +69,14 @@ async def test_a_run_is_paused_hinted_given_another_budget_and_goes_on(
     outside.steerings.add(run.id, said(SteeringKind.PAUSE))
     await until(lambda: any(isinstance(one, Notice) and one.text.startswith("Paused") for one in events), task)
     await until(lambda: run.course.paused, task)
-    await asyncio.sleep(1.5)  # what was under way is finished
-    count = len(judged(events))
+    await until(lambda: nothing_under_way(outside, run.id), task)
+    count, asked = len(judged(events)), len(server.requests)
     await asyncio.sleep(1.0)
-    assert len(judged(events)) == count, "it went on in spite of the pause"
+    assert (len(judged(events)), len(server.requests)) == (count, asked), "it went on in spite of the pause"
 
     hint = "Rows are always contiguous, and never longer than 256."
     outside.steerings.add(run.id, said(SteeringKind.HINT, text=hint))
     outside.steerings.add(run.id, said(SteeringKind.BUDGET, budget=Budget(count + 2)))
-    asked = len(server.requests)
     outside.steerings.add(run.id, said(SteeringKind.RESUME))
     run.steer()
     ended = await asyncio.wait_for(task, 120)
