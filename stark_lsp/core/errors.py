@@ -58,25 +58,8 @@ class TooLong(BadInput):
 
 
 class Fault(StarkError):
-    """Something outside the user's code broke: a worker, a disk, a driver (exit code 1).
+    """Something outside the user's code broke: a worker, a disk, a driver (exit code 1)."""
 
-    Parameters are those of `StarkError`, and:
 
-    Parameters
-    ----------
-    final
-        Trying again now is of no use, for instance as a service asked for a long pause.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        cure: str = "",
-        path: str | None = None,
-        line: int | None = None,
-        details: str = "",
-        final: bool = False,
-    ) -> None:
-        super().__init__(message, cure=cure, path=path, line=line, details=details)
-        self.final = final
+class NotNow(Fault):
+    """A fault after which trying again at once is of no use, for instance as a service asked for a long pause."""

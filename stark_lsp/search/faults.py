@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from stark_lsp.core.errors import Fault, StarkError
+from stark_lsp.core.errors import Fault, NotNow, StarkError
 
 
 class FaultStreak:
@@ -48,7 +48,7 @@ class FaultStreak:
         """
         self._counts[who] = self._counts.get(who, 0) + 1
         self._who, self._last = who, error
-        if self._counts[who] >= self._limit or (isinstance(error, Fault) and error.final):
+        if self._counts[who] >= self._limit or isinstance(error, NotNow):
             raise self.diagnosis() from error
         return f"{who} failed: {_reason(error)} Trying again."
 

@@ -12,7 +12,7 @@ from scripted import Agents, HashJudge, Recorder, failed, make_engine, node, ok,
 from test_tree import EMPTY
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import Fault
+from stark_lsp.core.errors import Fault, NotNow
 from stark_lsp.core.events import Judged, Planned
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, Context, Draft, NoCandidate, NothingToPropose
@@ -178,7 +178,7 @@ async def test_who_asks_for_a_long_pause_is_not_asked_again_at_once() -> None:
 
         async def plan(self, context: Context, rng: Random) -> Plan:
             Pausing.calls += 1
-            raise Fault("The service asks to wait 20 min.", cure="Resume the run later.", final=True)
+            raise NotNow("The service asks to wait 20 min.", cure="Resume the run later.")
 
     engine = make_engine(agents=Pausing())
     with pytest.raises(Fault, match="asks to wait 20 min") as caught:

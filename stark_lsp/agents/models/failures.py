@@ -16,7 +16,7 @@ from typing import Any
 
 from stark_lsp.agents.models.reading import clean_text
 from stark_lsp.agents.models.secret import Secret
-from stark_lsp.core.errors import BadInput, Fault, StarkError, TooLong
+from stark_lsp.core.errors import BadInput, Fault, NotNow, StarkError, TooLong
 
 CONSOLE = "https://platform.claude.com"
 
@@ -203,11 +203,10 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
         )
     if not waited:
         minutes = max(1, round((trouble.retry_after or 0.0) / 60))
-        return Fault(
+        return NotNow(
             f"{server} asks to wait {minutes} min ({words}).",
             cure="Resume the run later; what was answered is kept.",
             details=details,
-            final=True,
         )
     times = "once" if tries == 1 else f"{tries} times"
     return Fault(
