@@ -90,7 +90,17 @@ def test_without_write_the_file_is_left_alone(searched: Searched) -> None:
 
 def test_the_report_has_the_documented_form(searched: Searched) -> None:
     report = searched.report
-    assert set(report) == {"problem", "device", "environment", "baselines", "attempts", "best", "run"}
+    assert set(report) == {
+        "problem",
+        "device",
+        "environment",
+        "baselines",
+        "attempts",
+        "best",
+        "run",
+        "spend",
+        "steering",
+    }
     assert report["problem"] == {"path": str(searched.path), "class": "Model", "mode": "eval"}
     assert report["device"] == "cpu"
     assert report["environment"]["shapes"] == ["256x1024"]
