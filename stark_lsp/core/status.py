@@ -209,3 +209,24 @@ class InputSource(str, Enum):
     """A `[[tool.stark.input]]` table in `pyproject.toml` or `[[stark.input]]` in `stark.toml`."""
     NONE = "none"
     """Nowhere yet; the editor offers to write `get_inputs`."""
+
+
+class SteeringKind(str, Enum):
+    """One thing a user may tell a run."""
+
+    PIN = "pin"
+    """Go on from this node as long as it may be expanded."""
+    UNPIN = "unpin"
+    """Let the policy choose again."""
+    PRUNE = "prune"
+    """Give up this node and all below it."""
+    RESTORE = "restore"
+    """Take a prune back."""
+    HINT = "hint"
+    """Tell the agents something: for one node and what comes of it, or for the whole run."""
+    BUDGET = "budget"
+    """Change what the run may spend."""
+    PAUSE = "pause"
+    """Begin no further attempt; those under way are finished."""
+    RESUME = "resume"
+    """Go on after a pause."""

@@ -4,31 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from stark_lsp.core.run import Budget, Node
-from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.status import SteeringKind, VerdictStatus
 
-
-class SteeringKind(str, Enum):
-    """One thing a user may tell a run."""
-
-    PIN = "pin"
-    """Go on from this node as long as it may be expanded."""
-    UNPIN = "unpin"
-    """Let the policy choose again."""
-    PRUNE = "prune"
-    """Give up this node and all below it."""
-    RESTORE = "restore"
-    """Take a prune back."""
-    HINT = "hint"
-    """Tell the agents something: for one node and what comes of it, or for the whole run."""
-    BUDGET = "budget"
-    """Change what the run may spend."""
-    PAUSE = "pause"
-    """Begin no further attempt; those under way are finished."""
-    RESUME = "resume"
-    """Go on after a pause."""
+__all__ = ["Course", "Hint", "Steering", "SteeringKind", "course", "objection"]
 
 
 @dataclass(frozen=True)

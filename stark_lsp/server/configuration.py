@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from stark_lsp.core import adjust, agent_adjust
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.run import Budget
 from stark_lsp.core.setting import shown
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
@@ -63,6 +62,7 @@ class Configuration:
         BadInput
             The search settings contradict each other, or the folder with prompts is not there.
         """
+        from stark_lsp.core.run import Budget
         from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
 
         attempts = int(self["attempts"])

@@ -17,12 +17,12 @@ from stark_lsp.core.problem import Span
 from stark_lsp.server import wording
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import Units, key_of, trimmed_range
-from stark_lsp.server.views import AnchoredPlan, RunView
 
 if TYPE_CHECKING:
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.documents import Document
     from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.views import AnchoredPlan, RunView
 
 SOURCE = "STARK"
 LIMIT = 30

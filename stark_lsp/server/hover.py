@@ -8,17 +8,17 @@ from lsprotocol import types
 
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.problem import Span
-from stark_lsp.core.run import Node
-from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.server import spending, wording
 from stark_lsp.server.diagnostics import message, places
 from stark_lsp.server.markup import code, escaped, tamed, unmarked
 from stark_lsp.server.text import trimmed_range
-from stark_lsp.server.views import AnchoredPlan, RunView
 
 if TYPE_CHECKING:
+    from stark_lsp.core.run import Node
+    from stark_lsp.core.verdict import Reference, Verdict
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.views import AnchoredPlan, RunView
 
 ATTEMPTS = 8
 """Attempts listed for one place; the best ones and the newest failures."""

@@ -21,7 +21,6 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput, StarkError
-from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import Decision
 from stark_lsp.server import lenses, review, wording
 from stark_lsp.server.documents import Document, read_file
@@ -31,6 +30,7 @@ from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import Shape, workspace_edit
 
 if TYPE_CHECKING:
+    from stark_lsp.core.run import Node
     from stark_lsp.proposals.edit import ProposalEdit
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.language_server import StarkServer
@@ -198,6 +198,8 @@ class Proposals:
         if view.id in self._applying:
             self._server.say(f"STARK: the proposal for {view.problem.class_name} is being accepted.")
             return
+        from stark_lsp.core.run import Rejection
+
         rejection = Rejection(
             run_id=view.id,
             node=best.id,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.server.client import LENT_KEY, LENT_MODEL
-from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.lent_model import LentModel, look
 
 if TYPE_CHECKING:
     from stark_lsp.agents.models.secret import Secret
     from stark_lsp.runs.providers import Providers
+    from stark_lsp.server.keys import KeyHolder
     from stark_lsp.server.language_server import StarkServer
 
 

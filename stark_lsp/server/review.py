@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stark_lsp.core.run import Node
 from stark_lsp.server import wording
 from stark_lsp.server.documents import read_file
 from stark_lsp.server.markup import plain
-from stark_lsp.server.views import RunView
 
 if TYPE_CHECKING:
+    from stark_lsp.core.run import Node
     from stark_lsp.server.proposals import Prepared
+    from stark_lsp.server.views import RunView
 
 
 def write(view: RunView, best: Node, prepared: Prepared) -> Path:

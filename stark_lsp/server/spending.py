@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stark_lsp.core.run import Budget
 from stark_lsp.server.markup import plain
 
 if TYPE_CHECKING:
     from stark_lsp.core.conversation import Exchange, Spend
+    from stark_lsp.core.run import Budget
 
 UNSETTLED = "auto"
 """The model of a run that has not decided yet who answers."""

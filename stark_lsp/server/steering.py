@@ -13,16 +13,16 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import BadInput, StarkError
-from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.setting import shown
-from stark_lsp.core.status import RunState
-from stark_lsp.core.steering import Course, Steering, SteeringKind, course, objection
+from stark_lsp.core.status import RunState, SteeringKind
 from stark_lsp.server import wording
 from stark_lsp.server.markup import plain
 from stark_lsp.server.setting_list import SETTINGS
-from stark_lsp.server.views import Phase, RunView
+from stark_lsp.server.views import Phase, RunView, no_course
 
 if TYPE_CHECKING:
+    from stark_lsp.core.run import Budget, Node
+    from stark_lsp.core.steering import Course, Steering
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.language_server import StarkServer
 
@@ -67,7 +67,7 @@ class Target:
     """What is shown of it, if this server drives it."""
     tree: Mapping[int, Node] = field(default_factory=dict)
     """Its attempts so far."""
-    course: Course = field(default_factory=Course)
+    course: Course = field(default_factory=no_course)
     """What all that was said to it adds up to."""
 
 
@@ -86,8 +86,10 @@ def read(kind: SteeringKind, arguments: dict[str, Any], target: Target, when: st
     BadInput
         Something in it is missing or wrong.
     """
+    from stark_lsp.core import steering as words
+
     attempt = target.view.attempts if target.view is not None else max(target.nodes, default=0)
-    steering = Steering(kind, attempt=attempt, when=when)
+    steering = words.Steering(kind, attempt=attempt, when=when)
     node = arguments.get("node")
     if kind in _TAKE_NODE and (node is not None or kind in _NEED_NODE):
         if isinstance(node, bool) or not isinstance(node, int) or node not in target.nodes:
@@ -148,14 +150,16 @@ async def find(desk: Desk, run: str) -> Target:
         if view.phase is Phase.QUEUED:
             raise BadInput(f"The run on {view.problem.class_name} has not begun.", cure="Say it once it has its turn.")
         nodes = frozenset(view.nodes) | frozenset(view.plans)
-        now = view.session.course if view.session is not None else Course()
+        now = view.session.course if view.session is not None else no_course()
         return Target(view.id, view.problem.class_name, nodes, view.budget, view, view.nodes, now)
+    from stark_lsp.core import steering as words
+
     store = desk.store()
     stored = await asyncio.to_thread(store.load, run)
     if stored.run.state is RunState.FINISHED:
         raise BadInput(f"Run {stored.run.id} is over.", cure="Optimize the class again.")
     told = await asyncio.to_thread(store.steerings.since, stored.run.id, 0)
-    now = course(steering for _, steering in told)
+    now = words.course(steering for _, steering in told)
     name, budget = stored.run.problem.class_name, now.budget or stored.run.budget
     return Target(stored.run.id, name, frozenset(stored.nodes), budget, None, stored.nodes, now)
 
@@ -164,6 +168,8 @@ def register(server: StarkServer, desk: Desk) -> None:
     """Register the commands."""
 
     async def tell(kind: SteeringKind, arguments: Sequence[Any]) -> dict[str, Any]:
+        from stark_lsp.core import steering as words
+
         first = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         run = first.get("run")
         try:
@@ -171,7 +177,7 @@ def register(server: StarkServer, desk: Desk) -> None:
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             steering = read(kind, first, target, now)
             # What is planned and has no node yet can be named too.
-            if steering.node in target.tree and (why := objection(steering, target.tree, target.course)):
+            if steering.node in target.tree and (why := words.objection(steering, target.tree, target.course)):
                 raise BadInput(why, cure="`stark.status` says how the run stands.")
             await asyncio.to_thread(desk.store().steerings.add, target.id, steering)
         except StarkError as error:

@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
-from stark_lsp.core.problem import Span
+if TYPE_CHECKING:
+    from stark_lsp.core.problem import Span
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 

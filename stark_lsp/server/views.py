@@ -7,22 +7,29 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from stark_lsp.core.plan import Anchor, Plan
-from stark_lsp.core.problem import Problem, Span
-from stark_lsp.core.run import Budget, Node, Run
-from stark_lsp.core.steering import Course
-from stark_lsp.core.verdict import Reference
-from stark_lsp.server.documents import Change
-
 if TYPE_CHECKING:
     from stark_lsp.agents.tracking import AnchorTracker
     from stark_lsp.core.conversation import Spend
+    from stark_lsp.core.plan import Anchor, Plan
+    from stark_lsp.core.problem import Problem, Span
+    from stark_lsp.core.run import Budget, Node, Run
+    from stark_lsp.core.steering import Course
+    from stark_lsp.core.verdict import Reference
     from stark_lsp.runs.session import RunSession
+    from stark_lsp.server.documents import Change
     from stark_lsp.server.run_events import RunEvents
     from stark_lsp.server.spending import Asked
 
 LOG_LIMIT = 2000
 """Edits that are replayed for the anchors of a new plan; beyond, the anchors are searched in the text."""
+
+
+def no_course() -> Course:
+    """Return the course of a run that was told nothing."""
+    # Imported late, as all that is only needed once there is a run: the server starts without it.
+    from stark_lsp.core.steering import Course
+
+    return Course()
 
 
 class Phase(str, Enum):
@@ -72,7 +79,7 @@ class RunView:
     """Who drives the run; None once it has ended, and if it was restored from the store."""
     events: RunEvents | None = None
     """Who keeps this view up to date."""
-    course: Course = field(default_factory=Course)
+    course: Course = field(default_factory=no_course)
     """What the user told the run so far."""
     spend: Spend | None = None
     """What the run's calls of models cost so far; None as long as nothing was asked."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from stark_lsp.core.errors import StarkError
 from stark_lsp.core.phrases import STATUS
-from stark_lsp.core.plan import Plan
-from stark_lsp.core.run import Node
-from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
+
+if TYPE_CHECKING:
+    from stark_lsp.core.errors import StarkError
+    from stark_lsp.core.plan import Plan
+    from stark_lsp.core.run import Node
+    from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
 
 
 def milliseconds(timing: Timing) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from stark_lsp.server.client import ClientFacts
 from stark_lsp.server.text import Units, split_lines, uri_of
 
 if TYPE_CHECKING:
     from stark_lsp.proposals.edit import ProposalEdit
+    from stark_lsp.server.client import ClientFacts
 
 ANNOTATION = "stark-proposal"
 
