@@ -13,6 +13,9 @@ REFUSED = {
     "data by .ascii": r"""void f(const float* x, float* y, long n) { asm volatile(".ascii \"\\017\\005\""); }""",
     "data by .octa behind a jump": r"""void f(const float* x, float* y, long n) { asm volatile("jmp 1f\n.octa 0x050f\n1:"); }""",
     "data behind what looks like PTX": r"""void f(const float* x, float* y, long n) { asm volatile("mov. %0, %1\n\t.long 5"); }""",
+    "data behind a comment": r"""void f(const float* x, float* y, long n) { asm volatile("nop; /* a */ .long 5"); }""",
+    "a symbol behind what looks like PTX": r"""void f(const float* x, float* y, long n) { asm volatile("ld.global.f32 %0, [%1];\n\t.globl x"); }""",
+    "a system call behind what looks like PTX": r"""void f(const float* x, float* y, long n) { asm volatile("mov. %0, %1;\n\tsyscall"); }""",
     "a directive whose name is an operand": r"""void f(const float* x, float* y, long n) { asm volatile(".%c0 1" :: "i"(5)); }""",
     "a call through the table of functions": r"""void f(const float* x, float* y, long n) { asm volatile("call system@PLT"); }""",
     "redefine_extname": r"""#pragma redefine_extname zz clock_gettime
@@ -226,6 +229,9 @@ static P p;
 """,
     "ptx": r"""__device__ void f(unsigned* d) { asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %0, 0;\n\t@p bra DONE;\n\tDONE:\n}" :: "r"(d[0])); }""",
     "ptx2": r"""__device__ void f(unsigned a) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];" : "=r"(a) : "r"(a)); asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0}, {%1};" : "=r"(a) : "r"(a)); asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(a) : "r"(a)); asm("bar.sync 1, 64;"); asm volatile(".pragma \"nounroll\";"); }""",
+    "ptx3": r"""__device__ void f(float4& v, const float* p, unsigned w, uint64_t h) {
+asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %5, 0;\n\t@p ld.global.nc.L1::no_allocate.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6;\n\t}"
+  : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w) : "l"(p), "r"(w), "l"(h)); asm("@%p0 st.global.v2.f32 [%0], {%1, %2};" :: "l"(p)); }""",
     "x86": r"""static inline void f() { asm volatile("" ::: "memory"); __asm__ volatile("vfmadd231ps %1, %2, %0" : "+x"(a) : "x"(b), "x"(c)); asm volatile("prefetcht0 (%0)" :: "r"(p)); }""",
     "read": "float f(const float* x) { const float read = x[0]; float write = read * 2; g(read, write); return write; }",
     "system": "struct S { int system; int kill; }; int f(S s, bool raise) { return s.system + (raise ? s.kill : 0); }",
