@@ -25,8 +25,11 @@ SETS = 3
 """Input sets that the inputs of timed calls are mixed from."""
 SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
 """Bytes of inputs that a runner holds for timing; one set is held in any case."""
-MOST_SPARES = 4
-"""Each holds a context on the GPU."""
+MOST_SPARES = 5
+"""Each holds a context on the GPU, half a gigabyte of its memory."""
+LARGE_GPU = 32 << 30
+"""Bytes of memory from which on that many contexts are no burden."""
+FEWER_SPARES = 3
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
 TWIN = "twin"
@@ -153,7 +156,6 @@ class Bench:
         """Keeps work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
-        self._flush_ms: float | None = None
         outputs = reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
         """Bytes that one call returns."""
@@ -287,22 +289,6 @@ class Bench:
         """Whether the problem is small enough to have the reference in memory once more."""
         return os.path.getsize(self._reference.cases[0].inputs_path) <= TWIN_LIMIT
 
-    def flush_ms(self) -> float:
-        """Return how long work that is queued ahead of a call can hide its latency: emptying a GPU's caches.
-
-        Raises
-        ------
-        ReferenceLost
-        """
-        if self.device != "cuda":
-            return 0.0
-        if self._flush_ms is None:
-            timer = self.held("eager")
-            with self.reliably(timer):
-                rounds = [timer.round("flush", calls, empty=True).sample.wall_ms for calls in (10, 110)]
-            self._flush_ms = (rounds[1] - rounds[0]) / 100
-        return self._flush_ms
-
     def recheck(self) -> Recheck:
         """Return what looks at the outputs of timed calls."""
         return Recheck(self.output_bytes, self._reference.cases[0].own_errors)
@@ -311,6 +297,8 @@ class Bench:
         reference = self._reference
         runner = self._children.reference_runner()
         try:
+            # What it returns then comes back through memory on the GPU.
+            runner.warm_up()
             runner.ask(
                 "load_reference",
                 path=reference.path,
@@ -377,7 +365,10 @@ def device_key(device: str) -> str:
 
 def spares(device: str) -> int:
     """Return how many runners are started ahead of the candidates that will want them."""
-    return max(1, min(MOST_SPARES, (os.cpu_count() or 1) // 4)) if device == "cuda" else 1
+    if device != "cuda":
+        return 1
+    most = MOST_SPARES if torch.cuda.mem_get_info()[1] >= LARGE_GPU else FEWER_SPARES
+    return max(1, min(most, (os.cpu_count() or 1) // 3))
 
 
 Progress = Callable[[str, float], None]

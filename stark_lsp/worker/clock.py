@@ -1,17 +1,22 @@
 """Time single calls: CUDA events on a GPU, the performance counter on a CPU, caches flushed before each.
 
+On a GPU every call is queued behind a gate (`gate`), so that its time is the device's.
+
 What is measured with is bound here at import, before a candidate is loaded.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from . import gate
 
 _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
@@ -111,9 +116,17 @@ class Clock:
     def __init__(self, device: str) -> None:
         self._device = device
         self._flush: Callable[[], None] = _CudaFlush() if device == "cuda" else _CpuFlush()
+        self._gate = gate.Gate() if device == "cuda" else None
 
     def measure(
-        self, call: Call, numbers: list[int], before: Before, after: After | None = None, *, flush: bool = True
+        self,
+        call: Call,
+        numbers: list[int],
+        before: Before,
+        after: After | None = None,
+        *,
+        flush: bool = True,
+        gate_ms: float = gate.GATE_MS,
     ) -> list[float]:
         """Return the milliseconds of each call.
 
@@ -125,13 +138,18 @@ class Clock:
             Run before and after each call and are not timed.
         flush
             Empty the caches before each call.
+        gate_ms
+            How long a GPU is held before each call, so that its launch is hidden.
         """
-        measure = self._cuda if self._device == "cuda" else self._cpu
         collects = gc.isenabled()
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            return measure(call, numbers, before, after or _ignore, self._flush if flush else _nothing)
+            empty = self._flush if flush else _nothing
+            if self._gate is None:
+                return self._cpu(call, numbers, before, after or _ignore, empty)
+            ahead = functools.partial(self._ahead, self._gate, empty, gate_ms)
+            return self._cuda(call, numbers, before, after or _ignore, ahead)
         finally:
             if collects:
                 gc.enable()
@@ -179,12 +197,17 @@ class Clock:
         return times
 
     @staticmethod
-    def _cuda(call: Call, numbers: list[int], before: Before, after: After, flush: Callable[[], None]) -> list[float]:
+    def _ahead(close: gate.Gate, empty: Callable[[], None], gate_ms: float) -> None:
+        empty()
+        close.close(gate_ms)
+
+    @staticmethod
+    def _cuda(call: Call, numbers: list[int], before: Before, after: After, ahead: Callable[[], None]) -> list[float]:
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
         _synchronize()
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
             arguments = before(number)
-            flush()
+            ahead()
             _record(begin)
             result = call(arguments)
             _record(end)

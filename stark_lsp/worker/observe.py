@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -162,12 +163,18 @@ def observing(device: str) -> Iterator[Watch]:
             watch.unlucky = UNLUCKY * watch.others if watch.others > OTHERS else 0.0
 
 
+@functools.lru_cache(maxsize=8)
+def _gpu_of(uuid: str) -> nvml.Gpu | None:
+    """Return a GPU, kept for the life of this process: starting and ending NVML takes longer than many timings."""
+    return nvml.open_gpu(uuid)
+
+
 class _GpuWatch:
     """Asks the GPU now and then, in a thread."""
 
     def __init__(self) -> None:
         uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
-        self._gpu = nvml.open_gpu(uuid)
+        self._gpu = _gpu_of(uuid)
         self._states: list[nvml.State] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -185,12 +192,10 @@ class _GpuWatch:
         if self._gpu is None:
             return []
         self._over.set()
-        self._thread.join()
-        if not self._states:
-            self._states.append(self._gpu.state())
-        self._gpu.close()
+        # One question to the GPU can take a fifth of a second; what is known by now is enough.
+        states = list(self._states) or [self._gpu.state()]
         mine = processes.descendants(os.getpid())
-        known = {pid for state in self._states for pid in state.processes}
+        known = {pid for state in states for pid in state.processes}
         # In a container NVML may name processes by numbers of the host, which mean nothing here.
         foreign = bool(known) and not known & {os.getpid(), *mine}
-        return gpu_notes(self._states, known if foreign else {os.getpid(), *mine})
+        return gpu_notes(states, known if foreign else {os.getpid(), *mine})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import clock, fresh, kept, modules, placement, tensorfile
+from . import clock, fresh, gate, kept, modules, placement, tensorfile
 
 if TYPE_CHECKING:
     from .exchange import Exchange
@@ -136,7 +136,9 @@ class Timed:
         finally:
             _set_threads(threads)
 
-    def time(self, seed: str, calls: int, flush: bool = True, empty: bool = False) -> dict[str, Any]:
+    def time(
+        self, seed: str, calls: int, flush: bool = True, empty: bool = False, gate_ms: float = gate.GATE_MS
+    ) -> dict[str, Any]:
         """Time one round; one short call goes before it untimed, since the device was idle.
 
         Parameters
@@ -149,6 +151,8 @@ class Timed:
             Empty the caches before each call.
         empty
             Return the last result instead of calling the module, to learn what goes with a call besides it.
+        gate_ms
+            How long a GPU is held before each call.
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
@@ -157,7 +161,8 @@ class Timed:
                 self._call(self._inputs(f"{seed}/first", 0))
         self._kept.clear()
         call = (lambda arguments: self._sample) if empty else self._call
-        times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush)
+        before = self._before(seed)
+        times = self._clock.measure(call, list(range(calls)), before, self._take, flush=flush, gate_ms=gate_ms)
         with self._alone():
             return {"ms": times, "pledge": self._kept.pledge()}
 

@@ -16,6 +16,9 @@ MOST = 200
 """Calls of one round."""
 DEVICE_LIMIT = 4 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
+LEAD_MS, MOST_LEAD_MS = 1.0, 10.0
+LEAD_COSTS = 2.0
+"""So many times what a call costs with all that goes with it."""
 HEADER_ROOM = 1 << 20
 """Bytes of an output file besides the tensors."""
 
@@ -44,6 +47,11 @@ class Timer:
         self._seconds = seconds
         self.calls = 1
         """Calls of a round."""
+        self.lead_ms = 0.0
+        """Gate before a call that the judge times by its own clock, on a GPU.
+
+        It is longer than all that the processor does for a call, so that only the device's work adds to it.
+        """
 
     def hold(
         self,
@@ -82,9 +90,16 @@ class Timer:
         calls = answer.get("calls")
         if not isinstance(calls, int) or not 1 <= calls <= MOST:
             raise self._forged("a number of calls", calls)
+        cost = answer.get("cost_ms")
+        if not isinstance(cost, float) or not cost >= 0.0:
+            raise self._forged("the cost of a call", cost)
         self.calls = calls
+        # Who says less than is true is measured less well, to his own harm; who says more only waits.
+        self.lead_ms = min(max(LEAD_MS, LEAD_COSTS * cost), MOST_LEAD_MS)
 
-    def round(self, seed: str, calls: int = 0, *, flush: bool = True, empty: bool = False) -> Round:
+    def round(
+        self, seed: str, calls: int = 0, *, flush: bool = True, empty: bool = False, lead_ms: float | None = None
+    ) -> Round:
         """Time one round.
 
         Parameters
@@ -95,6 +110,8 @@ class Timer:
             How many; as many as make a round by default.
         flush, empty
             See `timed.Timed.time`.
+        lead_ms
+            Gate before each call, see `gate`; the usual one by default.
 
         Raises
         ------
@@ -102,7 +119,8 @@ class Timer:
         """
         calls = calls or self.calls
         begin = time.perf_counter_ns()
-        answer = self.runner.ask("time", seed=seed, calls=calls, flush=flush, empty=empty, run_s=self._seconds)
+        gate = {} if lead_ms is None else {"gate_ms": lead_ms}
+        answer = self.runner.ask("time", seed=seed, calls=calls, flush=flush, empty=empty, run_s=self._seconds, **gate)
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
         times, pledge = answer.get("ms"), answer.get("pledge")
         least = 0.0 if empty else 1e-7
@@ -115,9 +133,9 @@ class Timer:
             raise self._forged("digests", pledge)
         return Round(Sample(wall_ms, times), pledge[:calls])
 
-    def sample(self, calls: int, *, empty: bool = False) -> Sample:
+    def sample(self, calls: int, lead_ms: float, *, empty: bool = False) -> Sample:
         """Time a round with warm caches and inputs of its own."""
-        return self.round(secrets.token_hex(8), calls, flush=False, empty=empty).sample
+        return self.round(secrets.token_hex(8), calls, flush=False, empty=empty, lead_ms=lead_ms).sample
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.

@@ -298,17 +298,18 @@ class _Attempt:
             if text:
                 raise Failed(Finding("CHEATED", text))
         eager = self._bench.held("eager")
+        lead_ms = max(timer.lead_ms, eager.lead_ms) if device == "cuda" else 0.0
 
         def empty(calls: int) -> Sample:
             with self._bench.reliably(eager):
-                return eager.sample(calls, empty=True)
+                return eager.sample(calls, lead_ms, empty=True)
 
         looked = itertools.count()
 
         def run(calls: int) -> Sample:
             def ask() -> Sample:
                 seed = secrets.token_hex(8)
-                made = timer.round(seed, calls, flush=False)
+                made = timer.round(seed, calls, flush=False, lead_ms=lead_ms)
                 recheck.look(next(looked), seed, made, timer)
                 return made.sample
 
@@ -316,14 +317,14 @@ class _Attempt:
             return sample
 
         def own_empty(calls: int) -> Sample:
-            sample: Sample = self._asking(lambda: timer.sample(calls, empty=True))
+            sample: Sample = self._asking(lambda: timer.sample(calls, lead_ms, empty=True))
             return sample
 
-        hidden_ms = self._bench.flush_ms()
-        with observe.observing(device) as watch:
-            text = wall.accusation(run, empty, own_empty, device, median_ms, hidden_ms)
+        # Only whether others keep the processors busy matters here.
+        with observe.observing("cpu") as watch:
+            text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms)
         if text is not None and watch.busy:
-            text = wall.accusation(run, empty, own_empty, device, median_ms, hidden_ms, wall.BUSY)
+            text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms, wall.BUSY)
         if text is None and device == "cuda":
             text = self._tails(timer, median_ms)
         if text:
