@@ -117,6 +117,16 @@ class Children:
             while len(spares) < count:
                 spares.append(self._growing.submit(self._grow, role))
 
+    def left(self) -> int:
+        """Return how many spare runners stand ready or are under way."""
+        with self._lock:
+            return len(self._spares[RUNNER])
+
+    def replenish(self, count: int) -> None:
+        """See that so many runners and builders are under way before they are wanted."""
+        self.keep_spares(RUNNER, count)
+        self.keep_spares(BUILDER, count)
+
     def await_spares(self, role: str, seconds: float) -> None:
         """Wait until the spares of a role are ready, or for so long; what fails is told to whoever wants one."""
         with self._lock:

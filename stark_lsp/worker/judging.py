@@ -15,13 +15,14 @@ from .bench import COMPILED, Bench, Progress, device_key, runner_environment, sp
 from .building.inductor_cache import InductorCache
 from .building.service import BuildService
 from .building.triton_cache import TritonCache
-from .children import BUILDER, RUNNER, Children
+from .children import RUNNER, Children
 from .errors import Broken
 from .limits import Limits, memory_limit
 from .profile import cost, roofline
 from .profile.assemble import make_profile
 from .profile.launches import profile_call
 from .reference import Reference
+from .reserve import Reserve
 from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from .sandbox import Layer
 from .verify import AFTER_LIMIT
@@ -99,6 +100,8 @@ class Judge:
             self._gpu(),
             quiet=quiet,
         )
+        # The next candidate finds processes that have imported torch already.
+        self._reserve = Reserve(self.children, spares(self.reference.device), patient=self.reference.device == "cuda")
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
         aids = threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True)
@@ -116,7 +119,7 @@ class Judge:
         self.memory: timing.Memory | None = None
         self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
-        self._keep_spares()
+        self._reserve.fill()
         if self.reference.device == "cuda":
             # What is under way now would be waited for by the first candidate, or take its processors.
             progress("Getting ready for the first candidate", AIDS_S + SPARES_S)
@@ -145,16 +148,8 @@ class Judge:
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.children.builder()
-        if self.reference.device == "cuda":
-            # On a CPU another one would get in the way of the timing that follows.
-            self._keep_spares()
+        self._reserve.building()
         return builder
-
-    def _keep_spares(self) -> None:
-        """See that the next candidate finds processes that have imported torch already."""
-        count = spares(self.reference.device)
-        self.children.keep_spares(RUNNER, count)
-        self.children.keep_spares(BUILDER, count)
 
     def describe(self) -> dict[str, Any]:
         """Return `core.Reference` in wire form."""
@@ -273,11 +268,12 @@ class Judge:
                 "Wait until the process is gone (ps shows it), or restart the machine.",
             )
         attempt = Attempt(self, candidate, final, progress)
+        self._reserve.begin()
         try:
             return attempt.run()
         finally:
             attempt.end()
-            self._keep_spares()
+            self._reserve.end()
 
 
 def _parallel(device: str) -> int:

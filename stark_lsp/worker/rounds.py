@@ -6,6 +6,7 @@ rounds that stand next to each other is hardly touched by them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,8 @@ class RoundTimes:
         self._each = each
         self.between = between
         """Standard deviation between two processes that run the same code."""
+        self.apart_ms = 0.0
+        """Standard deviation of the time of one process that runs the same code as others, however long a call is."""
         self.early = early
         """Whether it was stopped as a clear loser."""
 
@@ -62,7 +65,9 @@ class RoundTimes:
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
-        return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
+        one, other = self._medians[ours], self._medians[theirs]
+        apart = math.hypot(self.apart_ms / intervals.median(one), self.apart_ms / intervals.median(other))
+        return intervals.paired_ratio(one, other, max(self.between, apart))
 
     def rounds_ms(self, name: str) -> list[float]:
         """Return the median of each round of a side in milliseconds."""

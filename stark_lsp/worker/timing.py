@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import observe, rounds, wall
-from .bench import Bench, reference_timed, spin_limit
+from .bench import APART_MS, Bench, reference_timed, spin_limit
 from .classify import Finding, classify
 from .errors import Broken
 from .failed import Failed
@@ -180,6 +180,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
+            times.apart_ms = APART_MS[bench.device]
         _remember(bench, times, watch)
         return times, watch.notes
 
@@ -268,6 +269,7 @@ class _Attempt:
             times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=give_up)
         _remember(self._bench, times, watch)
         times.between = max(self._bench.between, watch.unlucky)
+        times.apart_ms = APART_MS[self._bench.device]
         self._asking(lambda: recheck.finish(timer))
         busy = idle.busy()
         # Where the user has threads spin, they spin into the turns of others.
