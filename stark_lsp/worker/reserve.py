@@ -1,8 +1,8 @@
 """When processes that stand ready for the next candidates are replaced.
 
 On a GPU a process that comes up takes the device for half a second; a timing has to wait for that, or is disturbed. So
-those that were used are replaced while a compiler is at work, or once nothing has been judged for a moment; at once only
-when none is left.
+those that were used are replaced while a compiler is at work, or once nothing has been judged for a moment; at once
+only when none is left.
 """
 
 from __future__ import annotations
