@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,8 @@ class Attempt:
         self._notes: list[str] = []
         self._work = contextlib.ExitStack()
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
+        self._building = threading.Lock()
+        """Held while a pass under a tool asks for a library; several such passes go on at once."""
 
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
@@ -320,6 +323,7 @@ class Attempt:
         if ncu is None:
             self._notes.append(counters.MISSING)
             return []
+        self._progress("Reading hardware counters", self._limit("profile"))
         _, text = self._watched(watched.ncu(ncu), "counters", inputs)
         metrics, notes = counters.read(text)
         self._notes += notes
@@ -332,8 +336,11 @@ class Attempt:
             self._notes.append(sanitize.MISSING)
             return
         kernels = integrity.kernels(self._source).names
-        for tool in sanitize.TOOLS:
-            _, report = self._watched(watched.sanitizer(program, tool), "forward", inputs)
+        self._progress("Looking for memory errors", self._limit("profile"))
+        tools = [watched.sanitizer(program, tool) for tool in sanitize.TOOLS]
+        size = self._reference.cases[0].inputs_nbytes
+        reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs)[1], size)
+        for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
             found = sanitize.read(report)
             if found is not None:
                 finding = Finding("CRASHED", found.message)
@@ -343,7 +350,11 @@ class Attempt:
                 self._notes.append(sanitize.INCOMPLETE.format(tool=tool))
 
     def _watched(self, tool: Tool, command: str, inputs: str) -> tuple[str, str]:
-        return watched.run(self._judge, self._source, self._loading, self._build, tool, command, inputs)
+        def build(runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
+            with self._building:
+                return self._build(runner, request)
+
+        return watched.run(self._judge, self._source, self._loading, build, tool, command, inputs)
 
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from . import sanitize
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 SLOWER = 20.0
 """How many times longer everything may take under a tool."""
+LONGEST_S = 300.0
+"""After so long a tool is given up in any case, which a note then says: somebody waits for the finalist."""
 LAST_WORDS_S = 60.0
+SMALL = 1 << 30
+"""Bytes of inputs up to which several passes fit the device side by side."""
 REPORT = "tool.txt"
 REPORT_LIMIT = 16 << 20
 
@@ -70,7 +75,7 @@ def run(
     tuple
         What was printed, and what the tool wrote to its report; whatever came until the run failed, if it did.
     """
-    limit = SLOWER * float(judge.settings["run_timeout_s"])
+    limit = min(LONGEST_S, SLOWER * float(judge.settings["run_timeout_s"]))
     runner = judge.children.watched_runner(tool)
     try:
         runner.files.write("candidate.py", source)
@@ -86,6 +91,22 @@ def run(
         return runner.log(), _report(f"{runner.files.out}/{REPORT}")
     finally:
         judge.children.end(runner)
+
+
+def side_by_side(tools: list[Tool], run: Callable[[Tool], str], inputs_bytes: int) -> list[str]:
+    """Run one pass under each of several tools at the same time, as far as memory allows; returns their reports.
+
+    Most of a pass under a tool is importing torch and loading its kernels, one thread's work.
+
+    Parameters
+    ----------
+    run
+        Runs one pass and returns the report; called from several threads.
+    inputs_bytes
+        Size of the inputs of a pass.
+    """
+    with ThreadPoolExecutor(max_workers=len(tools) if inputs_bytes <= SMALL else 1) as pool:
+        return list(pool.map(run, tools))
 
 
 def _report(path: str) -> str:
