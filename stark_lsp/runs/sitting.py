@@ -212,6 +212,7 @@ class Sitting:
             rejections=tuple(rejections),
             state=begun.state,
             policy=recorded,
+            log=lambda text: self._log(f"run {begun.run.id}: {text}"),
         )
 
     async def _run(self, engine: Engine) -> str:

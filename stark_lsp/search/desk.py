@@ -15,6 +15,7 @@ from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.search.attempts import Attempt
+from stark_lsp.search.faults import in_short
 from stark_lsp.search.randomness import generator_for
 from stark_lsp.search.tree import Tree
 
@@ -55,6 +56,8 @@ class Desk:
         """Node i of Algorithm 1."""
         self.who = "The agent"
         """Who was asked last, as the beginning of a sentence."""
+        self.role = AgentRole.DEBUG if self.selected.failed else AgentRole.CODE
+        """Who the node will be said to be made by."""
         self.plan: Plan | None = None
         """The plan, once it is made."""
         self._asking = asking
@@ -65,9 +68,9 @@ class Desk:
         """Return the generator of one role; each call returns it as it was at first."""
         return generator_for(self.attempt.seed, role)
 
-    def ask(self, who: str, text: str) -> None:
-        """Say who is asked now, for instance "The plan agent", and what for."""
-        self.who = who
+    def ask(self, who: str, role: AgentRole, text: str) -> None:
+        """Say who is asked now, for instance "The plan agent", for a node of which role, and what for."""
+        self.who, self.role = who, role
         self._asking(text)
 
     def answered(self) -> None:
@@ -79,12 +82,17 @@ class Desk:
         self.plan = plan
         self._planned(plan)
 
-    def node(self, role: AgentRole, candidate: Candidate, plan: Plan | None) -> Node:
+    def node(self, candidate: Candidate, plan: Plan | None) -> Node:
         """Return the child that was made."""
-        return Node(self.attempt.id, self.selected.id, role, candidate, plan)
+        return Node(self.attempt.id, self.selected.id, self.role, candidate, plan)
 
-    def empty(self, role: AgentRole, reason: NoCandidate, plan: Plan | None) -> Node:
+    def empty(self, reason: NoCandidate, plan: Plan | None) -> Node:
         """Return the child of an attempt that left nothing to judge, with that as its verdict."""
         candidate = Candidate(reason.text, Dialect.TORCH)
         verdict = Verdict(VerdictStatus.NO_CANDIDATE, message=str(reason))
-        return Node(self.attempt.id, self.selected.id, role, candidate, plan or reason.plan, verdict)
+        return Node(self.attempt.id, self.selected.id, self.role, candidate, plan or reason.plan, verdict)
+
+    def mistaken(self, error: Exception) -> Node:
+        """Return the child of an attempt that a mistake of our own ended, with that as its verdict."""
+        plan = self.selected.plan if self.role is AgentRole.DEBUG else self.plan
+        return self.empty(NoCandidate(f"An internal error: {in_short(error)}"), plan)

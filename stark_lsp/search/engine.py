@@ -11,11 +11,11 @@ For each attempt of the budget:
 6. the verdict is recorded, then told.
 
 Who owns what: the caller owns the budget of time (`stop`), the store (`record`, `checkpoint`), the display (`emit`)
-and what the user says (`steer`). What can go wrong: an agent with nothing to propose exhausts the node; an agent that
-raises something unexpected exhausts it too and counts as a fault; a `Fault` is tried again, in the same attempt;
-`fault_limit` faults of one part in a row stop the search, and so do more than `empty_limit` attempts in a row that
-left nothing to judge; `BudgetSpent` begins nothing more; `BadInput` and a failing `record` stop it at once. The tree
-is never lost.
+and what the user says (`steer`). What can go wrong: an agent with nothing to propose exhausts the node; a `Fault` is
+tried again, in the same attempt; an agent that raises something unexpected, a mistake of our own, leaves an attempt
+without anything to judge; `fault_limit` faults or mistakes of one part in a row stop the search, and so do more than
+`empty_limit` attempts in a row that left nothing to judge; `BudgetSpent` begins nothing more; `BadInput` and a failing
+`record` stop it at once. The tree is never lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.search.attempts import Attempt, Attempts
 from stark_lsp.search.desk import Desk
 from stark_lsp.search.eligibility import Eligibility, Standing
-from stark_lsp.search.faults import FaultStreak
+from stark_lsp.search.faults import REPORT, FaultStreak, in_full
 from stark_lsp.search.helm import Helm
 from stark_lsp.search.leaderboard import best
 from stark_lsp.search.policies import Policy, Recorded, make_policy
@@ -82,6 +82,8 @@ class Engine:
         The last state that was stored, to go on exactly from there; it takes the place of `rng`'s state.
     policy
         Selects in the place of the one that the settings name, for instance `Recorded`.
+    log
+        Is told what caused a mistake of our own, with its traceback.
 
     Raises
     ------
@@ -107,6 +109,7 @@ class Engine:
         rejections: Sequence[Rejection] = (),
         state: str = "",
         policy: Policy | None = None,
+        log: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.tree = tree
         self._problem = problem
@@ -118,6 +121,7 @@ class Engine:
         self._emit = emit
         self._record = record
         self._checkpoint = checkpoint
+        self._log = log
         self._rejections = tuple(rejections)
         self._exhausted: set[int] = set()
         self._why = ""
@@ -131,7 +135,9 @@ class Engine:
         self._unjudged = list(tree.pending)
         self._waiting = list(self._attempts.open)
         self._helm = Helm(tree, settings.attempts)
+        # An outage meets every attempt under way; a mistake is made by one at a time.
         self._faults = FaultStreak(settings.fault_limit * settings.in_flight)
+        self._mistakes = FaultStreak(settings.fault_limit, REPORT)
         self._verdicts = VerdictBook(judge, tree.nodes.values())
         self._recording = asyncio.Lock()
         self._news = asyncio.Event()
@@ -181,8 +187,8 @@ class Engine:
         Raises
         ------
         Fault
-            Too many faults in a row, nothing but attempts without anything to judge, or `record` failed. All recorded
-            nodes stay in the tree.
+            Too many faults or mistakes in a row, nothing but attempts without anything to judge, or `record` failed.
+            All recorded nodes stay in the tree.
         BadInput
             An agent or the judge found that the user must change something.
         """
@@ -250,8 +256,6 @@ class Engine:
             return f"{made} attempts were made, with a budget of {budget}."
         if made == budget:
             return "The one attempt was made." if made == 1 else f"All {made} attempts were made."
-        if self._faults.open:
-            raise self._faults.diagnosis()
         if isinstance(self._policy, Recorded):
             return "The transcript has no further attempt."
         left = ", apart from what was pruned" if self._helm.pruned else ""
@@ -267,12 +271,15 @@ class Engine:
             self.tree,
             context=lambda window, tried: self._context(attempt, window, tried),
             asking=self._say,
-            answered=self._faults.worked,
+            answered=self._worked,
             planned=lambda plan: self._tell_plan(attempt, plan),
         )
         node = await self._child(desk)
-        if node is None:
-            return
+        if node is not None:
+            await self._keep(attempt, node)
+
+    async def _keep(self, attempt: Attempt, node: Node) -> None:
+        """Put the node of an attempt into the tree and the record, with its verdict."""
         self.tree.add(node)
         self._attempts.end(attempt)
         self._helm.added(node.id)
@@ -289,9 +296,10 @@ class Engine:
         while True:
             try:
                 node = await self._proposer.child(desk)
-                self._faults.worked(desk.who)
+                self._worked(desk.who)
                 return node
             except NothingToPropose as reason:
+                self._worked(desk.who)
                 self._why = str(reason)
                 replayed = isinstance(self._policy, Recorded)
                 if not replayed:  # an answer that is missing says nothing of those of other attempts
@@ -310,10 +318,15 @@ class Engine:
                 if self._stopped is not None:
                     return None
             except Exception as error:  # noqa: BLE001 - a mistake is told and counted; it must not cost the tree
-                self._exhausted.add(attempt.selected)
-                self._attempts.end(attempt, burn=True)
-                self._say(self._faults.note(desk.who, error))
+                where = f"attempt {attempt.id}, made from {attempt.selected}"
+                self._log(f"{desk.who} failed in {where}:\n{in_full(error)}")
+                await self._keep(attempt, desk.mistaken(error))
+                self._say(self._mistakes.note(desk.who, error, "That attempt is given up."))
                 return None
+
+    def _worked(self, who: str) -> None:
+        self._faults.worked(who)
+        self._mistakes.worked(who)
 
     async def _finish(self, node: Node) -> None:
         """Take the verdict of a node that has none, record it and tell it."""

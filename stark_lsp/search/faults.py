@@ -1,10 +1,15 @@
-"""Faults in a row: how often something outside the candidates may break before the search stops."""
+"""Faults and mistakes in a row: how often something but the candidates may break before the search stops."""
 
 from __future__ import annotations
 
 import traceback
 
 from stark_lsp.core.errors import Fault, NotNow, StarkError
+
+SHORT = 200
+"""Characters of what an unexpected error says."""
+KEPT = "The attempts so far are kept; resume the run when this is mended."
+REPORT = "The attempts so far are kept. Please report this with the log."
 
 
 class FaultStreak:
@@ -14,24 +19,22 @@ class FaultStreak:
     ----------
     limit
         The fault of one part with this number stops the search.
+    cure
+        What to do then, where a fault names nothing itself.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, cure: str = KEPT) -> None:
         self._limit = limit
+        self._cure = cure
         self._counts: dict[str, int] = {}
         self._who = ""
         self._last: Exception | None = None
-
-    @property
-    def open(self) -> bool:
-        """Whether the part that broke last has not worked since."""
-        return self._who in self._counts
 
     def worked(self, who: str) -> None:
         """Start counting again for `who`."""
         self._counts.pop(who, None)
 
-    def note(self, who: str, error: Exception) -> str:
+    def note(self, who: str, error: Exception, then: str = "Trying again.") -> str:
         """Count one more fault and return a sentence on it.
 
         Parameters
@@ -40,6 +43,8 @@ class FaultStreak:
             What broke, for instance "The judge".
         error
             What it raised.
+        then
+            What is done now.
 
         Raises
         ------
@@ -50,7 +55,7 @@ class FaultStreak:
         self._who, self._last = who, error
         if self._counts[who] >= self._limit or isinstance(error, NotNow):
             raise self.diagnosis() from error
-        return f"{who} failed: {_reason(error)} Trying again."
+        return f"{who} failed: {in_short(error)} {then}"
 
     def diagnosis(self) -> Fault:
         """Return the fault to stop with."""
@@ -61,14 +66,29 @@ class FaultStreak:
         times = "once" if count == 1 else f"{count} times in a row"
         known = error if isinstance(error, StarkError) else None
         return Fault(
-            f"{self._who} failed {times}, so the search stopped. The last time: {_reason(error)}",
-            cure=(known.cure if known else "") or "The attempts so far are kept; resume the run when this is mended.",
+            f"{self._who} failed {times}, so the search stopped. The last time: {in_short(error)}",
+            cure=(known.cure if known else "") or self._cure,
             path=known.path if known else None,
             line=known.line if known else None,
-            details=(known.details if known else "") or "".join(traceback.format_exception(error)),
+            details=(known.details if known else "") or in_full(error),
         )
 
 
-def _reason(error: Exception) -> str:
-    text = error.message if isinstance(error, StarkError) else f"{type(error).__name__}: {error}"
+def in_short(error: Exception) -> str:
+    """Return what an error says as a sentence; of one that nobody expected its type and the beginning of its text.
+
+    That text may hold anything, such as parts of a model's answer: escape sequences, lone surrogates, no end.
+    """
+    if isinstance(error, StarkError):
+        text = error.message
+    else:
+        said = str(error)[: 4 * SHORT]
+        line = " ".join("".join(letter if letter.isprintable() else " " for letter in said).split())
+        text = ": ".join([type(error).__name__, *([line[:SHORT]] if line else [])])
     return text if text.endswith(".") else f"{text}."
+
+
+def in_full(error: Exception) -> str:
+    """Return the traceback of an error, fit to be written to a log."""
+    text = "".join(traceback.format_exception(error)).encode(errors="backslashreplace").decode()
+    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)

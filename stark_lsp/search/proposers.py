@@ -72,26 +72,26 @@ class TeamProposer:
         try:
             plan = desk.plan or await self._ask_plan(desk)
         except NoCandidate as reason:
-            return desk.empty(AgentRole.CODE, reason, None)
+            return desk.empty(reason, None)
         try:
             return await self._carry_out(desk, plan)
         except NoCandidate as reason:
-            return desk.empty(AgentRole.CODE, reason, plan)
+            return desk.empty(reason, plan)
 
     async def _repair(self, desk: Desk) -> Node:
         selected, rng = desk.selected, desk.rng("debug")
-        desk.ask(DEBUG, f"Repairing attempt {selected.id}")
+        desk.ask(DEBUG, AgentRole.DEBUG, f"Repairing attempt {selected.id}")
         window = self._windows.debug(desk.tree, selected.id, rng)
         try:
             candidate = await self._debug.debug(desk.context(window, desk.tree.siblings(selected.id)), rng)
         except NoCandidate as reason:
-            return desk.empty(AgentRole.DEBUG, reason, selected.plan)
+            return desk.empty(reason, selected.plan)
         desk.answered()
-        return desk.node(AgentRole.DEBUG, candidate, selected.plan)
+        return desk.node(candidate, selected.plan)
 
     async def _ask_plan(self, desk: Desk) -> Plan:
         i, rng = desk.selected.id, desk.rng("plan")
-        desk.ask(PLAN, "Planning")
+        desk.ask(PLAN, AgentRole.CODE, "Planning")
         window = self._windows.plan(desk.tree, i, rng)
         plan = await self._plan.plan(desk.context(window, desk.tree.children(i)), rng)
         desk.answered()
@@ -100,11 +100,11 @@ class TeamProposer:
 
     async def _carry_out(self, desk: Desk, plan: Plan) -> Node:
         i, rng = desk.selected.id, desk.rng("code")
-        desk.ask(CODE, f"Writing code: {plan.title}")
+        desk.ask(CODE, AgentRole.CODE, f"Writing code: {plan.title}")
         window = self._windows.code(desk.tree, i, rng)
         candidate = await self._code.code(desk.context(window, desk.tree.children(i)), plan, rng)
         desk.answered()
-        return desk.node(AgentRole.CODE, candidate, plan)
+        return desk.node(candidate, plan)
 
 
 class SoloProposer:
@@ -129,17 +129,17 @@ class SoloProposer:
         """Return what the agent made of the selected node."""
         selected, tree, rng = desk.selected, desk.tree, desk.rng("solo")
         if selected.failed:
-            desk.ask(SOLO, f"Repairing attempt {selected.id}")
+            desk.ask(SOLO, self._role, f"Repairing attempt {selected.id}")
             window, tried = self._windows.debug(tree, selected.id, rng), tree.siblings(selected.id)
         else:
-            desk.ask(SOLO, "Writing a candidate")
+            desk.ask(SOLO, self._role, "Writing a candidate")
             window, tried = self._windows.plan(tree, selected.id, rng), tree.children(selected.id)
         try:
             draft = await self._agent.propose(desk.context(window, tried), rng)
         except NoCandidate as reason:
-            return desk.empty(self._role, reason, None)
+            return desk.empty(reason, None)
         desk.answered()
-        return desk.node(self._role, draft.candidate, draft.plan)
+        return desk.node(draft.candidate, draft.plan)
 
 
 def make_proposer(

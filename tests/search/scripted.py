@@ -157,6 +157,7 @@ def make_engine(
     recorder: Recorder | None = None,
     state: str = "",
     policy: Policy | None = None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> Engine:
     """Return an engine on scripted parts."""
     settings = settings or SearchSettings()
@@ -175,4 +176,5 @@ def make_engine(
         checkpoint=recorder.checkpoint,
         state=state,
         policy=policy,
+        log=log,
     )

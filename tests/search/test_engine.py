@@ -315,31 +315,6 @@ async def test_a_fault_of_the_judge_leaves_the_attempt_for_the_resumed_run() -> 
     assert again.tree.nodes[1].verdict is not None
 
 
-async def test_an_agents_mistake_on_one_node_does_not_end_the_run() -> None:
-    class Clumsy(Agents):
-        async def plan(self, context: Context, rng: Random) -> Plan:
-            if context.selected.id == 1:
-                raise ZeroDivisionError("division by zero")
-            return await super().plan(context, rng)
-
-    recorder = Recorder()
-    engine = make_engine(agents=Clumsy(), judge=HashJudge(0), recorder=recorder, settings=SearchSettings(epsilon=1.0))
-    assert await engine.run() == "All 30 attempts were made."
-    assert not engine.tree.children(1)
-    told = [event.text for event in recorder.events if hasattr(event, "text")]
-    assert "The plan agent failed: ZeroDivisionError: division by zero. Trying again." in told
-
-
-async def test_a_run_that_ends_on_an_agents_mistake_is_a_fault_with_its_traceback() -> None:
-    class Hopeless(Agents):
-        async def plan(self, context: Context, rng: Random) -> Plan:
-            raise ZeroDivisionError("division by zero")
-
-    with pytest.raises(Fault, match="The plan agent failed once") as raised:
-        await make_engine(agents=Hopeless()).run()
-    assert "Traceback" in raised.value.details
-
-
 async def test_bad_input_stops_at_once() -> None:
     judge = HashJudge()
     judge.evaluate = Broken(BadInput("The file is gone"), 1, judge.evaluate)  # type: ignore[method-assign]
