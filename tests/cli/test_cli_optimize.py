@@ -187,6 +187,7 @@ def test_write_puts_the_proposal_into_the_file_and_quiet_prints_the_patch_alone(
     works(path, "ModelNew")
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_during_the_search_is_not_written(tmp_path: Path) -> None:
     path, out = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json"
     mine = CHAIN + "\n# a line of mine\n"

@@ -183,6 +183,7 @@ async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path:
         await editor.until(lambda: not editor.diagnostics(uri), "no diagnostics")
 
 
+@pytest.mark.slow
 async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(tmp_path: Path) -> None:
     names = ("deleted", "edited", "renamed")
     files = {name: tmp_path / f"{name}.py" for name in names}

@@ -45,6 +45,7 @@ def _run(tmp_path: Path, configuration: str, **more: str) -> dict[str, Any]:
     return run_editor([emacs, "--batch", "-l", str(init), "-l", str(FLOW)], project)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_an_emacs_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> None:
     _need_eglot()

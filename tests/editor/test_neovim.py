@@ -31,6 +31,7 @@ def _lua(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 @pytest.mark.skipif(NVIM is None, reason="Neovim is not installed (Debian: apt install neovim)")
 def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> None:

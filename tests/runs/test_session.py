@@ -80,6 +80,7 @@ async def test_a_run_ends_with_a_confirmed_proposal_and_is_stored(problem: Probl
     assert "in place of" in best.candidate.source
 
 
+@pytest.mark.slow
 async def test_a_cancelled_run_keeps_its_verdicts_and_goes_on_from_there(problem: Problem, store: RunStore) -> None:
     events: list[Event] = []
     first = session(problem, replace(OPTIONS, budget=Budget(attempts=3)), store, events)
@@ -104,6 +105,7 @@ async def test_a_cancelled_run_keeps_its_verdicts_and_goes_on_from_there(problem
     assert 1 not in judged, "a finished attempt was repeated"
 
 
+@pytest.mark.slow
 async def test_a_time_limit_ends_the_search_and_still_proposes(problem: Problem, store: RunStore) -> None:
     events: list[Event] = []
     limited = session(problem, replace(OPTIONS, budget=Budget(attempts=30, seconds=0.01)), store, events)
