@@ -229,6 +229,12 @@ def _reading(rows: Sequence[Row]) -> list[str]:
             f"- The best of {_some(sorted(set(untimed)))} was not timed next to all baselines; there the ratio is one "
             "of times taken at different moments."
         )
+    unknown = statistics.unknown(rows)
+    if unknown:
+        lines.append(
+            f"- {unknown} attempts were stopped, crashed or ran out of memory, and their rows do not tell whether that "
+            "was in a build, since an earlier stark-lsp wrote them. They count as compiled."
+        )
     notes: dict[str, int] = {}
     for row in rows:
         for note in row.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +14,9 @@ from stark_lsp.core.conversation import Spend
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Baselines, Environment, Interval, Timing, Verdict
+from stark_lsp.core.verdict import Baselines, Environment, Interval, Stage, Timing, Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of a row's form; a reader refuses rows of a later one."""
 MESSAGE_LIMIT = 300
 """Characters kept of an attempt's message; the whole is in the cell's store."""
@@ -65,6 +66,8 @@ class Attempt:
     status: VerdictStatus
     runtime_ms: float | None = None
     message: str = ""
+    failed_in: Stage | None = None
+    """As in its verdict; None too in rows of form 1, which did not keep it."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,8 @@ class Row:
     """What a reader should know of these figures, such as a machine that others loaded."""
     version: str = ""
     """The stark-lsp that ran it."""
+    digest: str = ""
+    """Of the problem's text; empty in rows of form 1."""
     schema: int = SCHEMA
 
     @property
@@ -230,7 +235,7 @@ def _gain(paired: Interval | None, before: Timing | None, runtime: Timing) -> Ga
 
 def _attempt(node: Node, verdict: Verdict) -> Attempt:
     message = " ".join(verdict.message.split())[:MESSAGE_LIMIT]
-    return Attempt(node.id, node.parent, node.role, verdict.status, verdict.runtime_ms, message)
+    return Attempt(node.id, node.parent, node.role, verdict.status, verdict.runtime_ms, message, verdict.failed_in)
 
 
 def _row(cell: Cell, outcome: Outcome, **found: object) -> Row:
@@ -248,5 +253,6 @@ def _row(cell: Cell, outcome: Outcome, **found: object) -> Row:
         agents=cell.agents,
         host=platform.node(),
         version=cell.version,
+        digest=hashlib.sha256(cell.text.encode("utf-8", "backslashreplace")).hexdigest()[:12],
         **found,  # type: ignore[arg-type]
     )

@@ -9,7 +9,8 @@ How cells are counted:
   baseline was timed. An unsolved cell is not fast. *Strictly*, the whole 95 % interval has to lie at 1 or above.
 - *Speed*: over solved cells, time of the baseline over that of the best verified candidate. The paper averages it
   arithmetically; since ratios are concerned, the geometric mean is the fairer one, and the median the most robust.
-- *Compile rate* and *correct rate* (Table 2): of all attempts with a verdict.
+- *Compile rate* and *correct rate* (Table 2): of all attempts with a verdict. What was stopped, crashed or ran out of
+  memory while it was built or loaded did not compile; the verdict says where that was.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from statistics import fmean, median
 
 from stark_lsp.bench.rows import Attempt, Baseline, Gain, Outcome, Row
 from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import Stage
 
 RESAMPLES = 2000
 """Bootstrap samples behind an interval."""
@@ -39,6 +41,10 @@ NOT_COMPILED = frozenset(
     {VerdictStatus.REFUSED, VerdictStatus.COMPILE_ERROR, VerdictStatus.LOAD_ERROR, VerdictStatus.NO_CANDIDATE}
 )
 """Verdicts of attempts that do not count as compiled; a refused one was never given to a compiler."""
+TOO_EARLY = frozenset({Stage.CHECK, Stage.START, Stage.LOAD, Stage.BUILD})
+"""Stages in which an attempt that failed, whatever its verdict, does not count as compiled."""
+ANYWHERE = frozenset({VerdictStatus.TIMED_OUT, VerdictStatus.OUT_OF_MEMORY, VerdictStatus.CRASHED})
+"""Verdicts that a build may end in as well as a run."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +266,17 @@ def attempts(rows: Iterable[Row]) -> tuple[Attempt, ...]:
 def compile_rate(rows: Iterable[Row]) -> Share:
     """Return how many attempts gave something that compiles and loads."""
     made = attempts(rows)
-    return Share(sum(attempt.status not in NOT_COMPILED for attempt in made), len(made))
+    return Share(sum(compiled(attempt) for attempt in made), len(made))
+
+
+def compiled(attempt: Attempt) -> bool:
+    """Whether an attempt gave something that compiles and loads; where nobody knows, it is taken to have done so."""
+    return attempt.status not in NOT_COMPILED and attempt.failed_in not in TOO_EARLY
+
+
+def unknown(rows: Iterable[Row]) -> int:
+    """Return how many attempts ended in a build or in a run, nobody knows which: rows of form 1 do not tell."""
+    return sum(attempt.failed_in is None and attempt.status in ANYWHERE for attempt in attempts(rows))
 
 
 def correct_rate(rows: Iterable[Row]) -> Share:

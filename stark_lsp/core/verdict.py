@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from stark_lsp.core.status import VerdictStatus
+
+
+class Stage(str, Enum):
+    """Where judging a candidate stands, in this order; a kernel is built while it loads or when it is first called."""
+
+    CHECK = "check"
+    """Its source is read."""
+    START = "start"
+    """A process for it is started."""
+    LOAD = "load"
+    """Its file is run, its class constructed, and the weights loaded."""
+    BUILD = "build"
+    """Compilers are at work for it."""
+    VERIFY = "verify"
+    """It runs and is compared with the reference."""
+    TIME = "time"
+    """It takes turns with the reference."""
+    PROFILE = "profile"
+    """It is looked at by tools."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +214,10 @@ class Verdict:
     environment: Environment | None = None
     stages_s: tuple[tuple[str, float], ...] = ()
     """Seconds spent in each stage of judging."""
+    failed_in: Stage | None = None
+    """Where the reason against it lies; None if `OK`, if nothing was judged, and in records of versions that did not
+    keep it. `BUILD` goes before the stage that asked for the build: the status does not tell a build that was stopped
+    from a run that was."""
     profile: Profile | None = None
     """What it launched, against what the device can do."""
     notes: tuple[str, ...] = ()

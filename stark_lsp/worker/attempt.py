@@ -373,6 +373,7 @@ class Attempt:
     def _verdict(self, finding: Finding) -> dict[str, Any]:
         """Put the verdict together; the runner is dead afterwards, so that its log is complete."""
         log = finding.details
+        failed_in = None if finding.status == "OK" else finding.stage or self._stages[-1][0]
         if self._runner is not None:
             self._end_runner()
             captured = self._runner.log()
@@ -405,6 +406,7 @@ class Attempt:
             "weights_loaded": not self._weights_message,
             "environment": self._judge.environment,
             "stages_s": stages(self._stages),
+            "failed_in": failed_in,
             "profile": self._profile,
             "notes": list(dict.fromkeys([*self._notes, *(measured.notes if measured else [])])),
         }

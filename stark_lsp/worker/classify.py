@@ -33,13 +33,24 @@ _BUILD_TYPES = {"CompilationError", "CompileTimeAssertionError", "UnsupportedLan
 _MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory|not enough memory", re.I)
 
 
-class Finding:
-    """One failure, ready for a verdict."""
+BUILD = "build"
+"""`core.Stage.BUILD`."""
 
-    def __init__(self, status: str, message: str, line: int | None = None) -> None:
+
+class Finding:
+    """One failure, ready for a verdict.
+
+    Parameters
+    ----------
+    stage
+        A value of `core.Stage` if it is another one than that in which the failure was noticed.
+    """
+
+    def __init__(self, status: str, message: str, line: int | None = None, *, stage: str = "") -> None:
         self.status = status
         self.message = message
         self.line = line
+        self.stage = stage
         self.compiler: list[dict[str, Any]] = []
         self.details = ""
 
@@ -65,7 +76,9 @@ def classify(error: Exception, stage: str, source_path: str) -> Finding:
             if error.building
             else {"load": "loading", "time": "a timing round"}.get(stage, "the forward pass")
         )
-        return Finding("TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.")
+        return Finding(
+            "TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.", stage=BUILD if error.building else ""
+        )
     if isinstance(error, RunnerDied):
         return Finding("CRASHED", _death(error.code, stage))
     if isinstance(error, RunnerExceeded):
@@ -129,6 +142,7 @@ def _build_failure(types: set[str], everything: str, line: int | None) -> Findin
             "COMPILE_ERROR",
             "CUDA kernels cannot be built here: nvcc was not found. Install the CUDA toolkit or set CUDA_HOME.",
             line,
+            stage=BUILD,
         )
     if not building and not _NO_CXX.search(everything):
         return None
@@ -138,7 +152,7 @@ def _build_failure(types: set[str], everything: str, line: int | None) -> Findin
             "Install g++ (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX.",
         )
     messages = diagnostics.compiler_messages(everything)
-    finding = Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line)
+    finding = Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line, stage=BUILD)
     finding.compiler = messages
     return finding
 
@@ -151,6 +165,12 @@ def build_finding(built: Built) -> Finding:
     Broken
         The machine lacks what every build needs.
     """
+    finding = _build_finding(built)
+    finding.stage = BUILD
+    return finding
+
+
+def _build_finding(built: Built) -> Finding:
     if built.failure is Failure.REFUSED:
         return Finding("REFUSED", _after_colon(built.error))
     if built.failure in (Failure.TIMED_OUT, Failure.MEMORY):

@@ -11,7 +11,7 @@ from bench_cases import ENVIRONMENT, MS, SUITE, cell
 
 from stark_lsp.bench.cells import Cell, Wanted, cells
 from stark_lsp.bench.parcel import pack, unpack
-from stark_lsp.bench.rows import Outcome, best_of, of_failure, of_run
+from stark_lsp.bench.rows import Outcome, Row, best_of, of_failure, of_run
 from stark_lsp.bench.suite import discover
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Spend
@@ -19,8 +19,8 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Baselines, Interval, Reference, Timing, Verdict
-from stark_lsp.core.wire import dumps, loads
+from stark_lsp.core.verdict import Baselines, Interval, Reference, Stage, Timing, Verdict
+from stark_lsp.core.wire import dumps, from_wire, loads, to_wire
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.store import RunStore
 
@@ -138,6 +138,24 @@ def test_the_store_of_a_cell_travels_whole(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "log.txt").read_text() == "a line\n"
     unpack({"../escape": files["log.txt"]}, tmp_path / "here")
     assert not (tmp_path / "escape").exists()
+
+
+def test_a_row_keeps_in_which_stage_an_attempt_failed() -> None:
+    stopped = replace(node(1, None), verdict=Verdict(VerdictStatus.TIMED_OUT, failed_in=Stage.BUILD))
+    row = of_run(cell(), RUN, nodes(stopped, node(2, 2.0)), Spend())
+    assert [attempt.failed_in for attempt in row.attempts] == [Stage.BUILD, None]
+    assert loads(dumps(row), type(row)) == row
+
+
+def test_rows_and_verdicts_of_versions_that_did_not_keep_the_stage_can_be_read() -> None:
+    old = to_wire(of_run(cell(), RUN, nodes(node(1, None)), Spend()))
+    old["schema"] = 1
+    del old["attempts"][0]["failed_in"], old["digest"]
+    row = from_wire(old, Row)
+    assert (row.attempts[0].failed_in, row.digest) == (None, "")
+    verdict = to_wire(Verdict(VerdictStatus.TIMED_OUT, "Stopped."))
+    del verdict["failed_in"]
+    assert from_wire(verdict, Verdict).failed_in is None
 
 
 def test_a_failure_keeps_what_was_asked_for() -> None:

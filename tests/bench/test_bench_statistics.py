@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stark_lsp.bench import statistics, tables
-from stark_lsp.bench.rows import Baseline, Outcome
+from stark_lsp.bench.rows import Attempt, Baseline, Outcome
 from stark_lsp.bench.statistics import Share
 from stark_lsp.core.agent_settings import AgentSettings
-from stark_lsp.core.status import VerdictStatus
-from stark_lsp.core.verdict import Baselines
+from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.verdict import Baselines, Stage
 
 ratios = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=30)
 
@@ -70,6 +70,18 @@ def test_rates_are_over_all_attempts() -> None:
     assert statistics.correct_rate(ROWS) == Share(3, 10)
     assert statistics.statuses(ROWS)[VerdictStatus.OK] == 3
     assert sum(statistics.statuses(ROWS).values()) == 10
+
+
+@pytest.mark.parametrize("status", ["TIMED_OUT", "OUT_OF_MEMORY", "CRASHED", "CHEATED"])
+def test_what_was_stopped_before_it_was_loaded_did_not_compile(status: str) -> None:
+    stages = [*Stage, None]
+    made = tuple(
+        Attempt(number, 0, AgentRole.CODE, VerdictStatus(status), failed_in=stage)
+        for number, stage in enumerate(stages, 1)
+    )
+    rows = [replace(row("1/1"), attempts=made)]
+    assert statistics.compile_rate(rows) == Share(4, 8), "verify, time, profile, and one that nobody knows of"
+    assert statistics.unknown(rows) == (status != "CHEATED")
 
 
 def test_of_nothing_there_are_no_figures() -> None:
