@@ -165,15 +165,21 @@ class WorkerJudge:
         """
         return await self._judge("evaluate", candidate, self._settings.rounds)
 
-    async def confirm(self, candidate: Candidate) -> Verdict:
+    async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge once more in a fresh process, with more rounds, against eager and what torch.compile makes.
+
+        Parameters
+        ----------
+        tools
+            Run it under the memory checkers and the reader of hardware counters as well, where the settings ask for
+            them and a GPU is used.
 
         Raises
         ------
         BadInput, Fault
             As for `evaluate`.
         """
-        return await self._judge("confirm", candidate, self._settings.final_rounds)
+        return await self._judge("confirm", candidate, self._settings.final_rounds, tools=tools)
 
     async def close(self) -> None:
         """Kill the worker and every process below it, and remove its files; safe to call twice."""
@@ -182,7 +188,7 @@ class WorkerJudge:
         if self._scratch:
             await asyncio.to_thread(remove_scratch, self._scratch)
 
-    async def _judge(self, method: str, candidate: Candidate, rounds: int) -> Verdict:
+    async def _judge(self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False) -> Verdict:
         s = self._settings
         # The worker holds a limit for each step; this one is for a worker that no longer does.
         steps = s.seeds + 3 * rounds + 10
@@ -191,7 +197,7 @@ class WorkerJudge:
         self._under_way += 1
         try:
             # Those before it may have to end first; each word from the worker sets a limit of its own.
-            params = {"candidate": to_wire(candidate)}
+            params = {"candidate": to_wire(candidate), "tools": tools}
             return _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
         finally:
             self._under_way -= 1

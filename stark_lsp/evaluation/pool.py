@@ -33,7 +33,7 @@ class RunJudge(Protocol):
         """See `WorkerJudge.evaluate`."""
         ...
 
-    async def confirm(self, candidate: Candidate) -> Verdict:
+    async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """See `WorkerJudge.confirm`."""
         ...
 
@@ -94,9 +94,9 @@ class JudgePool:
         """Judge a candidate where the least is under way."""
         return await self._least_busy().evaluate(candidate)
 
-    async def confirm(self, candidate: Candidate) -> Verdict:
+    async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge a candidate once more, next to torch.compile, where the least is under way."""
-        return await self._least_busy().confirm(candidate)
+        return await self._least_busy().confirm(candidate, tools=tools)
 
     async def close(self) -> None:
         """End all workers; safe to call twice."""

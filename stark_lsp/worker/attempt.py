@@ -73,9 +73,13 @@ class Attempt:
         Time it longer, and against torch.compile as well.
     progress
         Told what begins and how long it may take.
+    tools
+        Run a finalist on a GPU under the tools for finalists as well.
     """
 
-    def __init__(self, judge: Judge, candidate: dict[str, Any], final: bool, progress: Progress) -> None:
+    def __init__(
+        self, judge: Judge, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
+    ) -> None:
         self._judge = judge
         self._progress = progress
         self._bench = judge.bench
@@ -84,6 +88,7 @@ class Attempt:
         self._source: str = candidate["source"]
         self._class_name: str = candidate["class_name"]
         self._final = final
+        self._tools = tools and judge.reference.device == "cuda"
         self._runner: RunnerProcess | None = None
         self._rest: RestWatch | None = None
         self._triton: TritonFolder | None = None
@@ -300,7 +305,7 @@ class Attempt:
             names = ", ".join(sorted(kernels)[:3])
             raise Failed(Finding("CHEATED", f"A forward pass launches none of its kernels ({names})."))
         metrics: list[dict[str, Any]] = []
-        if self._final and self._reference.device == "cuda":
+        if self._final and self._tools:
             metrics = self._watch(inputs)
         resources = {name: figures for _, built in self._builds for name, figures in built.resources.items()}
         self._profile = make_profile(

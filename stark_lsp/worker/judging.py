@@ -243,7 +243,9 @@ class Judge:
         finally:
             self.reference.release()
 
-    def judge(self, candidate: dict[str, Any], final: bool, progress: Progress) -> dict[str, Any]:
+    def judge(
+        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
+    ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
         Parameters
@@ -254,6 +256,8 @@ class Judge:
             Time it longer, and against torch.compile as well.
         progress
             Told what begins and how long it may take.
+        tools
+            Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
 
         Raises
         ------
@@ -267,7 +271,7 @@ class Judge:
                 "Nothing more is started there.",
                 "Wait until the process is gone (ps shows it), or restart the machine.",
             )
-        attempt = Attempt(self, candidate, final, progress)
+        attempt = Attempt(self, candidate, final, progress, tools=tools)
         self._reserve.begin()
         try:
             return attempt.run()

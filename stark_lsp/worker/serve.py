@@ -110,7 +110,8 @@ class Worker:
         if method == "analyze":
             return self._judge.analyze()
         if method in JUDGING:
-            return self._judge.judge(params["candidate"], method == "confirm", progress)
+            tools = bool(params.get("tools"))
+            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _prepare(self, params: dict[str, Any], progress: Any) -> Any:

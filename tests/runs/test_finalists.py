@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Interval, Timing, Verdict
+from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
 from stark_lsp.runs.finalists import FINALISTS, Confirmed, confirm_best, faster_than_eager, pick
 
 ONE = Interval(1.0, 0.9, 1.1)
@@ -35,15 +37,24 @@ class Judge:
     def __init__(self, verdicts: dict[int, Verdict]) -> None:
         self._verdicts = {f"# {number}": verdict for number, verdict in verdicts.items()}
         self.asked: list[str] = []
+        self.examined: list[str] = []
+        self.faulty: list[str] = []
+        """Those that memory checkers find fault with."""
 
-    async def confirm(self, candidate: Candidate) -> Verdict:
+    async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         self.asked.append(candidate.source)
-        return self._verdicts[candidate.source]
+        if tools:
+            self.examined.append(candidate.source)
+        verdict = self._verdicts[candidate.source]
+        return Verdict(VerdictStatus.CRASHED) if tools and candidate.source in self.faulty else verdict
 
 
-async def confirm(nodes: list[Node], verdicts: dict[int, Verdict]) -> tuple[Confirmed, Judge, dict[int, Node]]:
+async def confirm(
+    nodes: list[Node], verdicts: dict[int, Verdict], faulty: tuple[int, ...] = ()
+) -> tuple[Confirmed, Judge, dict[int, Node]]:
     """Confirm and return the outcome, the judge, and what was kept."""
     judge, kept = Judge(verdicts), dict[int, Node]()
+    judge.faulty = [f"# {number}" for number in faulty]
 
     async def keep(confirmed: Node) -> None:
         kept[confirmed.id] = confirmed
@@ -117,3 +128,44 @@ def test_a_candidate_whose_weights_do_not_load_ranks_below_all_that_do() -> None
 )
 def test_a_gain_is_proven_only_by_an_interval_above_one(verdict: Verdict | None, proven: bool) -> None:
     assert faster_than_eager(verdict) is proven
+
+
+GPU = Environment("NVIDIA H100", "cuda", "3.12", "/usr/bin/python3", "2.11")
+
+
+def gained(factor: float) -> Verdict:
+    """Return a confirmed verdict from a GPU."""
+    return replace(ok(2.0, Interval(factor, factor - 0.1, factor + 0.1)), environment=GPU)
+
+
+async def test_on_a_gpu_only_what_is_proposed_goes_through_the_memory_checkers() -> None:
+    nodes = [node(1, ok(2.00)), node(2, ok(2.01)), node(3, ok(2.02))]
+    outcome, judge, _ = await confirm(nodes, {1: gained(5.0), 2: gained(4.9), 3: gained(4.8)})
+    assert outcome.node is not None
+    assert outcome.node.id == 1
+    assert judge.asked == ["# 1", "# 2", "# 3"]
+    assert judge.examined == ["# 1"]
+
+
+async def test_a_runner_up_that_turns_out_better_is_examined_before_it_is_proposed() -> None:
+    nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
+    outcome, judge, kept = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)})
+    assert outcome.node is not None
+    assert outcome.node.id == 2
+    assert judge.examined == ["# 1", "# 2"]
+    assert kept[2].verdict == gained(5.5)
+
+
+async def test_one_that_memory_checkers_find_fault_with_gives_way_to_the_next() -> None:
+    nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
+    outcome, judge, kept = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)}, faulty=(2,))
+    assert outcome.node is not None
+    assert outcome.node.id == 1
+    assert judge.examined == ["# 1", "# 2"]
+    assert kept[2].verdict == Verdict(VerdictStatus.CRASHED)
+
+
+async def test_where_all_are_found_faulty_nothing_is_proposed() -> None:
+    nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
+    outcome, _, _ = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)}, faulty=(1, 2))
+    assert outcome.node is None
