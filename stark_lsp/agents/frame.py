@@ -10,6 +10,8 @@ shown beyond the paper:
 - the profile of the reference and of the selected node: roles that decide what to do (plan, sampling, reflexion),
 - rejections of earlier runs: the same,
 - what the playbook would do: the plan agent,
+- which attempts their times do not tell apart: roles that look back (plan, reflexion),
+- the first failure of a chain of repairs: the debug agent,
 - hints of the user: all of them.
 
 The sampling agent sees the reference alone; hints apart, its questions in one run are all the same.
@@ -20,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stark_lsp.agents.certainty import alike
 from stark_lsp.agents.dialects import embedding
 from stark_lsp.agents.edits import is_marked
 from stark_lsp.agents.inputs import inputs_source
@@ -30,8 +33,10 @@ from stark_lsp.agents.observations import (
     SELECTED_SOURCE,
     Attempt,
     attempt,
+    failure,
     profile_lines,
     source_text,
+    three,
     timing,
     titles,
 )
@@ -78,7 +83,7 @@ class Frame:
     advice
         What the playbook would do, in Markdown; shown to the plan agent if the settings say so.
     tried
-        Whether to show what else was tried on the selected node.
+        Whether to show what else was tried on the selected node, and what failed before it.
 
     Raises
     ------
@@ -188,10 +193,17 @@ class Frame:
         shown = _view(selected, context, profile=self.settings.profile and role in _DECIDING, limit=SELECTED_SOURCE)
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
+        tried = context.siblings if self._tried and role in _LOOKING_BACK else ()
+        listed = titles(tried)
+        began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
-            "tried": titles(context.siblings) if self._tried and role in _LOOKING_BACK else (),
+            "tried": listed,
+            "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
+            if role in _LOOKING_BACK
+            else (),
+            "first_failure": failure(began) if began is not None else None,
             "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
             "plan": None if planned is None else self._plan(planned),
             "lens": lens,
@@ -211,7 +223,7 @@ class Frame:
         bandwidth = ""
         if profile is not None and profile.bytes and profile.bandwidth_share:
             seconds = profile.bandwidth_share * baselines.eager.median_ms / 1e3
-            bandwidth = f"{profile.bytes / seconds / 1e9:.3g} GB/s" if seconds > 0 else ""
+            bandwidth = f"{three(profile.bytes / seconds / 1e9)} GB/s" if seconds > 0 else ""
         dtypes = environment.dtypes
         kinds = dtypes if len(dtypes) == len(environment.shapes) else (", ".join(dtypes),)
         shapes = environment.shapes
@@ -235,6 +247,11 @@ class Frame:
             "compiled": timing(baselines.compile),
             "max_autotuned": timing(baselines.max_autotune),
         }
+
+
+def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the attempts that cannot be told apart by their times, each group as `1, 2 and 3`."""
+    return tuple(f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in alike(nodes))
 
 
 def _view(node: Node, context: Context, *, profile: bool, limit: int | None = None) -> Attempt:

@@ -29,6 +29,8 @@ MESSAGES = 20
 """Messages of a compiler."""
 MESSAGE = 600
 """Characters of each of them, and of a verdict's message times four."""
+FIRST_LINES = 3
+"""Lines of a message that is told in brief."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
 
@@ -62,6 +64,16 @@ class Result:
     """What it launches and what limits it; empty if not asked for."""
     weights_loaded: bool
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an attempt failed, in brief, for a template."""
+
+    id: int
+    status: str
+    message: str
+    """The first lines."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +178,12 @@ def timing(value: Timing | None) -> str:
 
 def ratio(value: Interval | None) -> str:
     """Return a speed-up with its interval, for instance `1.42x (1.40 to 1.47)`; empty if there is none."""
-    return "" if value is None else f"{value.value:.3g}x ({value.low:.3g} to {value.high:.3g})"
+    return "" if value is None else f"{three(value.value)}x ({three(value.low)} to {three(value.high)})"
+
+
+def three(value: float) -> str:
+    """Return a number with three digits that count, never as a power of ten below a million: `0.5`, `4170`."""
+    return f"{float(f'{value:.3g}'):g}"
 
 
 def source_text(source: str, limit: int) -> str:
@@ -179,10 +196,23 @@ def titles(nodes: Sequence[Node]) -> tuple[tuple[int, str, str], ...]:
     found = []
     for node in nodes:
         if node.plan is not None and node.plan.title:
-            outcome = "not judged yet" if node.verdict is None else STATUS[node.verdict.status]
-            speed = ratio(node.verdict.speedup_vs_eager) if node.verdict is not None and node.verdict.ok else ""
-            found.append((node.id, one_line(node.plan.title, NAME), f"{speed} against eager" if speed else outcome))
+            found.append((node.id, one_line(node.plan.title, NAME), _outcome(node.verdict)))
     return tuple(found)
+
+
+def failure(node: Node) -> Failure:
+    """Return in brief why a node failed."""
+    verdict = node.verdict or Verdict(VerdictStatus.NO_CANDIDATE)
+    said = clean(verdict.message[: 4 * MESSAGE]).strip().split("\n")[:FIRST_LINES]
+    return Failure(node.id, STATUS[verdict.status], capped("\n".join(said), MESSAGE))
+
+
+def _outcome(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not judged yet"
+    if verdict.ok and verdict.speedup_vs_eager is not None:
+        return f"{ratio(verdict.speedup_vs_eager)} against eager"
+    return timing(verdict.runtime) or STATUS[verdict.status]
 
 
 def _message(line: int, column: int, text: str) -> str:

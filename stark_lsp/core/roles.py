@@ -66,6 +66,8 @@ class Context:
     """Id that the node of this attempt will have."""
     hints: tuple[Hint, ...] = ()
     """What the user wants the agents to know: for the whole run, and for the selected node and those above it."""
+    first_failure: Node | None = None
+    """If the selected node is a repair that failed: the failed node that the repairs began from."""
 
 
 class PlanAgent(Protocol):

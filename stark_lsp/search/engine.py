@@ -387,6 +387,7 @@ class Engine:
             rejections=self._rejections,
             attempt=attempt.id,
             hints=self._helm.hints(attempt.selected),
+            first_failure=self.tree.first_failure(attempt.selected),
         )
 
     def _tell_plan(self, attempt: Attempt, plan: Plan) -> None:

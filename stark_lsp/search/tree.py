@@ -182,6 +182,14 @@ class Tree:
         children = self._children
         return [below for child in children[node_id] if children[child] for below in children[child]]
 
+    def first_failure(self, node_id: int) -> Node | None:
+        """Return the failed node that repairs began from, if this one is a repair that failed; else None."""
+        node = self.nodes[node_id]
+        first = node
+        while first.failed and first.parent is not None and self.nodes[first.parent].failed:
+            first = self.nodes[first.parent]
+        return None if first is node else first
+
     def subtree(self, node_id: int) -> frozenset[int]:
         """Return the ids of the node and everything below it."""
         found = [node_id]

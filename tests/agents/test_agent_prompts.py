@@ -54,6 +54,14 @@ def first(role: ModelRole, settings: AgentSettings | None = None, plan: Plan | N
     return frame(settings).question(role, context(attempt=1), TOOLS[role], plan=plan)
 
 
+def again(role: ModelRole = ModelRole.DEBUG) -> Question:
+    """Return what is asked when a repair of SECOND failed as well."""
+    crashed = Verdict(VerdictStatus.CRASHED, "The candidate's process died (segmentation fault).")
+    third = replace(SECOND, id=3, parent=2, role=AgentRole.DEBUG, verdict=crashed)
+    given = replace(context(third, (ROOT, third), attempt=4), first_failure=SECOND)
+    return frame().question(role, given, TOOLS[role])
+
+
 def system(name: str, environment: Environment = GPU) -> str:
     asked = frame(AgentSettings(system_message=name), environment)
     return asked.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN]).system
@@ -85,6 +93,7 @@ CASES = {
     ),
     "code-without-marks": lambda: first(ModelRole.CODE, plan=Plan("Do less", "Compute it once.")).body,
     "debug": lambda: later(ModelRole.DEBUG, SECOND).body,
+    "debug-again": lambda: again().body,
     "sampling": lambda: first(ModelRole.SAMPLING).body,
     "reflexion-first": lambda: first(ModelRole.REFLEXION).body,
     "reflexion-repair": lambda: later(ModelRole.REFLEXION, SECOND).body,
@@ -173,6 +182,24 @@ def test_a_source_cannot_end_its_own_block_nor_bring_escape_sequences() -> None:
     assert "\x1b" not in question.body
     assert "\x1e" not in question.body
     question.body.encode()
+
+
+def test_who_repairs_a_repair_is_told_the_first_failure_in_brief() -> None:
+    long = "The kernel did not compile: \x1b[31mno.\n" + "".join(f"line {number}\n" for number in range(900))
+    assert SECOND.verdict is not None
+    began = replace(SECOND, verdict=replace(SECOND.verdict, message=long))
+    third = replace(SECOND, id=3, parent=2, role=AgentRole.DEBUG)
+    given = replace(context(third, (ROOT, third), attempt=4), first_failure=began)
+    body = frame().question(ModelRole.DEBUG, given, TOOLS[ModelRole.DEBUG]).body
+    assert "Attempt 2, where this began, failed: did not compile." in body
+    assert "The kernel did not compile: no.\nline 0\nline 1\n" in body
+    assert "line 3" not in body
+    assert (
+        "itself a repair"
+        not in frame().question(ModelRole.DEBUG, context(SECOND, (ROOT, SECOND)), TOOLS[ModelRole.DEBUG]).body
+    )
+    naive = Frame(PROBLEM, reference(), AgentSettings(), PromptLibrary(), tried=False)
+    assert "itself a repair" not in naive.question(ModelRole.DEBUG, given, TOOLS[ModelRole.DEBUG]).body
 
 
 def test_what_is_long_is_cut_in_the_middle_and_says_so() -> None:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import failed, node, ok, tree_of
+from scripted import Agents, HashJudge, failed, make_engine, node, ok, tree_of
 from test_tree import trees
 
 from stark_lsp.core.run import Node
@@ -140,3 +140,26 @@ def test_the_naive_window_is_the_node_and_the_root_for_every_role(tree: Tree, da
     windows = Windows(SearchSettings(), dynamic=False)
     for window in (windows.plan, windows.code, windows.debug):
         assert {n.id for n in window(tree, i, Random(seed))} == {i, 0}
+
+
+# --- where repairs began ---------------------------------------------------------------------------
+
+
+@given(trees(with_empty=True), st.data())
+def test_the_first_failure_is_the_top_of_the_chain_of_failed_nodes(tree: Tree, data: st.DataObject) -> None:
+    i = data.draw(st.sampled_from(sorted(tree.nodes)))
+    chain = [tree.nodes[i]]
+    while chain[-1].parent is not None:
+        chain.append(tree.nodes[chain[-1].parent])
+    working = next(place for place, one in enumerate(chain) if not one.failed)
+    assert tree.first_failure(i) == (chain[working - 1] if working > 1 else None)
+
+
+async def test_who_repairs_a_repair_is_given_the_first_failure() -> None:
+    agents = Agents()
+    tree = tree_of(node(1, 0, ok(3.0)), node(2, 1, failed()))
+    options = SearchSettings(attempts=5, policy="linear")
+    await make_engine(tree=tree, agents=agents, judge=HashJudge(100), settings=options).run()
+    repairs = [context for role, context in agents.contexts if role == "debug"]
+    assert [context.selected.id for context in repairs] == [2, 3, 4]
+    assert [context.first_failure and context.first_failure.id for context in repairs] == [None, 2, 2]
