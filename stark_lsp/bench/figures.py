@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stark_lsp.bench import statistics, tables
+from stark_lsp.bench.arms import labels
 from stark_lsp.bench.rows import Baseline
 from stark_lsp.core.errors import Fault
 
@@ -78,7 +79,7 @@ def _runtimes(arms: tables.ArmRows, path: Path) -> bool:
 
 def _speedups(arms: tables.ArmRows, baseline: Baseline, path: Path) -> bool:
     """Draw the speed-up of every solved cell over one baseline, slowest first, on a logarithmic axis."""
-    names = tables.labels(list(arms))
+    names = labels(list(arms))
     shown = [(arm, _gains(arms[arm], baseline)) for arm in tables.ordered(arms)]
     everything = [value for _, values in shown for value in values]
     if not everything:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stark_lsp.bench import campaign, figures, ledger, statistics, tables
+from stark_lsp.bench.arms import Arm, arm_of, by_arm, explained, labels
 from stark_lsp.bench.rows import Baseline, Row
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.wire import to_wire
@@ -56,7 +57,7 @@ def write(sources: Sequence[Source], out: Path) -> Path:
         It cannot be written.
     """
     rows = merged(sources)
-    arms = statistics.by_arm(rows)
+    arms = by_arm(rows)
     missing = sum(len(source.planned - {row.key for row in source.rows}) for source in sources)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -73,12 +74,8 @@ def write(sources: Sequence[Source], out: Path) -> Path:
 
 
 def merged(sources: Iterable[Source]) -> tuple[Row, ...]:
-    """Return the rows of all campaigns; of a cell that one version ran twice on one device, the last."""
-    found = {
-        (row.key, row.version, row.environment.device if row.environment else ""): row
-        for source in sources
-        for row in source.rows
-    }
+    """Return the rows of all campaigns; of a cell that was run twice in the same way, the last."""
+    found: dict[tuple[str, Arm], Row] = {(row.key, arm_of(row)): row for source in sources for row in source.rows}
     return tuple(found.values())
 
 
@@ -92,12 +89,16 @@ def page(rows: Sequence[Row], missing: int, plots: Sequence[str] | None) -> str:
     plots
         Names of the plots beside the page; None if matplotlib was not there.
     """
-    arms = statistics.by_arm(rows)
+    arms = by_arm(rows)
     parts = ["# Benchmark", "", _counts(rows, missing), ""]
+    setups = explained(list(arms))
+    if setups:
+        parts += ["Settings that not all share, those that are as usual left out:", ""]
+        parts += [*(f"- {name}: {text}" for name, text in setups.items()), ""]
     if not arms:
         parts += ["Nothing was measured, so there is nothing to compare.", ""]
     for level in statistics.levels(statistics.measured(rows)):
-        parts += [f"## Table 1: level {level}", "", tables.table1(arms, level)]
+        parts += [f"## Table 1: level {level}", "", tables.table1(arms, level), *_early(arms, level)]
         parts += ["Speed is the arithmetic mean over solved problems, as in the paper. With 95 % intervals:", ""]
         parts += [tables.speeds(arms, level)]
     if arms:
@@ -118,8 +119,9 @@ def page(rows: Sequence[Row], missing: int, plots: Sequence[str] | None) -> str:
 
 def summary(rows: Sequence[Row], missing: int) -> dict[str, Any]:
     """Return `summary.json`: the figures of the page for a program, shares as numbers between 0 and 1."""
-    arms = statistics.by_arm(rows)
-    names = tables.labels(list(arms))
+    arms = by_arm(rows)
+    names = labels(list(arms))
+    held = {names[arm]: names[own] for arm, own in tables.ours(arms).items()}
     return {
         "schema": 1,
         "cells": len(rows),
@@ -140,7 +142,8 @@ def summary(rows: Sequence[Row], missing: int) -> dict[str, Any]:
             for arm in tables.ordered(arms)
         ],
         "runtime_over_ours": [
-            {"label": label, "level": level, **asdict(three)} for (label, level), three in tables.ratios(arms).items()
+            {"label": label, "ours": held[label], "level": level, **asdict(three)}
+            for (label, level), three in tables.ratios(arms).items()
         ],
         "environments": [to_wire(one) for one in _environments(rows)],
     }
@@ -151,6 +154,7 @@ def _of_level(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "cells": len(rows),
         "success": _share(statistics.success(rows)),
+        "ended_early": len(statistics.ended_early(rows)),
         "compile_rate": _share(statistics.compile_rate(rows)),
         "correct_rate": _share(statistics.correct_rate(rows)),
         "against": {
@@ -178,6 +182,11 @@ def _counts(rows: Sequence[Row], missing: int) -> str:
     text += f", {len(left_out)} are left out" if left_out else ""
     text += f"; {missing} have not ended yet, so this is not the whole benchmark" if missing else ""
     return text + "."
+
+
+def _early(arms: tables.ArmRows, level: int) -> list[str]:
+    told = tables.early(arms, level)
+    return [told] if told else []
 
 
 def _ablation(arms: tables.ArmRows, levels: Sequence[int]) -> list[str]:
@@ -228,6 +237,15 @@ def _reading(rows: Sequence[Row]) -> list[str]:
         lines.append(
             f"- The best of {_some(sorted(set(untimed)))} was not timed next to all baselines; there the ratio is one "
             "of times taken at different moments."
+        )
+    texts: dict[str, set[str]] = {}
+    for row in statistics.measured(rows):
+        texts.setdefault(row.problem, set()).add(row.digest)
+    several = [problem for problem, found in texts.items() if len(found - {""}) > 1]
+    if several:
+        lines.append(
+            f"- Under one name there is more than one text of {_some(several)}: suites differ, or a problem was "
+            "changed. Each text counts as a problem of its own."
         )
     unknown = statistics.unknown(rows)
     if unknown:

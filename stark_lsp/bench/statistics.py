@@ -46,6 +46,9 @@ TOO_EARLY = frozenset({Stage.CHECK, Stage.START, Stage.LOAD, Stage.BUILD})
 ANYWHERE = frozenset({VerdictStatus.TIMED_OUT, VerdictStatus.OUT_OF_MEMORY, VerdictStatus.CRASHED})
 """Verdicts that a build may end in as well as a run."""
 
+NOTHING_LEFT = "Nothing is left to try"
+"""What a run says that ended before its budget, since its agents had nothing more to propose (`search.engine`)."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -104,46 +107,6 @@ class Against:
     """None if nothing was solved."""
 
 
-@dataclass(frozen=True, order=True)
-class Arm:
-    """What is compared: who searched, how, and with which budget."""
-
-    system: str
-    policy: str
-    model: str
-    attempts: int
-    settings: str
-    device: str
-    """Figures from unlike devices are never added up."""
-    version: str
-    dialect: str = "auto"
-    parallel: int = 1
-    """Attempts under way at the same time."""
-
-
-def arm_of(row: Row) -> Arm:
-    """Return the arm of a row."""
-    return Arm(
-        row.search.system,
-        row.search.policy,
-        row.answered_by or row.model,
-        row.budget.attempts,
-        row.settings,
-        row.environment.device if row.environment is not None else "",
-        row.version,
-        row.agents.dialect,
-        row.search.in_flight,
-    )
-
-
-def by_arm(rows: Iterable[Row]) -> dict[Arm, tuple[Row, ...]]:
-    """Return the measured rows by arm, in the order in which arms first come."""
-    found: dict[Arm, list[Row]] = defaultdict(list)
-    for row in measured(rows):
-        found[arm_of(row)].append(row)
-    return {arm: tuple(own) for arm, own in found.items()}
-
-
 def measured(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the rows that count."""
     return tuple(row for row in rows if row.outcome is Outcome.MEASURED)
@@ -166,6 +129,11 @@ def success(rows: Iterable[Row]) -> Share:
     """Return how many cells have a verified candidate."""
     counted = measured(rows)
     return Share(sum(row.best is not None for row in counted), len(counted))
+
+
+def ended_early(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the cells whose search ended since its agents had nothing more to propose, not by its budget."""
+    return tuple(row for row in measured(rows) if NOTHING_LEFT in row.message)
 
 
 def timed(row: Row, baseline: Baseline) -> bool:
@@ -194,7 +162,7 @@ def against(rows: Iterable[Row], baseline: Baseline, seed: int = SEED) -> Agains
     return Against(
         Share(sum(found.value >= 1.0 for _, found in gains), len(counted)),
         Share(sum(found.low is not None and found.low >= 1.0 for _, found in gains), len(counted)),
-        speeds([(row.problem, found.value) for row, found in gains], seed),
+        speeds([((row.problem, row.digest), found.value) for row, found in gains], seed),
     )
 
 
@@ -303,16 +271,13 @@ def runtime_ratios(ours: Iterable[Row], theirs: Iterable[Row]) -> tuple[tuple[st
     the runtimes without what the machine did meanwhile.
     """
     base = _eager_gains(theirs)
-    return tuple(
-        (problem, value / base[problem, seed])
-        for (problem, seed), value in _eager_gains(ours).items()
-        if (problem, seed) in base
-    )
+    return tuple((place[0], value / base[place]) for place, value in _eager_gains(ours).items() if place in base)
 
 
-def _eager_gains(rows: Iterable[Row]) -> Mapping[tuple[str, int], float]:
+def _eager_gains(rows: Iterable[Row]) -> Mapping[tuple[str, str, int], float]:
+    """Return gains by problem, digest of its text, and seed."""
     return {
-        (row.problem, row.search.seed): found.value
+        (row.problem, row.digest, row.search.seed): found.value
         for row in measured(rows)
         if (found := gain(row, Baseline.EAGER)) is not None
     }

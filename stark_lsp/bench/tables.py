@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 
 from stark_lsp.bench import statistics
+from stark_lsp.bench.arms import Arm, labels, same_machine, unlikeness
 from stark_lsp.bench.rows import Baseline, Outcome, Row
-from stark_lsp.bench.statistics import Arm, Estimate, Share
+from stark_lsp.bench.statistics import Estimate, Share
 
 ABSENT = "–"
 ORDER = ("sampling", "reflexion", "search-agent", "ma-only", "stark")
@@ -23,8 +23,6 @@ OUTCOMES = {
     Outcome.FAULT: "the machine failed",
 }
 
-_UNITS = {"attempts": "{} attempts", "parallel": "{} at a time", "dialect": "dialect {}"}
-
 ArmRows = Mapping[Arm, Sequence[Row]]
 
 
@@ -35,20 +33,6 @@ def ordered(arms: Iterable[Arm]) -> list[Arm]:
         return (ORDER.index(arm.system) if arm.system in ORDER else len(ORDER) - 2, arm)
 
     return sorted(arms, key=place)
-
-
-def labels(arms: Sequence[Arm]) -> dict[Arm, str]:
-    """Return a name for each arm: its system, and whatever else tells it from the others."""
-    facts = [asdict(arm) for arm in arms]
-    differing = [
-        name for name in ("policy", "model", "attempts", "parallel", "dialect", "settings", "device", "version")
-        if len({str(fact[name]) for fact in facts}) > 1
-    ]  # fmt: skip
-    found = {}
-    for arm, fact in zip(arms, facts, strict=True):
-        more = [_UNITS.get(name, "{}").format(fact[name]) for name in differing]
-        found[arm] = f"{arm.system} ({', '.join(more)})" if more else arm.system
-    return found
 
 
 def table1(arms: ArmRows, level: int) -> str:
@@ -85,7 +69,7 @@ def table3(arms: ArmRows, level: int) -> str:
     if len({arm.system for arm in chosen}) < 2:
         return ""
     baselines = _timed(chosen, level)
-    names = labels(list(chosen))
+    names = labels(list(arms))
     head = [f"Level {level}", *(f"{HEADINGS[b]}: {what}" for b in baselines for what in ("Fast₁", "Speed"))]
     return _table(
         head, [[names[arm], *_fast_and_speed(_of_level(chosen[arm], level), baselines)] for arm in ordered(chosen)]
@@ -113,32 +97,65 @@ def speeds(arms: ArmRows, level: int) -> str:
 
 def figure1(arms: ArmRows) -> str:
     """Return how much longer the other arms' best candidates take than ours, by level; empty with one arm only."""
-    found = ratios(arms)
+    found, held = ratios(arms), ours(arms)
     if not found:
         return ""
+    names = labels(list(arms))
+    against = {names[arm]: names[own] for arm, own in held.items()}
+    several = len(set(against.values())) > 1
     lines = [
-        [label, str(level), _with_interval(three.mean), _with_interval(three.geomean), str(three.mean.n)]
+        [label, *([against[label]] if several else []), str(level), _with_interval(three.mean),
+         _with_interval(three.geomean), str(three.mean.n)]
         for (label, level), three in found.items()
-    ]
-    return _table(["Runtime over ours", "Level", "Mean", "Geometric mean", "Problems both solved"], lines)
+    ]  # fmt: skip
+    head = ["Runtime over ours", *(["Ours"] if several else []), "Level", "Mean", "Geometric mean"]
+    return _table([*head, "Problems both solved"], lines)
+
+
+def ours(arms: Iterable[Arm]) -> dict[Arm, Arm]:
+    """Return for each other arm which one it is held against, on a machine like its own.
+
+    That is the arm of the system `stark` that is most like it; for others of that system the first one; where there is
+    none, the last arm of the tables.
+    """
+    everyone = list(arms)
+    found = {}
+    for arm in everyone:
+        beside = [one for one in everyone if same_machine(one, arm)]
+        own = [one for one in beside if one.system == OURS] or ordered(beside)[-1:]
+        chosen = own[0] if arm in own else min(own, key=lambda one: unlikeness(one, arm))
+        if chosen != arm:
+            found[arm] = chosen
+    return found
 
 
 def ratios(arms: ArmRows) -> dict[tuple[str, int], statistics.Speeds]:
-    """Return by arm and level what Figure 1 shows; ours is the first arm of the system `stark`, else the last arm."""
-    own = next((arm for arm in arms if arm.system == OURS), None) or (ordered(arms)[-1] if arms else None)
-    if own is None:
-        return {}
-    names = labels(list(arms))
+    """Return by arm and level what Figure 1 shows: the runtime of each arm over that of `ours`."""
+    names, held = labels(list(arms)), ours(arms)
     found = {}
-    for arm in ordered(arms):
-        for level in statistics.levels(arms[own]):
-            if arm == own or arm.device != own.device:
-                continue
-            pairs = statistics.runtime_ratios(_of_level(arms[own], level), _of_level(arms[arm], level))
+    for arm in ordered(held):
+        for level in statistics.levels(arms[held[arm]]):
+            pairs = statistics.runtime_ratios(_of_level(arms[held[arm]], level), _of_level(arms[arm], level))
             three = statistics.speeds(pairs)
             if three is not None:
                 found[names[arm], level] = three
     return found
+
+
+def early(arms: ArmRows, level: int) -> str:
+    """Return a line for each arm whose search ended early in some cells; such a search is short, not weak."""
+    names = labels(list(arms))
+    lines = []
+    for arm in ordered(arms):
+        rows = _of_level(arms[arm], level)
+        made = sorted(len(row.attempts) for row in statistics.ended_early(rows))
+        if made:
+            after = f"{made[0]}" if made[0] == made[-1] else f"{made[0]} to {made[-1]}"
+            lines.append(
+                f"{names[arm]} ended early in {len(made)} of {len(rows)} cells, after {after} of {arm.attempts} "
+                "attempts: nothing more to propose.\n"
+            )
+    return "\n".join(lines)
 
 
 def verdicts(arms: ArmRows) -> str:

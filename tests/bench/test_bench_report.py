@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from bench_cases import MS, failed, row
 
-from stark_lsp.bench import report, statistics, tables
+from stark_lsp.bench import report, tables
+from stark_lsp.bench.arms import by_arm, labels
 from stark_lsp.bench.ledger import Ledger
 from stark_lsp.bench.report import Source
 from stark_lsp.bench.rows import Outcome
+from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.verdict import Baselines
 
@@ -50,7 +52,7 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_tables_hold_the_figures_of_the_rows() -> None:
-    arms = statistics.by_arm(ROWS)
+    arms = by_arm(ROWS)
     first = tables.table1(arms, 1).splitlines()
     assert first[2] == "| sampling | 75.0% | 0.0% | 0.50× | 0.0% | 0.40× | 0.0% | 0.40× |"
     assert first[3] == "| stark | 100.0% | 100.0% | 4.50× | 100.0% | 1.50× | 100.0% | 1.50× |"
@@ -65,9 +67,9 @@ def test_the_tables_hold_the_figures_of_the_rows() -> None:
 def test_arms_are_told_apart_by_what_differs_only() -> None:
     one = row("1/1")
     other = replace(one, search=replace(one.search, policy="mcts"), answered_by="anthropic:claude")
-    names = tables.labels(list(statistics.by_arm([one, other])))
+    names = labels(list(by_arm([one, other])))
     assert sorted(names.values()) == ["stark (auto, playbook)", "stark (mcts, anthropic:claude)"]
-    assert list(tables.labels(list(statistics.by_arm([one]))).values()) == ["stark"]
+    assert list(labels(list(by_arm([one]))).values()) == ["stark"]
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -142,6 +144,22 @@ def test_honest_notes_name_what_failed_and_what_was_not_timed_in_turns() -> None
     assert "The best of 1/1 was not timed next to all baselines" in text
     assert "In 1 of 1 cells: Others loaded the machine." in text
     assert "2.00×*" in text
+
+
+def test_a_search_that_had_nothing_more_to_propose_is_not_taken_for_a_weak_one() -> None:
+    dry = "No candidate was verified. Nothing is left to try. The playbook has tried every variation it knows."
+    rows = [
+        *(replace(row(f"1/{n}", "ma-only"), message=dry, budget=Budget(30)) for n in (1, 2)),
+        replace(row("1/3", "ma-only", attempts="OK " * 30), message="All 30 attempts were made.", budget=Budget(30)),
+        replace(row("1/1", "sampling"), message="All 30 attempts were made.", budget=Budget(30)),
+    ]
+    text = report.page(rows, 0, ())
+    assert "ma-only ended early in 2 of 3 cells, after 1 of 30 attempts: nothing more to propose." in text
+    assert text.count("ended early") == 1
+    assert report.summary(rows, 0)["arms"][1]["levels"]["1"]["ended_early"] == 2
+    (first, *rest) = rows
+    longer = replace(first, attempts=first.attempts * 4)
+    assert "in 2 of 3 cells, after 1 to 4 of 30 attempts" in report.page([longer, *rest], 0, ())
 
 
 def test_where_nothing_was_measured_the_page_says_so() -> None:

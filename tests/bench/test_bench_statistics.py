@@ -11,7 +11,8 @@ from bench_cases import MS, failed, row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.bench import statistics, tables
+from stark_lsp.bench import statistics
+from stark_lsp.bench.arms import by_arm, labels
 from stark_lsp.bench.rows import Attempt, Baseline, Outcome
 from stark_lsp.bench.statistics import Share
 from stark_lsp.core.agent_settings import AgentSettings
@@ -89,7 +90,7 @@ def test_of_nothing_there_are_no_figures() -> None:
     assert statistics.success(()).interval is None
     assert statistics.speeds(()) is None
     assert statistics.against((), Baseline.EAGER) is None
-    assert statistics.by_arm([failed("1/1", Outcome.FAULT)]) == {}
+    assert by_arm([failed("1/1", Outcome.FAULT)]) == {}
 
 
 @given(ratios, st.integers(0, 5))
@@ -137,7 +138,7 @@ def test_seeds_of_one_problem_do_not_count_as_problems_of_their_own() -> None:
 
 
 def test_figures_of_unlike_devices_are_never_added_up() -> None:
-    arms = statistics.by_arm([row("1/1"), row("1/1", device="Another"), row("1/2")])
+    arms = by_arm([row("1/1"), row("1/1", device="Another"), row("1/2")])
     assert [(arm.device, len(rows)) for arm, rows in arms.items()] == [("A device", 2), ("Another", 1)]
 
 
@@ -153,8 +154,8 @@ def test_what_was_asked_for_in_another_way_is_never_added_up() -> None:
         replace(one, agents=AgentSettings(dialect="triton")),
         replace(one, search=replace(one.search, in_flight=4)),
     )
-    assert len(statistics.by_arm([one, *others])) == 3
-    names = tables.labels(list(statistics.by_arm([one, *others]))).values()
+    assert len(by_arm([one, *others])) == 3
+    names = labels(list(by_arm([one, *others]))).values()
     assert list(names) == [
         "stark (1 at a time, dialect auto)",
         "stark (1 at a time, dialect triton)",
