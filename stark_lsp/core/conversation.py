@@ -118,8 +118,28 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """What a call has cost that ended without an answer, as kept in the store: cancelled, or broken for good."""
+
+    attempt: int
+    role: ModelRole
+    ordinal: int
+    """With the two before it, the place in the run; the question may be asked again there."""
+    model: str
+    """Who was asked."""
+    usage: Usage
+    """What had arrived, and what was read for it."""
+    dollars: float | None = None
+    """What it cost; None where the price is unknown."""
+    when: str = ""
+    """ISO 8601, UTC: when it ended."""
+    why: str = ""
+    """What ended it, for a person."""
+
+
+@dataclass(frozen=True)
 class Spend:
-    """What the calls of a run cost so far."""
+    """What the calls of a run cost so far, those that ended without an answer too."""
 
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -173,6 +193,16 @@ class Journal(Protocol):
 
     async def keep(self, exchange: Exchange) -> None:
         """Keep an exchange for good.
+
+        Raises
+        ------
+        Fault
+            The store cannot be written.
+        """
+        ...
+
+    async def lose(self, loss: Loss) -> None:
+        """Keep for good what a call has cost that ended without an answer; it is never found as one.
 
         Raises
         ------

@@ -1,10 +1,10 @@
-"""The run's journal: every exchange goes to the store before anybody uses the answer."""
+"""The run's journal: exchanges go to the store before anybody uses the answer, and so does what was lost."""
 
 from __future__ import annotations
 
 import asyncio
 
-from stark_lsp.core.conversation import Answer, Exchange
+from stark_lsp.core.conversation import Answer, Exchange, Loss
 from stark_lsp.core.status import ModelRole
 from stark_lsp.store import RunStore
 
@@ -31,3 +31,7 @@ class StoreJournal:
     async def keep(self, exchange: Exchange) -> None:
         """Keep an exchange; a cancelled run keeps it all the same, since it is paid for."""
         await asyncio.shield(asyncio.to_thread(self._store.exchanges.keep, self._run_id, exchange))
+
+    async def lose(self, loss: Loss) -> None:
+        """Keep what a call has cost that ended without an answer; a cancelled run keeps it all the same."""
+        await asyncio.shield(asyncio.to_thread(self._store.losses.keep, self._run_id, loss))

@@ -23,9 +23,6 @@ from stark_lsp.store.nesting import too_deep
 
 _log = logging.getLogger(__name__)
 
-MOST_TOKENS = 10**12
-"""More than any call has; a service that claims more is taken to claim this, so that sums stay in range."""
-
 TOO_DEEP = "What was handed in is nested too deeply to be kept."
 """Message of an answer whose tool input was left out for this reason."""
 
@@ -36,6 +33,10 @@ _COLUMNS = (
     "run_id", "attempt", "role", "ordinal", "model", "stop", "input_tokens", "cache_write_tokens",
     "cache_read_tokens", "output_tokens", "dollars", "latency_s", "answered", "wire",
 )  # fmt: skip
+
+
+_PAID = "SELECT run_id, attempt, input_tokens, cache_write_tokens, cache_read_tokens, output_tokens, dollars"
+"""What adds up, of exchanges and of losses."""
 
 
 class Exchanges:
@@ -106,12 +107,12 @@ class Exchanges:
         return tuple(exchanges)
 
     def spend(self, run_id: str, attempt: int | None = None) -> Spend:
-        """Return what the calls of a run, or of one attempt of it, cost so far."""
+        """Return what the calls of a run, or of one attempt of it, cost so far, those without an answer too."""
         with self._database.read() as connection:
             calls, read, written, cached, out, dollars, priced = connection.execute(
                 "SELECT count(*), total(input_tokens), total(cache_write_tokens), total(cache_read_tokens),"
-                " total(output_tokens), total(dollars), count(dollars) FROM exchanges"
-                " WHERE run_id = ?1 AND (?2 IS NULL OR attempt = ?2)",
+                f" total(output_tokens), total(dollars), count(dollars) FROM ({_PAID} FROM exchanges"
+                f" UNION ALL {_PAID} FROM losses) WHERE run_id = ?1 AND (?2 IS NULL OR attempt = ?2)",
                 (rows.plain(run_id), attempt),
             ).fetchone()
         return Spend(calls, Usage(int(read), int(written), int(cached), int(out)), dollars, calls - priced)
@@ -138,13 +139,11 @@ def write(connection: sqlite3.Connection, run_id: str, exchange: Exchange) -> No
         answer=replace(answer, text="", tool_input=None),
     )
     place = (run_id, question.attempt, question.role.value, question.ordinal)
-    usage = answer.usage
     values = (
         *place,
         rows.plain(answer.model),
         answer.stop.value,
-        *(_bounded(n) for n in (usage.input_tokens, usage.cache_write_tokens)),
-        *(_bounded(n) for n in (usage.cache_read_tokens, usage.output_tokens)),
+        *rows.tokens(answer.usage),
         exchange.dollars,
         answer.latency_s,
         rows.plain(exchange.when),
@@ -201,7 +200,3 @@ def _handed_in(answer: Answer) -> tuple[Answer, str | None]:
     if too_deep(answer.tool_input):
         return replace(answer, tool_input=None, message=answer.message or TOO_DEEP), None
     return answer, json.dumps(answer.tool_input)
-
-
-def _bounded(tokens: int) -> int:
-    return max(0, min(tokens, MOST_TOKENS))

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from typing import Any
 
+from stark_lsp.core.conversation import Usage
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Run
@@ -17,6 +18,9 @@ from stark_lsp.store.owner import Liveness, Owner, liveness, this_process
 
 STALE_AFTER_S = 24 * 3600.0
 """A run that another host or container owns counts as given up when nothing was written for so long."""
+
+MOST_TOKENS = 10**12
+"""More than any call has; a service that claims more is taken to claim this, so that sums stay in range."""
 
 UNDER_WAY = (RunState.PREPARING.value, RunState.RUNNING.value)
 """States of a run that has an owner."""
@@ -30,6 +34,20 @@ def to_json(value: Any) -> str:
 def plain(text: str) -> str:
     """Return text for a column of its own; what UTF-8 cannot encode becomes a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def tokens(usage: Usage) -> tuple[int, int, int, int]:
+    """Return tokens for columns of their own: read at the full price, into the cache and from it, written."""
+    read, into, out_of, written = (
+        max(0, min(count, MOST_TOKENS))
+        for count in (
+            usage.input_tokens,
+            usage.cache_write_tokens,
+            usage.cache_read_tokens,
+            usage.output_tokens,
+        )
+    )
+    return read, into, out_of, written
 
 
 def digest(problem: Problem) -> str:

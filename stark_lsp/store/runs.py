@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stark_lsp.core.conversation import Exchange
+from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Rejection, Run
@@ -27,6 +27,8 @@ from stark_lsp.store import rows, texts
 from stark_lsp.store.database import Database
 from stark_lsp.store.exchanges import Exchanges
 from stark_lsp.store.exchanges import write as write_exchange
+from stark_lsp.store.losses import Losses
+from stark_lsp.store.losses import write as write_loss
 from stark_lsp.store.owner import this_process
 from stark_lsp.store.steerings import Steerings
 from stark_lsp.store.steerings import write as write_steering
@@ -64,6 +66,8 @@ class RunStore:
         self._database = Database(self.path)
         self.exchanges = Exchanges(self._database)
         """Every question of a run with its answer."""
+        self.losses = Losses(self._database)
+        """What calls have cost that ended without an answer."""
         self.steerings = Steerings(self._database)
         """What the user told runs."""
 
@@ -79,6 +83,7 @@ class RunStore:
         nodes: Iterable[Node] = (),
         exchanges: Iterable[Exchange] = (),
         steerings: Iterable[Steering] = (),
+        losses: Iterable[Loss] = (),
     ) -> None:
         """Store a new run with what it has already, all or nothing; this process owns it while it is under way.
 
@@ -95,6 +100,8 @@ class RunStore:
                 rows.write_node(connection, run.id, node)
             for exchange in exchanges:
                 write_exchange(connection, run.id, exchange)
+            for loss in losses:
+                write_loss(connection, run.id, loss)
             for steering in steerings:
                 write_steering(connection, run.id, steering)
 
@@ -196,7 +203,7 @@ class RunStore:
         return None if found is None else self.load(found)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run with its nodes, exchanges and steering; rejections are kept.
+        """Delete a run with its nodes, exchanges, losses and steering; rejections are kept.
 
         Raises
         ------

@@ -131,7 +131,28 @@ _SECOND = (
     "CREATE INDEX steerings_by_run ON steerings (run_id, number)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+_THIRD = (
+    """
+    CREATE TABLE losses (
+        number INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        attempt INTEGER NOT NULL,
+        role TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        model TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cache_write_tokens INTEGER NOT NULL,
+        cache_read_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        dollars REAL,
+        ended TEXT NOT NULL,
+        wire TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX losses_by_run ON losses (run_id, attempt)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
 """Statements from version 0 (an empty file) to 1, and so on."""
 
 

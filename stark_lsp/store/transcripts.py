@@ -1,6 +1,12 @@
-"""A run as one file to keep, hand on or replay: `{"stark_transcript": 1, "run", "nodes", "exchanges", "steerings"}`.
+"""A run as one file to keep, hand on or replay.
 
-Each part is in its wire form (`core.wire`). Such a file holds the user's document, every candidate, every prompt and
+It is a JSON object of `stark_transcript`, the version of its form, and of these parts, in the wire form of `core.wire`:
+
+- version 2: `run`, `nodes`, `exchanges`, `losses`, `steerings`, and `texts`, the table of the long texts that stand in
+  several places (`shared_texts`);
+- version 1, which is still read: `run`, `nodes`, `exchanges`, `steerings`, with every text where it is used.
+
+Such a file holds the user's document, every candidate, every prompt and
 answer, and paths of the machine; `anonymous` says what can be left out. It holds no key. A file that is read may come
 from anyone: it is limited in size, checked, and nothing in it is run or used as a path.
 """
@@ -14,26 +20,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stark_lsp.core.conversation import Exchange
+from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import RunState
 from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store.anonymous import anonymized, without_keys
-from stark_lsp.store.nesting import too_deep
+from stark_lsp.store.nesting import DEEPEST, too_deep
 from stark_lsp.store.runs import RunStore
+from stark_lsp.store.shared_texts import TextError, expand, share
 
 T = TypeVar("T")
 
-VERSION = 1
+VERSION = 2
 """Of the file's form; a file of a later one is refused."""
 
 MOST_BYTES = 256 * 1024 * 1024
 """A larger file is not read."""
 
 _KEY = "stark_transcript"
-_PARTS = ("run", "nodes", "exchanges", "steerings")
+_TEXTS = "texts"
+_PARTS = ("run", "nodes", "exchanges", "losses", "steerings")
+_PARTS_OF_1 = ("run", "nodes", "exchanges", "steerings")
+_DEEPEST = DEEPEST + 8
+"""Levels: what was handed in may have `DEEPEST`, some are around it, and two are in what stands for a text."""
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _MOST_ID = 2**53
 
@@ -47,6 +58,8 @@ class Transcript:
     """In order of their ids."""
     exchanges: tuple[Exchange, ...] = ()
     """In the order in which the answers came."""
+    losses: tuple[Loss, ...] = ()
+    """What calls have cost that ended without an answer, in order."""
     steerings: tuple[Steering, ...] = ()
     """What the user told the run, in order."""
 
@@ -63,7 +76,8 @@ def collect(store: RunStore, run_id: str) -> Transcript:
     """
     stored = store.load(run_id)
     steerings = tuple(steering for _, steering in store.steerings.since(run_id))
-    return Transcript(stored.run, tuple(stored.nodes.values()), store.exchanges.list(run_id), steerings)
+    exchanges, losses = store.exchanges.list(run_id), store.losses.list(run_id)
+    return Transcript(stored.run, tuple(stored.nodes.values()), exchanges, losses, steerings)
 
 
 def dumps(transcript: Transcript, *, anonymous: bool = False) -> str:
@@ -74,10 +88,11 @@ def dumps(transcript: Transcript, *, anonymous: bool = False) -> str:
     anonymous
         Leave out where files lie: see `store.anonymous`.
     """
-    document: dict[str, Any] = {_KEY: VERSION, **{part: to_wire(getattr(transcript, part)) for part in _PARTS}}
+    parts: dict[str, Any] = {part: to_wire(getattr(transcript, part)) for part in _PARTS}
     if anonymous:
-        document = anonymized(document)
-    return json.dumps(without_keys(document), indent=1) + "\n"
+        parts = anonymized(parts)
+    parts, texts = share(without_keys(parts))
+    return json.dumps({_KEY: VERSION, **parts, _TEXTS: texts}, indent=1) + "\n"
 
 
 def read(path: str | Path) -> Transcript:
@@ -130,15 +145,25 @@ def loads(data: bytes | str) -> Transcript:
             f"The transcript was written by a newer stark-lsp (format {version}, this one knows {VERSION}).",
             cure="Update stark-lsp.",
         )
-    if too_deep(document):
+    if too_deep(document, _DEEPEST):
         raise _not_one("it is nested too deeply")
-    if set(document) != set(_PARTS):
-        raise _not_one(f"it should hold {', '.join(_PARTS)}")
+    parts = _PARTS_OF_1 if version == 1 else (*_PARTS, _TEXTS)
+    if set(document) != set(parts):
+        raise _not_one(f"it should hold {', '.join(parts)}")
+    if version == 1:
+        document["losses"] = []
+    else:
+        try:
+            texts = document.pop(_TEXTS)
+            document = expand(document, texts, MOST_BYTES)
+        except TextError as error:
+            raise _not_one(str(error)) from error
     try:
         transcript = Transcript(
             from_wire(document["run"], Run),
             tuple(sorted(_words(document, "nodes", Node), key=lambda node: node.id)),
             _words(document, "exchanges", Exchange),
+            _words(document, "losses", Loss),
             _words(document, "steerings", Steering),
         )
     except (WireError, RecursionError) as error:
@@ -165,10 +190,10 @@ def keep(store: RunStore, transcript: Transcript) -> Run:
     if not _ID.fullmatch(run.id):
         run = replace(run, id=secrets.token_hex(4))
     try:
-        store.create(run, transcript.nodes, transcript.exchanges, transcript.steerings)
+        store.create(run, transcript.nodes, transcript.exchanges, transcript.steerings, transcript.losses)
     except ValueError:
         run = replace(run, id=secrets.token_hex(4))
-        store.create(run, transcript.nodes, transcript.exchanges, transcript.steerings)
+        store.create(run, transcript.nodes, transcript.exchanges, transcript.steerings, transcript.losses)
     return run
 
 
@@ -197,6 +222,7 @@ def _check(transcript: Transcript) -> None:
         raise _not_one(f"the proposal, attempt {best}, is not among those verified")
     questions = [exchange.question for exchange in transcript.exchanges]
     numbers = [number for question in questions for number in (question.attempt, question.ordinal)]
+    numbers += [number for loss in transcript.losses for number in (loss.attempt, loss.ordinal)]
     numbers += [steering.node for steering in transcript.steerings if steering.node is not None]
     if any(not 0 <= number <= _MOST_ID for number in numbers):
         raise _not_one("a number of an attempt is out of range")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from stark_lsp.agents.models.patience import Patience
-from stark_lsp.core.conversation import Answer, Exchange, Question, Tool
+from stark_lsp.core.conversation import Answer, Exchange, Loss, Question, Tool
 from stark_lsp.core.status import ModelRole
 
 HURRIED = Patience(tries=5, first_pause=0.005, longest_pause=0.02, pauses=1.0, connect=2.0, silence=5.0, one_try=20.0)
@@ -49,6 +49,7 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
+        self.losses: list[Loss] = []
 
     async def find(self, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
         """Return the answer that was kept for this place."""
@@ -61,3 +62,7 @@ class MemoryJournal:
     async def keep(self, exchange: Exchange) -> None:
         """Keep an exchange."""
         self.exchanges.append(exchange)
+
+    async def lose(self, loss: Loss) -> None:
+        """Keep what a call has cost that ended without an answer."""
+        self.losses.append(loss)

@@ -58,7 +58,7 @@ def test_without_a_file_it_goes_to_standard_output(place: Place) -> None:
     for option in ((), ("-o", "-"), ("--anonymous",)):
         done = stark("runs", "export", "1f3a", *option, state=state)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["stark_transcript"] == 1
+        assert json.loads(done.stdout)["stark_transcript"] == 2
         assert (str(place[0].parent) in done.stdout) == ("--anonymous" not in option)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.conversation import Answer, Exchange, Question, Tool, Usage
+from stark_lsp.core.conversation import Answer, Exchange, Loss, Question, Tool, Usage
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.run import Budget, Node, Run
@@ -70,6 +70,12 @@ def exchange(
         dollars,
         "2026-01-02T03:05:00+00:00",
     )
+
+
+def loss(attempt: int = 2, *, dollars: float | None = 0.125, usage: Usage | None = None) -> Loss:
+    """Return what a call that was cancelled has cost."""
+    used = usage or Usage(90, 10, 200, 30)
+    return Loss(attempt, ModelRole.CODE, 0, "claude", used, dollars, "2026-01-02T03:06:00+00:00", "cancelled")
 
 
 def steerings() -> tuple[Steering, ...]:

@@ -6,7 +6,7 @@ import json
 
 from hypothesis import strategies as st
 
-from stark_lsp.core.conversation import Answer, Exchange, Question, Tool, Usage
+from stark_lsp.core.conversation import Answer, Exchange, Loss, Question, Tool, Usage
 from stark_lsp.core.run import Budget
 from stark_lsp.core.status import ModelRole, StopReason
 from stark_lsp.core.steering import Steering, SteeringKind
@@ -38,12 +38,13 @@ questions = st.builds(
     max_tokens=numbers,
     ordinal=st.integers(0, 50),
 )
+usages = st.builds(Usage, numbers, numbers, numbers, numbers)
 answers = st.builds(
     Answer,
     stop=st.sampled_from(StopReason),
     text=anything,
     tool_input=st.none() | objects,
-    usage=st.builds(Usage, numbers, numbers, numbers, numbers),
+    usage=usages,
     model=anything,
     latency_s=st.floats(0, allow_nan=False),
     request_id=anything,
@@ -51,6 +52,18 @@ answers = st.builds(
 )
 exchanges = st.builds(Exchange, questions, answers, st.none() | fractions, anything)
 """Whatever a model may have been asked and have answered."""
+losses = st.builds(
+    Loss,
+    attempt=numbers,
+    role=st.sampled_from(ModelRole),
+    ordinal=st.integers(0, 50),
+    model=anything,
+    usage=usages,
+    dollars=st.none() | fractions,
+    when=anything,
+    why=anything,
+)
+"""Whatever may have been paid for nothing."""
 said = st.builds(
     Steering,
     kind=st.sampled_from(SteeringKind),

@@ -17,7 +17,7 @@ from stark_lsp.core.conversation import Exchange, Question, Spend, Usage
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.run import Rejection
 from stark_lsp.core.status import ModelRole, RunState
-from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore, rows
 from stark_lsp.store import exchanges as module
 from stark_lsp.store.nesting import DEEPEST, too_deep
 
@@ -237,7 +237,7 @@ def test_figures_no_service_should_send_do_not_break_the_sum(store: RunStore) ->
         one = exchange(attempt, usage=absurd, dollars=float("nan"))
         store.exchanges.keep("r1", replace(one, answer=replace(one.answer, latency_s=float("nan"))))
     spend = store.exchanges.spend("r1")
-    assert spend == Spend(5, Usage(5 * module.MOST_TOKENS, 0, 5 * module.MOST_TOKENS, 35), 0.0, unpriced=5)
+    assert spend == Spend(5, Usage(5 * rows.MOST_TOKENS, 0, 5 * rows.MOST_TOKENS, 35), 0.0, unpriced=5)
     answer = store.exchanges.find("r1", 0, ModelRole.PLAN, 0)
     assert answer is not None
     assert answer.usage == absurd, "the record itself has what was claimed"

@@ -1,4 +1,4 @@
-"""A file of format 1, as the version that had it wrote it, is brought up to date with all that it holds."""
+"""A file of an earlier format, as the version that had it wrote it, is brought up to date with all that it holds."""
 
 from __future__ import annotations
 
@@ -8,25 +8,30 @@ import sys
 from pathlib import Path
 
 import pytest
-from store_cases import exchange, steerings
+from store_cases import PROBLEM, REFERENCE, exchange, loss, run, steerings, tree
 
+from stark_lsp.core.conversation import Spend, Usage
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.run import Rejection
-from stark_lsp.core.status import RunState, VerdictStatus
+from stark_lsp.core.status import ModelRole, RunState, VerdictStatus
 from stark_lsp.store import RunStore, schema
+from stark_lsp.store.transcripts import Transcript, collect
 
-DUMP = Path(__file__).with_name("format_1.sql")
+
+def written_by_format(number: int, folder: Path) -> Path:
+    """Return a file of an earlier format."""
+    made = folder / "runs.sqlite3"
+    connection = sqlite3.connect(made)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript(Path(__file__).with_name(f"format_{number}.sql").read_text(encoding="utf-8"))
+    connection.close()
+    return made
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file of format 1."""
-    made = tmp_path / "runs.sqlite3"
-    connection = sqlite3.connect(made)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.executescript(DUMP.read_text(encoding="utf-8"))
-    connection.close()
-    return made
+    return written_by_format(1, tmp_path)
 
 
 def version(path: Path) -> int:
@@ -43,7 +48,7 @@ def test_a_file_of_format_1_keeps_its_runs_and_takes_what_is_new(path: Path) -> 
         "v1run1": RunState.FINISHED,
         "v1run2": RunState.CANCELLED,
     }
-    assert version(path) == len(schema.MIGRATIONS) == 2
+    assert version(path) == len(schema.MIGRATIONS) == 3
     stored = store.load("v1run1")
     assert stored.rng_state == "state of v1run1"
     assert stored.nodes[1].candidate.source == "x = '\ud800'"
@@ -65,7 +70,34 @@ def test_a_file_of_format_1_keeps_its_runs_and_takes_what_is_new(path: Path) -> 
     assert [run.id for run in store.list()] == ["v1run1"]
 
 
-def test_a_migrated_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path) -> None:
+def test_a_file_of_format_2_keeps_all_it_has_and_takes_what_was_lost(tmp_path: Path) -> None:
+    path = written_by_format(2, tmp_path)
+    assert version(path) == 2
+    store = RunStore(path)
+    finished = run("v2run1", RunState.FINISHED, reference=REFERENCE, best=1, message="2.00x as fast.")
+    exchanges = (exchange(1), exchange(1, ModelRole.CODE, dollars=None))
+    assert collect(store, "v2run1") == Transcript(finished, tree(), exchanges, steerings=steerings())
+    odd = exchange(1, text="half \ud800")
+    assert collect(store, "v2run2") == Transcript(run("v2run2", RunState.CANCELLED), tree()[:1], (odd,))
+    assert version(path) == len(schema.MIGRATIONS) == 3
+    assert store.load("v2run1").rng_state == "state of v2run1"
+    assert store.exchanges.find("v2run2", 1, ModelRole.PLAN, 0) == odd.answer
+    assert [number for number, _ in store.steerings.since("v2run1")] == [1, 2, 3, 4]
+    assert store.rejections(PROBLEM.key) == (
+        Rejection("v2run1", 1, "too long", "Fuse", "", "2026-01-03T00:00:00+00:00"),
+    )
+    assert store.exchanges.spend("v2run1") == Spend(2, Usage(200, 40, 600, 100), 0.25, unpriced=1)
+    store.losses.keep("v2run2", loss())
+    assert store.losses.list("v2run2") == (loss(),)
+    assert store.steerings.add("v2run2", steerings()[0]) == 5, "numbers go on"
+    store.delete("v2run2")
+    assert [each.id for each in store.list()] == ["v2run1"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_migrated_file_has_the_tables_of_a_new_one(number: int, tmp_path: Path) -> None:
+    path = written_by_format(number, tmp_path)
+
     def tables(file: Path) -> dict[str, str]:
         connection = sqlite3.connect(file)
         found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
@@ -79,7 +111,7 @@ def test_a_migrated_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path)
 
 def test_a_migration_that_cannot_be_written_leaves_format_1(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], (*schema.MIGRATIONS[1], "NOT SQL")))
+        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS[:-1], (*schema.MIGRATIONS[-1], "NOT SQL")))
         with pytest.raises(Fault):
             RunStore(path).list()
     assert version(path) == 1
@@ -108,4 +140,4 @@ def test_processes_that_open_an_old_file_at_once_all_find_it_up_to_date(path: Pa
     for one in started:
         told, _ = one.communicate(timeout=60)
         assert told == "['v1run1', 'v1run2']\n"
-    assert version(path) == 2
+    assert version(path) == len(schema.MIGRATIONS)

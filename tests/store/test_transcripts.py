@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_cases import REFERENCE, exchange, run, steerings, tree
-from store_strategies import anything, exchanges, said
+from store_cases import REFERENCE, exchange, loss, run, steerings, tree
+from store_strategies import anything, exchanges, losses, said
 
-from stark_lsp.core.conversation import Exchange
+from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import ModelRole, RunState
 from stark_lsp.core.steering import Steering
+from stark_lsp.core.wire import to_wire
 from stark_lsp.store import RunStore, transcripts
 from stark_lsp.store.transcripts import Transcript
 
@@ -27,6 +28,7 @@ WHOLE = Transcript(
     run("r1", RunState.FINISHED, reference=REFERENCE, best=1, message="2.00x as fast."),
     tree(),
     (exchange(1), exchange(1, ModelRole.CODE), exchange(2, ModelRole.DEBUG, dollars=None)),
+    (loss(), loss(dollars=None)),
     steerings(),
 )
 
@@ -34,6 +36,13 @@ WHOLE = Transcript(
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path / "state" / "runs.sqlite3")
+
+
+def in_format_1(whole: Transcript) -> str:
+    """Return the text of a transcript as the versions before wrote it."""
+    parts = ("run", "nodes", "exchanges", "steerings")
+    made = {"stark_transcript": 1, **{part: to_wire(getattr(whole, part)) for part in parts}}
+    return json.dumps(made, indent=1) + "\n"
 
 
 def document() -> dict[str, Any]:
@@ -45,7 +54,7 @@ def document() -> dict[str, Any]:
 
 
 def test_a_run_exported_and_imported_elsewhere_is_the_same_run(store: RunStore, tmp_path: Path) -> None:
-    store.create(WHOLE.run, WHOLE.nodes, WHOLE.exchanges, WHOLE.steerings)
+    store.create(WHOLE.run, WHOLE.nodes, WHOLE.exchanges, WHOLE.steerings, WHOLE.losses)
     path = tmp_path / "run.json"
     path.write_text(transcripts.dumps(transcripts.collect(store, "r1")))
     elsewhere = RunStore(tmp_path / "elsewhere.sqlite3")
@@ -56,22 +65,26 @@ def test_a_run_exported_and_imported_elsewhere_is_the_same_run(store: RunStore, 
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(exchanges, max_size=3, unique_by=lambda e: (e.question.attempt, e.question.role, e.question.ordinal)),
+    st.lists(losses, max_size=3),
     st.lists(said, max_size=3),
     anything,
 )
-def test_whatever_a_run_holds_comes_back(made: list[Exchange], told: list[Steering], odd: str) -> None:
+def test_whatever_a_run_holds_comes_back(
+    made: list[Exchange], lost: list[Loss], told: list[Steering], odd: str
+) -> None:
     root, good, bad = tree()
     nodes = (root, good, replace(bad, candidate=replace(bad.candidate, source=odd)))
-    whole = Transcript(replace(WHOLE.run, message=odd), nodes, tuple(made), tuple(told))
+    whole = Transcript(replace(WHOLE.run, message=odd), nodes, tuple(made), tuple(lost), tuple(told))
     text = transcripts.dumps(whole)
     assert text.isascii()
     assert transcripts.loads(text) == whole
+    assert transcripts.loads(in_format_1(whole)) == replace(whole, losses=()), "format 1 has no losses, and all else"
 
 
 def test_a_file_holds_the_parts_that_its_format_names() -> None:
     made = document()
-    assert list(made) == ["stark_transcript", "run", "nodes", "exchanges", "steerings"]
-    assert made["stark_transcript"] == 1
+    assert list(made) == ["stark_transcript", "run", "nodes", "exchanges", "losses", "steerings", "texts"]
+    assert made["stark_transcript"] == 2
     assert made["exchanges"][0]["question"]["role"] == "plan"
     assert made["exchanges"][0]["dollars"] == 0.25
 
@@ -195,8 +208,8 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a list": (lambda made: [made], "there is no `stark_transcript`"),
     "another JSON": (lambda _: {"a": 1}, "there is no `stark_transcript`"),
     "a strange version": (_with("stark_transcript", "one"), "no version"),
-    "a newer version": (_with("stark_transcript", 2), "newer stark-lsp"),
-    "a part missing": (_without("steerings"), "it should hold run, nodes, exchanges, steerings"),
+    "a newer version": (_with("stark_transcript", 3), "newer stark-lsp"),
+    "a part missing": (_without("steerings"), "it should hold run, nodes, exchanges, losses, steerings, texts"),
     "a part too many": (_with("more", 1), "it should hold"),
     "nodes that are no list": (_with("nodes", {}), "`nodes` is no list"),
     "a misspelled key": (_with("run", "seeed", 1), "seeed"),

@@ -4,18 +4,28 @@
 2. The worst case is set aside in the purse, which refuses what could cross a limit.
 3. The question is asked.
 4. The exchange is kept in the journal, even if the run is cancelled meanwhile, and only then the answer is returned.
+   Of a call that ends without an answer, what it has cost is kept there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from stark_lsp.agents.models.metering import MeteredModel
 from stark_lsp.agents.models.purse import Purse, Reservation
-from stark_lsp.core.conversation import Answer, Exchange, Journal, Model, Question, Usage
+from stark_lsp.core.conversation import Answer, Exchange, Journal, Loss, Model, Question, Usage
+from stark_lsp.core.errors import StarkError
+
+_log = logging.getLogger(__name__)
+
+
+_ENDED = "cancelled"
+_LONGEST_WHY = 500
+"""Characters of what ended a call."""
 
 
 class JournaledModel:
@@ -65,7 +75,7 @@ class JournaledModel:
         Fault, BadInput
             As the model does; or the journal cannot be read or written.
         asyncio.CancelledError
-            The run was stopped. An answer that had arrived is in the journal.
+            The run was stopped. An answer that had arrived is in the journal, else what the call has cost.
         """
         kept = await self._journal.find(question.attempt, question.role, question.ordinal)
         if kept is not None:
@@ -77,17 +87,36 @@ class JournaledModel:
                 answer = await self._model.ask_metered(question, till)
             else:
                 answer = await self._model.ask(question)
+        except (Exception, asyncio.CancelledError) as error:
+            till.close()
+            await self._lose(question, till, error)
+            raise
         except BaseException:
             till.close()
             raise
         whole = replace(answer, usage=answer.usage + till.lost_usage)
         cost = self._purse.cost(whole.usage, whole.model or asked, asked=asked)
-        when = self._now().isoformat(timespec="milliseconds")
         try:
-            await _in_any_case(self._journal.keep(Exchange(question, whole, cost, when)))
+            await _in_any_case(self._journal.keep(Exchange(question, whole, cost, self._time())))
         finally:
             till.settle(answer)
         return whole
+
+    async def _lose(self, question: Question, till: _Till, error: BaseException) -> None:
+        """Keep what a call has cost that ended by an error."""
+        if till.lost_usage.total == 0:
+            return
+        why = _ENDED if isinstance(error, asyncio.CancelledError) else str(getattr(error, "message", error))
+        place = (question.attempt, question.role, question.ordinal)
+        loss = Loss(*place, till.asked, till.lost_usage, till.lost_dollars, self._time(), why[:_LONGEST_WHY])
+        try:
+            await _in_any_case(self._journal.lose(loss))
+        except StarkError as trouble:
+            # The error that ended the call goes on; a store that fails will stop the run by itself.
+            _log.warning("what a call has cost that ended without an answer could not be kept: %s", trouble)
+
+    def _time(self) -> str:
+        return self._now().isoformat(timespec="milliseconds")
 
     async def close(self) -> None:
         """Close the model's connections."""
@@ -100,32 +129,37 @@ class _Till:
     def __init__(self, purse: Purse, question: Question, asked: str, reservation: Reservation) -> None:
         self._purse = purse
         self._question = question
-        self._asked = asked
         self._reservation = reservation
+        self.asked = asked
+        """Who is asked."""
         self.lost_usage = Usage()
-        """Of tries that gave no answer and after which another one followed."""
+        """Of tries that gave no answer."""
+        self.lost_dollars: float | None = 0.0
+        """What they cost; None where the price is unknown."""
 
     async def lost(self, usage: Usage) -> None:
         """Take a try that was billed; return when the next one is set aside."""
         if usage.total == 0:
             return  # the reservation stands for the next try
-        self.lost_usage += usage
-        self._purse.release(self._reservation)
-        self._purse.lose(usage, self._asked)
-        self._reservation = await self._purse.reserve(self._question, self._asked)
+        self.gone(usage)
+        self._reservation = await self._purse.reserve(self._question, self.asked)
 
     def gone(self, usage: Usage) -> None:
         """Take the last try, which was billed."""
         self._purse.release(self._reservation)
-        self._purse.lose(usage, self._asked)
+        cost = self._purse.lose(usage, self.asked)
+        self.lost_usage += usage
+        self.lost_dollars = None if cost is None or self.lost_dollars is None else self.lost_dollars + cost
 
     def settle(self, answer: Answer) -> None:
         """Take the answer; what was lost before it is counted already."""
         self._purse.settle(self._reservation, answer.usage, answer.model)
 
     def close(self) -> None:
-        """Give back what is set aside, if anything is."""
+        """Take the end of a call without an answer: give back what is set aside, and count it if it was billed."""
         self._purse.release(self._reservation)
+        if self.lost_usage.total:
+            self._purse.give_up(priced=self.lost_dollars is not None)
 
 
 async def _in_any_case(work: Awaitable[None]) -> None:

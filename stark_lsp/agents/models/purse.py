@@ -166,13 +166,20 @@ class Purse:
         self._on_spend(self._spend)
         return cost
 
-    def lose(self, usage: Usage, model: str) -> None:
-        """Count a try that was billed and gave no answer; it is no call of its own."""
+    def lose(self, usage: Usage, model: str) -> float | None:
+        """Count a try that was billed and gave no answer; return its cost, None if unknown; it is no call."""
         if usage.total == 0:
-            return
+            return 0.0
         cost = self._prices.cost(model, usage)
         self._spend = replace(self._spend, usage=self._spend.usage + usage, dollars=self._spend.dollars + (cost or 0.0))
         self._wake()
+        self._on_spend(self._spend)
+        return cost
+
+    def give_up(self, *, priced: bool) -> None:
+        """Count a call that ended without an answer, after `lose` took what its tries cost."""
+        unpriced = self._spend.unpriced + (0 if priced else 1)
+        self._spend = replace(self._spend, calls=self._spend.calls + 1, unpriced=unpriced)
         self._on_spend(self._spend)
 
     def release(self, reservation: Reservation) -> None:
