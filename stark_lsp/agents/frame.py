@@ -33,6 +33,7 @@ from stark_lsp.agents.observations import (
     SELECTED_SOURCE,
     Attempt,
     attempt,
+    bandwidth_gbs,
     failure,
     profile_lines,
     source_text,
@@ -219,11 +220,7 @@ class Frame:
 
     def _where(self) -> dict[str, Any]:
         environment, baselines = self._reference.environment, self._reference.baselines
-        profile = self._reference.profile
-        bandwidth = ""
-        if profile is not None and profile.bytes and profile.bandwidth_share:
-            seconds = profile.bandwidth_share * baselines.eager.median_ms / 1e3
-            bandwidth = f"{three(profile.bytes / seconds / 1e9)} GB/s" if seconds > 0 else ""
+        bandwidth = bandwidth_gbs(self._reference)
         dtypes = environment.dtypes
         kinds = dtypes if len(dtypes) == len(environment.shapes) else (", ".join(dtypes),)
         shapes = environment.shapes
@@ -242,7 +239,7 @@ class Frame:
             "inputs": inputs,
             "outputs": ", ".join(self._reference.outputs),
             "mode": _MODES[self._problem.mode],
-            "bandwidth": bandwidth,
+            "bandwidth": f"{three(bandwidth)} GB/s" if bandwidth is not None else "",
             "eager": timing(baselines.eager),
             "compiled": timing(baselines.compile),
             "max_autotuned": timing(baselines.max_autotune),

@@ -15,7 +15,7 @@ from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest, summary
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Environment, Interval, Profile, Timing, Verdict
+from stark_lsp.core.verdict import Environment, Interval, Profile, Reference, Timing, Verdict
 
 SELECTED_SOURCE = 120_000
 """Characters of the reference's and the selected node's source."""
@@ -179,6 +179,14 @@ def timing(value: Timing | None) -> str:
 def ratio(value: Interval | None) -> str:
     """Return a speed-up with its interval, for instance `1.42x (1.40 to 1.47)`; empty if there is none."""
     return "" if value is None else f"{three(value.value)}x ({three(value.low)} to {three(value.high)})"
+
+
+def bandwidth_gbs(reference: Reference) -> float | None:
+    """Return the measured memory bandwidth that the profile of the reference was held against; None if not known."""
+    profile, milliseconds = reference.profile, reference.baselines.eager.median_ms
+    if profile is None or not profile.bytes or not profile.bandwidth_share or milliseconds <= 0:
+        return None
+    return profile.bytes / (profile.bandwidth_share * milliseconds * 1e6)
 
 
 def three(value: float) -> str:

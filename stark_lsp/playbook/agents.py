@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from stark_lsp.agents.anchors import annotate
+from stark_lsp.agents.observations import bandwidth_gbs
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor, Plan
@@ -76,6 +77,8 @@ class PlaybookAgents:
         if untraceable is not None:
             self._reason = _untraceable(untraceable)
             return
+        # The profile's figure, where there is one: it is taken with more care than the analysis takes its own.
+        analysis = {**analysis, "bandwidth_gbs": bandwidth_gbs(reference) or analysis["bandwidth_gbs"]}
         try:
             self._catalogue = Catalogue(problem, prepare(read_graph(analysis, reference.baselines.eager.median_ms)))
             self._moves = Moves(self._catalogue)

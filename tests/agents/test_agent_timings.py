@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stark_lsp.agents.answers import TOOLS
 from stark_lsp.agents.certainty import alike
 from stark_lsp.agents.frame import Frame
-from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.agents.prompts import PromptLibrary, built_in_dir
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import Context
@@ -113,6 +113,11 @@ def test_who_decides_knows_that_launching_is_not_timed_on_a_gpu(role: ModelRole)
 
 
 # --- one bandwidth ---------------------------------------------------------------------------------
+
+
+def test_the_playbooks_advice_names_no_bandwidth_of_its_own() -> None:
+    for path in (built_in_dir() / "advice").glob("*.md"):
+        assert "bandwidth_gbs" not in path.read_text(encoding="utf-8"), path.name
 
 
 def test_the_bandwidth_is_a_plain_number_with_its_source() -> None:
