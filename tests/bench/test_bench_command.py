@@ -183,6 +183,7 @@ def test_a_report_of_nothing_says_what_is_missing(tmp_path: Path, capsys: pytest
     assert "--out is missing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_search_with_nothing_more_to_propose_is_told_below_its_table(tmp_path: Path) -> None:
     out = tmp_path / "out"
     more = ("--subset", "1/7", "--system", "ma-only", "--budget", "9", "--out", out)
