@@ -54,6 +54,7 @@ async def test_a_verdict_names_the_stage_in_which_it_was_reached(
     assert (verdict.status, verdict.failed_in) == (status, stage), verdict
 
 
+@pytest.mark.slow
 async def test_a_build_that_was_stopped_is_told_from_a_run_that_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
