@@ -72,6 +72,7 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
         "status": verdict.status.value,
         "message": verdict.message,
         "line": verdict.line,
+        "failed_in": verdict.failed_in.value if verdict.failed_in is not None else None,
         "runtime_ms": verdict.runtime_ms,
         "interval": _bounds(eager),
         "speedup_vs_eager": eager.value if eager is not None else None,
