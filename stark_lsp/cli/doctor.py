@@ -81,8 +81,9 @@ def _ourselves() -> Check:
 
 
 def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
-    """Return the project's interpreter, what is to say on it and its torch, and whether torch sees a GPU."""
-    from stark_lsp.cli.health import Check, Health
+    """Return the project's interpreter, what is to say on it, its torch and Triton, and whether torch sees a GPU."""
+    from stark_lsp.cli import toolchain
+    from stark_lsp.cli.health import Check, Health, first_line
     from stark_lsp.core.errors import StarkError
     from stark_lsp.evaluation.interpreters import find_interpreter, probe
 
@@ -94,13 +95,14 @@ def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
         return None, (Check("interpreter", Health.BROKEN, error.message, cure),), False
     found = Check("interpreter", Health.GOOD, f"Python {info.python} ({interpreter})")
     if info.torch is None:
-        why = "" if "No module named 'torch'" in info.problem else f": {info.problem.splitlines()[0]}"
+        why = "" if "No module named 'torch'" in info.problem else f": {first_line(info.problem)}"
         detail = f"cannot be imported by {interpreter}{why}" if why else f"not installed in {interpreter}"
         cure = f"Install it: {interpreter} -m pip install torch, or name another Python with --python."
         return interpreter, (found, Check("torch", Health.BROKEN, detail, cure)), False
     sees = f"sees {', '.join(info.gpus)}" if info.gpus else "sees no GPU"
     built = f"built for CUDA {info.cuda}, {sees}" if info.cuda else "built for the CPU"
-    return interpreter, (found, Check("torch", Health.GOOD, f"{info.torch}, {built}")), bool(info.gpus)
+    torch = Check("torch", Health.GOOD, f"{info.torch}, {built}")
+    return interpreter, (found, torch, toolchain.triton(info, interpreter)), bool(info.gpus)
 
 
 def _model() -> Check:

@@ -1,4 +1,4 @@
-"""Checks of what builds kernels: C++ compiler, ninja, GPU and nvcc. Compilers are really run."""
+"""Checks of what builds kernels: Triton, C++ compiler, ninja, GPU and nvcc. Compilers are really run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from stark_lsp.cli.health import Check, Health, first_line, output, version
+from stark_lsp.evaluation.interpreters import InterpreterInfo
 
 OPENMP_PROGRAM = """\
 #include <cstdio>
@@ -25,6 +26,31 @@ int main() {
 INSTALL_COMPILER = (
     "Install one, for instance: sudo apt install g++ (Debian, Ubuntu), sudo dnf install gcc-c++ (Fedora)."
 )
+
+
+def triton(info: InterpreterInfo, interpreter: str) -> Check:
+    """Say whether Triton is there and works; a GPU's torch.compile and kernels in Triton need it.
+
+    Parameters
+    ----------
+    info
+        What the interpreter told; its torch can be imported.
+    interpreter
+        Its path.
+    """
+    name = "Triton"
+    if info.triton is None and info.triton_problem:
+        cure = "Install torch again: it brings the Triton that it was built for." if info.gpus else ""
+        return Check(name, Health.ABSENT, f"cannot be imported by {interpreter}: {info.triton_problem}", cure)
+    if info.triton is None:
+        if not info.gpus:
+            return Check(name, Health.ABSENT, "not installed, and not needed without a GPU")
+        cure = f"Install it: {interpreter} -m pip install triton. torch.compile and kernels in Triton need it."
+        return Check(name, Health.ABSENT, f"not installed in {interpreter}", cure)
+    if info.triton_problem:
+        cure = "Is there a C compiler with Python's headers, and is the driver new enough for this Triton?"
+        return Check(name, Health.ABSENT, f"{info.triton}, which cannot use the GPU: {info.triton_problem}", cure)
+    return Check(name, Health.GOOD, f"{info.triton}, works with the GPU" if info.gpus else info.triton)
 
 
 def compiler() -> Check:

@@ -8,32 +8,49 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.evaluation.environment import worker_environment
 
 _PROBE = """
-import json, platform, shutil, sys
+import json, os, platform, shutil, sys, tempfile
 sys.path[:] = [entry for entry in sys.path if entry]
 found = {"python": platform.python_version(), "executable": sys.executable, "torch": None, "cuda": None,
-         "gpus": [], "triton": None, "ninja": None, "problem": ""}
+         "gpus": [], "triton": None, "triton_problem": "", "ninja": None, "problem": "", "doing": ""}
+found["ninja"] = shutil.which(
+    "ninja", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
+def tell(doing):
+    # Told before each import, since an import may end the process.
+    found["doing"] = doing
+    print("\\n" + json.dumps(found), flush=True)
+def words(error):
+    said = str(error)
+    return type(error).__name__ + (": " + said if said else "")
+tell("problem")
 try:
     import torch
     found["torch"] = str(torch.__version__)
     found["cuda"] = torch.version.cuda
     if torch.cuda.is_available():
         found["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-except Exception as error:
-    found["problem"] = type(error).__name__ + ": " + str(error)
+except BaseException as error:
+    found["problem"] = words(error)
+tell("triton_problem")
 try:
     import triton
     found["triton"] = str(triton.__version__)
-except Exception:
-    found["triton"] = None
-import os
-found["ninja"] = shutil.which(
-    "ninja", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
-print("\\n" + json.dumps(found))
+    tell("triton_problem")
+    if found["gpus"]:
+        # The driver is looked for, and a part of it compiled, at first use.
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["TRITON_CACHE_DIR"] = folder
+            from triton.runtime import driver
+            driver.active.get_current_target()
+except BaseException as error:
+    if not (isinstance(error, ModuleNotFoundError) and error.name == "triton"):
+        found["triton_problem"] = words(error)
+tell("")
 """
 
 
@@ -52,6 +69,9 @@ class InterpreterInfo:
     gpus: tuple[str, ...] = ()
     """Names of the GPUs torch sees."""
     triton: str | None = None
+    """Version, None if Triton is not installed or cannot be imported."""
+    triton_problem: str = ""
+    """Why Triton cannot be imported, or used on the GPU that torch sees; empty if it is not installed. One line."""
     ninja: str | None = None
     """Path of the ninja that builds would use."""
     problem: str = ""
@@ -114,7 +134,9 @@ def _python_in(folder: Path) -> str | None:
 
 
 def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
-    """Ask an interpreter for its version, torch, GPUs, triton and ninja.
+    """Ask an interpreter for its version, torch, GPUs, Triton and ninja.
+
+    What ends the interpreter, or hangs, while it is imported is told as the problem of what was imported.
 
     Raises
     ------
@@ -122,11 +144,11 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
         It cannot be run, or does not answer as a Python interpreter does.
     """
     cure = "Choose another interpreter."
+    command = [interpreter, "-c", _PROBE]
     try:
         done = subprocess.run(
-            [interpreter, "-c", _PROBE],
+            command,
             capture_output=True,
-            text=True,
             timeout=timeout_s,
             stdin=subprocess.DEVNULL,
             env=worker_environment(os.environ),
@@ -135,16 +157,19 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
     except OSError as error:
         raise BadInput(f"{interpreter} cannot be run: {error.strerror or error}.", cure=cure) from error
     except subprocess.TimeoutExpired as error:
-        raise BadInput(f"{interpreter} did not answer within {timeout_s:g} s.", cure=cure) from error
-    lines = done.stdout.strip().splitlines()
-    try:
-        found = json.loads(lines[-1]) if lines else None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise BadInput(
-            f"{interpreter} does not answer as a Python interpreter does.", cure=cure, details=done.stderr[-2000:]
-        )
+        found, ended = _report(error.stdout or b""), f"no answer within {timeout_s:g} s"
+        if found is None:
+            raise BadInput(f"{interpreter} did not answer within {timeout_s:g} s.", cure=cure) from error
+    else:
+        found, ended = _report(done.stdout), f"the interpreter ended {_how(done.returncode)}"
+        if found is None:
+            raise BadInput(
+                f"{interpreter} does not answer as a Python interpreter does.",
+                cure=cure,
+                details=done.stderr.decode(errors="replace")[-2000:],
+            )
+    if found["doing"]:
+        found[found["doing"]] = ended
     return InterpreterInfo(
         executable=found["executable"] or interpreter,
         python=found["python"],
@@ -152,6 +177,27 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
         cuda=found["cuda"],
         gpus=tuple(found["gpus"]),
         triton=found["triton"],
+        triton_problem=_first_line(found["triton_problem"]),
         ninja=found["ninja"],
         problem=found["problem"],
     )
+
+
+def _report(output: bytes) -> dict[str, Any] | None:
+    """Return what was told last; imports may print as well."""
+    for line in reversed(output.decode(errors="replace").splitlines()):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and "doing" in found:
+            return found
+    return None
+
+
+def _how(status: int) -> str:
+    return f"by signal {-status}" if status < 0 else f"with status {status}"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -17,6 +17,7 @@ NAMES = [
     "stark-lsp",
     "interpreter",
     "torch",
+    "Triton",
     "C++ compiler",
     "ninja",
     "GPU",
