@@ -73,5 +73,6 @@ async def test_a_run_cancelled_within_an_answer_goes_on_with_what_it_has_spent(
     exchanges = store.exchanges.list(first.id)
     total = store.exchanges.spend(first.id)
     assert total.calls == len(exchanges) + 1
-    assert [event.spend for event in again if isinstance(event, Spent)][-1] == total
+    told = [event.spend for event in again if isinstance(event, Spent)][-1]
+    assert told == replace(total, dollars=pytest.approx(total.dollars))
     assert all(exchange.answer.usage.total > 0 for exchange in exchanges)
