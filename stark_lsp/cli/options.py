@@ -21,7 +21,7 @@ HYPER_PARAMETERS = {
     "dead_branch_children": "a node with more failed children than this is given up",
     "leaderboard_size": "best nodes that the plan agent is shown",
     "window_size": "most nodes that an agent is shown at a time",
-    "fault_limit": "this many faults of the machine in a row end the run",
+    "fault_limit": "this many faults in a row, of the machine or of an agent, end the run",
     "empty_limit": "this many attempts in a row without a candidate end the run",
     "repairs": "repairs of a failed sample before best-of-k takes the next one",
 }

@@ -25,7 +25,7 @@ APART = {
 LIMITS = {
     "memory": "limited by memory traffic",
     "compute": "limited by arithmetic",
-    "overhead": "limited by the cost of starting kernels",
+    "overhead": "limited by the start of kernels on the GPU and the gaps between them",
 }
 CPU_OVERHEAD = "limited by the cost of calling operators"
 

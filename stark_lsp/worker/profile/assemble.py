@@ -13,7 +13,7 @@ LARGEST = 1 << 62
 NOTES_LIMIT = 20
 METRICS_LIMIT = 20
 IDLE_SHARE = 0.5
-"""When kernels fill less of the runtime than this, launching them is what takes the time."""
+"""When kernels fill less of the runtime than this, their start and the gaps between them are what takes the time."""
 LOW_SHARE = 0.02
 """When a call uses less than this of both memory and arithmetic ..."""
 USED_SHARE = 0.1
