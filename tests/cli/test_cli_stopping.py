@@ -38,13 +38,16 @@ def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) 
     rest, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert "Traceback" not in rest + errors
-    assert "Stopped. 1 attempt is kept." in rest
+    stopped = json.loads(out.read_text())
+    # The second may have ended while the signal was on its way.
+    kept = len(stopped["attempts"])
+    assert kept in (1, 2), rest
+    assert ("Stopped. 1 attempt is kept." if kept == 1 else "Stopped. 2 attempts are kept.") in rest, rest
     assert "To go on: stark-lsp optimize gate.py" in rest
     assert rest.rstrip().endswith("--resume")
     _, alive = psutil.wait_procs(below, timeout=5)
     assert not alive
     assert path.read_text() == CHAIN
-    stopped = json.loads(out.read_text())
     assert stopped["run"]["state"] == "cancelled"
     assert stopped["best"] is None
 
