@@ -61,6 +61,7 @@ def bare_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_without_a_compiler_the_search_says_so(tmp_path: Path, bare_path: str) -> None:
     path = write(tmp_path, "model.py", CHAIN)
     done = stark(

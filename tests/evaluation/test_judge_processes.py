@@ -128,6 +128,7 @@ async def test_closing_in_the_midst_of_a_build_leaves_nothing_running(
 ENDLESS = candidate_with("while True:\n    pass")
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_is_one_fault_and_the_next_calls_are_judged_by_another(tmp_path: Path) -> None:
     told: list[str] = []
     settings = replace(QUICK, run_timeout_s=4.0)

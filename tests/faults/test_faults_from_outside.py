@@ -77,6 +77,7 @@ async def test_a_killed_runner_is_the_candidates_crash(judge: WorkerJudge) -> No
     await next_is_ok(judge)
 
 
+@pytest.mark.slow
 async def test_a_stopped_runner_runs_into_its_limit(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(ENDLESS))
     (await stuck(judge)).suspend()

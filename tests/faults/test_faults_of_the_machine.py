@@ -32,6 +32,7 @@ HERE = Path(__file__).resolve().parent
 DISK_MIB = 96
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_be_ended_stops_all_judging_until_it_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

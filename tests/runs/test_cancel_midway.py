@@ -34,6 +34,7 @@ class Stuck:
         return self.expert(request)
 
 
+@pytest.mark.slow
 async def test_a_run_cancelled_within_an_answer_goes_on_with_what_it_has_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ async def test_one_lost_worker_costs_nothing_but_time(tmp_path: Path, store: Run
     assert "The worker was lost; starting another one" in watcher.told
 
 
+@pytest.mark.slow
 async def test_three_lost_workers_in_a_row_stop_the_run_and_the_candidate_is_judged_on_resuming(
     tmp_path: Path, store: RunStore
 ) -> None:

@@ -142,6 +142,7 @@ async def test_what_the_run_may_cost_and_who_answers_is_told_before_the_first_qu
     assert run.budget == Budget(1, dollars=10.0)
 
 
+@pytest.mark.slow
 async def test_a_run_ends_before_its_limit_of_money(problem: Problem, store: RunStore, serve: Serve) -> None:
     server = serve(Expert())
     limit = 0.12  # some questions with what their answers may cost at most, not as many as thirty attempts ask
@@ -178,6 +179,7 @@ async def test_the_other_systems_of_the_paper_run(problem: Problem, store: RunSt
         assert {node.parent for node in nodes} == {0}
 
 
+@pytest.mark.slow
 async def test_a_transcript_runs_again_without_any_network(
     problem: Problem, store: RunStore, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

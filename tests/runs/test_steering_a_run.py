@@ -56,6 +56,7 @@ def nothing_under_way(store: RunStore, run_id: str) -> bool:
     return begun <= set(stored.nodes) and all(node.verdict is not None for node in stored.nodes.values())
 
 
+@pytest.mark.slow
 async def test_a_run_is_paused_hinted_given_another_budget_and_goes_on(
     tmp_path: Path, store: RunStore, server: MessagesServer
 ) -> None:

@@ -55,6 +55,7 @@ async def over(lender: Lender) -> str:
     return said()[-1]
 
 
+@pytest.mark.slow
 async def test_the_editors_model_answers_a_run_that_is_steered_while_it_goes_on(tmp_path: Path, file: Path) -> None:
     async with lending(tmp_path / "state", {"model": "auto", "attempts": 4}, ["model", "input"]) as lender:
         editor = lender.editor
