@@ -17,8 +17,8 @@ FEW = 3
 """With no more than so many left, they are replaced while a compiler is at work."""
 
 
-class Household(Protocol):
-    """Starts processes; `children.Children` is one."""
+class Spares(Protocol):
+    """Processes that stand ready; `children.Children` keeps them."""
 
     def left(self) -> int:
         """Return how many runners stand ready, or are under way."""
@@ -40,7 +40,7 @@ class Reserve:
         Wait for a good moment; otherwise each is replaced as soon as its candidate is judged.
     """
 
-    def __init__(self, children: Household, count: int, *, patient: bool) -> None:
+    def __init__(self, children: Spares, count: int, *, patient: bool) -> None:
         self._children = children
         self._count = count
         self._patient = patient
