@@ -350,7 +350,7 @@ class _Attempt:
     def _tails(self, timer: Timer, median_ms: float) -> str | None:
         """Say that work goes on after the candidate's stream is done, None if it does not."""
         least = float("inf")
-        for _ in range(wall.REPEATS):
+        for _ in range(wall.MOST):
             tails: list[tuple[float, float]] = self._asking(lambda: timer.tails_ms(TAILS))
             least = min([least, *(tail for _, tail in tails)])
             if least <= max(TAIL_MS, 0.3 * median_ms):

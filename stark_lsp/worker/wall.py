@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from . import processes
 
-REPEATS = 5
-"""Nobody is accused unless so many measurements in a row agree."""
+REPEATS = 12
+"""Nobody is accused unless so many measurements in a row agree; the first that does not ends it."""
 FEW = 2
 """Calls of the shorter of the two rounds."""
 MANY = 42
@@ -33,6 +33,8 @@ LONG_MS = 20.0
 """How much longer than a short round it is to take."""
 SURE = 3
 """Measurements of it that are made in any case."""
+MOST = 5
+"""Measurements of it that are made at most."""
 AGREE = {"quiet": 1.15, "busy": 1.6}
 """By how much a call with warm caches may take longer, by the judge's clock, than one with empty caches is said to."""
 FORGED = 3.0
@@ -68,28 +70,56 @@ Run = Callable[[int], Sample]
 
 
 class Slope(NamedTuple):
-    """What two rounds say about one call."""
+    """What rounds of two lengths say about one call."""
 
     besides_ms: float
     """Time of a call that was not reported."""
     reported_ms: float
-    """Mean of the reported times of the longer round."""
+    """Mean of the reported times of a longer round."""
 
 
-def slope(run: Run, device: str = "cpu", lead_ms: float = 0.0) -> Slope:
-    """Measure at two numbers of calls.
+class Rounds:
+    """Rounds of one runner at two numbers of calls, of which the shortest count.
+
+    Others who are at work on the machine only make a round longer, and one interruption of a few milliseconds is
+    more than what noise may account for in forty short calls.
 
     Parameters
     ----------
+    run
+        Makes a round.
+    device
+        Where the calls are made.
     lead_ms
         Gate before each call, which goes with no call.
     """
-    short = run(FEW)
-    each = max(short.wall_ms / FEW, 1e-3)
-    many = FEW + max(2, min(MANY - FEW, int(AIM_MS.get(device, AIM_MS["cpu"]) / each)))
-    long = run(many)
-    besides = (long.wall_ms - sum(long.ms)) - (short.wall_ms - sum(short.ms))
-    return Slope(besides / (many - FEW) - lead_ms, sum(long.ms) / many)
+
+    def __init__(self, run: Run, device: str = "cpu", lead_ms: float = 0.0) -> None:
+        self._run = run
+        self._aim_ms = AIM_MS.get(device, AIM_MS["cpu"])
+        self._lead_ms = lead_ms
+        self._walls: dict[int, float] = {}
+        self._besides: dict[int, float] = {}
+        self._reported: dict[int, float] = {}
+
+    def slope(self) -> Slope:
+        """Make two rounds more, and return what the shortest of all so far say about a call."""
+        self._make(FEW)
+        each = max(self._walls[FEW] / FEW, 1e-3)
+        many = FEW + max(2, min(MANY - FEW, int(self._aim_ms / each)))
+        self._make(many)
+        besides = self._besides[many] - self._besides[FEW]
+        return Slope(besides / (many - FEW) - self._lead_ms, self._reported[many])
+
+    def _make(self, calls: int) -> None:
+        made = self._run(calls)
+        reported = sum(made.ms)
+        for least, found in (
+            (self._walls, made.wall_ms),
+            (self._besides, made.wall_ms - reported),
+            (self._reported, reported / calls),
+        ):
+            least[calls] = min(found, least.get(calls, found))
 
 
 def unexplained_ms(candidate: Slope, empty: Slope) -> float:
@@ -126,20 +156,22 @@ def accusation(
     patience
         How many times larger than usual a gap must be; see `BUSY`.
     """
-    texts: list[str] = []
+    rounds, base_rounds, own_rounds = (Rounds(run, device, lead_ms) for run in (candidate, empty, own_empty))
+    text: str | None = None
+    # Once is not enough: an interruption of the trusted runner would explain whatever the candidate left out.
+    base_rounds.slope()
     for _ in range(REPEATS):
-        found, base = slope(candidate, device, lead_ms), slope(empty, device, lead_ms)
+        found, base = rounds.slope(), base_rounds.slope()
         text = _compare(found, base, device, median_ms, patience)
         if text is not None:
             # The trusted runner has as many threads as there are cores, so that is how much slower another can be.
             cores = os.cpu_count() or 1
-            own = min(slope(own_empty, device, lead_ms).besides_ms, cores * max(base.besides_ms, 0.0) + 0.3)
+            own = min(own_rounds.slope().besides_ms, cores * max(base.besides_ms, 0.0) + 0.3)
             base = Slope(max(own, base.besides_ms), base.reported_ms)
             text = _compare(found, base, device, median_ms, patience)
         if text is None:
             return None
-        texts.append(text)
-    return texts[-1]
+    return text
 
 
 def _compare(found: Slope, base: Slope, device: str, median_ms: float, patience: float) -> str | None:
@@ -175,7 +207,7 @@ def judged_ms(candidate: Run, empty: Run, claimed_ms: float) -> float:
     many = _enough(candidate)
     walls: dict[tuple[str, int], list[float]] = {}
     judged = 0.0
-    for made in range(1, REPEATS + 1):
+    for made in range(1, MOST + 1):
         for name, run in (("candidate", candidate), ("empty", empty)):
             for calls in (FEW, many):
                 walls.setdefault((name, calls), []).append(run(calls).wall_ms)
