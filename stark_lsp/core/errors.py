@@ -63,3 +63,7 @@ class Fault(StarkError):
 
 class NotNow(Fault):
     """A fault after which trying again at once is of no use, for instance as a service asked for a long pause."""
+
+
+class OnlyEmpty(Fault):
+    """Attempts in a row left nothing to judge: a failure of whoever answers, not of the machine."""

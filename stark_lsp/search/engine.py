@@ -27,7 +27,7 @@ from random import Random
 from typing import Any
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import BadInput, Fault, StarkError
+from stark_lsp.core.errors import BadInput, OnlyEmpty, StarkError
 from stark_lsp.core.events import Event, Judged, Planned, Progress
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
@@ -187,8 +187,8 @@ class Engine:
         Raises
         ------
         Fault
-            Too many faults or mistakes in a row, nothing but attempts without anything to judge, or `record` failed.
-            All recorded nodes stay in the tree.
+            Too many faults or mistakes in a row, nothing but attempts without anything to judge (`OnlyEmpty`), or
+            `record` failed. All recorded nodes stay in the tree.
         BadInput
             An agent or the judge found that the user must change something.
         """
@@ -353,7 +353,7 @@ class Engine:
                     return None
 
     def _stop_if_only_empty(self, last: Node) -> None:
-        """Stop when too many attempts in a row left nothing to judge; as a fault if nothing was found before."""
+        """Stop when too many attempts in a row left nothing to judge; as a fault if nothing was verified before."""
         count = 0
         for node in self.tree.newest_first():
             if is_empty(node):
@@ -364,8 +364,10 @@ class Engine:
             return
         reason = last.verdict.message if last.verdict is not None else ""
         text = f"{count} attempts in a row left nothing to judge, so the search stopped. The last time: {reason}"
-        if self.best.id == self.tree.root_id:
-            raise Fault(text, cure="Choose another model, or change its settings, and resume the run.")
+        # Slower than the original is found as well: what was verified is confirmed, and told.
+        found = any(node.parent is not None and node.verdict and node.verdict.ok for node in self.tree.newest_first())
+        if not found:
+            raise OnlyEmpty(text, cure="Choose another model, or change its settings, and resume the run.")
         self.stop(text)
 
     async def _store(self, node: Node) -> None:

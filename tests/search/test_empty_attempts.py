@@ -12,7 +12,7 @@ from scripted import Agents, HashJudge, Recorder, failed, make_engine, node, ok,
 from test_tree import EMPTY
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import Fault, NotNow
+from stark_lsp.core.errors import Fault, NotNow, OnlyEmpty
 from stark_lsp.core.events import Judged, Planned
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, Context, Draft, NoCandidate, NothingToPropose
@@ -106,7 +106,7 @@ async def test_they_count_for_the_budget_and_nothing_else(
 
 async def test_too_many_in_a_row_stop_the_search_with_the_last_reason() -> None:
     engine = make_engine(agents=Silent(), settings=SearchSettings(empty_limit=4))
-    with pytest.raises(Fault, match=r"5 attempts in a row left nothing to judge.*The model declined\. Choose another"):
+    with pytest.raises(OnlyEmpty, match=r"5 attempts in a row left nothing to judge.*The model declined\. Choose another"):
         await engine.run()
     assert len(engine.tree.nodes) == 6
 
@@ -116,6 +116,13 @@ async def test_what_was_found_before_is_not_lost_to_them() -> None:
     engine = make_engine(tree=tree, agents=Silent(), settings=SearchSettings(empty_limit=2))
     assert (await engine.run()).startswith("3 attempts in a row left nothing to judge, so the search stopped.")
     assert engine.best.id == 1
+
+
+async def test_a_verified_candidate_that_is_slower_was_found_as_well() -> None:
+    tree = tree_of(node(1, 0, ok(999.0)))
+    engine = make_engine(tree=tree, agents=Silent(), settings=SearchSettings(empty_limit=2))
+    assert engine.best.id == 0, "the original is faster"
+    assert (await engine.run()).startswith("3 attempts in a row left nothing to judge, so the search stopped.")
 
 
 async def test_one_candidate_between_them_starts_the_count_again() -> None:
@@ -132,7 +139,7 @@ async def test_one_candidate_between_them_starts_the_count_again() -> None:
 async def test_a_resumed_run_counts_those_from_before() -> None:
     tree = tree_of(*(node(i, 0, EMPTY) for i in range(1, 4)))
     engine = make_engine(tree=tree, agents=Silent(), settings=SearchSettings(empty_limit=3))
-    with pytest.raises(Fault, match="4 attempts in a row"):
+    with pytest.raises(OnlyEmpty, match="4 attempts in a row"):
         await engine.run()
     assert len(tree.nodes) == 5
 
