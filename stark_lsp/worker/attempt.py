@@ -14,7 +14,7 @@ import torch
 from . import claims, integrity, sanitize, timing, trees, watched
 from .building.service import Built
 from .building.triton_cache import TritonFolder
-from .classify import Finding, build_finding, classify, stages
+from .classify import BUILD, Finding, build_finding, classify, stages
 from .confinement import Tool
 from .failed import Failed
 from .limits import RestWatch
@@ -43,6 +43,8 @@ WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
 MOST_BUILDS = 16
 """Extensions one candidate may build."""
+LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
+LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
 SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
 TRITON_LIMIT = 256 << 20
@@ -106,6 +108,10 @@ class Attempt:
         self._notes: list[str] = []
         self._work = contextlib.ExitStack()
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
+        self._works = False
+        """Whether it does; while it is timed it has the device for itself instead."""
+        self._timed_builds_s = 0.0
+        """Seconds that it built while it was timed, and everybody else waited."""
         self._building = threading.Lock()
         """Held while a pass under a tool asks for a library; several such passes go on at once."""
 
@@ -175,7 +181,7 @@ class Attempt:
         if name == "time":
             turns = int(self._settings["final_rounds" if self._final else "rounds"])
             compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self._judge.compiled))
-            return run_s * 3 * (turns + 4) + compile_s
+            return run_s * 3 * (turns + 4) + compile_s + build_s
         return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
 
     def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
@@ -212,7 +218,26 @@ class Attempt:
         """Use the device in the block; waits while somebody is timed on it."""
         with self._work:
             self._work.enter_context(self._bench.quiet.working())
+            self._works = True
+            try:
+                yield
+            finally:
+                self._works = False
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Let others time on the device in the block, where this attempt only works on it.
+
+        Where it is timed it goes on holding it: waiting to work would be waiting for its own timing to end.
+        """
+        if self._reference.device != "cuda" or not self._works:
             yield
+            return
+        self._work.close()
+        try:
+            yield
+        finally:
+            self._work.enter_context(self._bench.quiet.working())
 
     def _start(self) -> RunnerProcess:
         """Take a runner and give it the candidate."""
@@ -253,21 +278,42 @@ class Attempt:
             if refusal is not None:
                 raise Failed(Finding("REFUSED", f"{refusal.reason} (in C++ that it builds)"))
         request = {**request, "stock": self._final}
-        on_gpu = self._reference.device == "cuda"
-        if on_gpu:
-            # The runner waits for the compiler, so others may time on the device.
-            self._work.close()
-        seconds = float(self._settings["build_timeout_s"])
-        try:
-            built = self._judge.builds.build(request, seconds=seconds)
-            if built.ended:
-                # Perhaps not its own fault; what the source does to a compiler, it does again.
-                built = self._judge.builds.build(request, seconds=seconds)
-        finally:
-            if on_gpu:
-                self._work.enter_context(self._bench.quiet.working())
+        # The runner waits for the compiler, so others may time on the device.
+        with self._aside():
+            built = self._made(request) if self._works else self._made_while_timed(request)
         self._builds.append((str(request.get("name")), built))
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
+
+    def _made(self, request: dict[str, Any]) -> Built:
+        """Have something built; once more if the compiler was ended."""
+        seconds = float(self._settings["build_timeout_s"])
+        built = self._judge.builds.build(request, seconds=seconds)
+        if built.ended:
+            # Perhaps not its own fault; what the source does to a compiler, it does again.
+            built = self._judge.builds.build(request, seconds=seconds)
+        return built
+
+    def _made_while_timed(self, request: dict[str, Any]) -> Built:
+        """Have something built for a candidate that is being timed, within the time of one build: others wait.
+
+        It chooses between its kernels by something that differs from call to call, such as an address. Of the call that
+        waited there is one, and medians do not mind it.
+
+        Raises
+        ------
+        Failed
+            That time is used up.
+        """
+        left = float(self._settings["build_timeout_s"]) - self._timed_builds_s
+        if left <= 0.0:
+            raise Failed(Finding("TIMED_OUT", LATE_BUILDS, stage=BUILD))
+        begin = time.monotonic()
+        try:
+            built = self._judge.builds.build(request, seconds=left)
+        finally:
+            self._timed_builds_s += time.monotonic() - begin
+        self._notes.append(LATE_BUILD)
+        return built
 
     def _considering_builds(self, finding: Finding) -> Finding:
         """What ran without an extension that never built was not what the candidate claims to be."""

@@ -146,6 +146,9 @@ class Children:
             # The first that is done, or the first to be.
             spares.sort(key=lambda spare: not spare.done())
             spare = spares.pop(0) if spares else None
+        if spare is not None and role == BUILDER and spare.cancel():
+            # Those before it in the queue may wait for a timing that itself waits for this builder.
+            spare = None
         failure = log = ""
         for kept in (spare, None):
             try:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import IO
@@ -187,7 +188,7 @@ class Quiet:
     """Many may work, or one may measure: on a CPU, whatever else runs disturbs a timing.
 
     Who measures goes first: once it waits, nobody begins to work. Not to be nested: a thread that works must not
-    measure before its work ends.
+    measure before its work ends, and one that measures has the device and must not wait for it.
 
     Parameters
     ----------
@@ -201,10 +202,20 @@ class Quiet:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._gate = os.path.join(folder, f"{file_name(key)}.gate")
         self._room = os.path.join(folder, f"{file_name(key)}.room")
+        self._measures: int | None = None
+        """The thread that measures."""
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Work on something that would disturb a timing; waits while one goes on."""
+        """Work on something that would disturb a timing; waits while one goes on.
+
+        Raises
+        ------
+        RuntimeError
+            The calling thread measures: it would wait for itself for ever.
+        """
+        if self._measures == threading.get_ident():
+            raise RuntimeError("A thread that measures cannot wait for its own end to work")
         with _open(self._room) as room:
             with _open(self._gate) as gate:
                 _lock(gate, fcntl.LOCK_SH)
@@ -217,7 +228,11 @@ class Quiet:
         with _open(self._gate) as gate, _open(self._room) as room:
             _lock(gate, fcntl.LOCK_EX)
             _lock(room, fcntl.LOCK_EX)
-            yield
+            self._measures = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._measures = None
 
 
 def _lock(file: IO[bytes], how: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from stark_lsp.worker.children import RUNNER, Children
+from stark_lsp.worker.children import AT_ONCE, BUILDER, RUNNER, Children
 from stark_lsp.worker.confinement import Confinement
 from stark_lsp.worker.sandbox import Layer
 from stark_lsp.worker.slots import Quiet
@@ -70,6 +70,25 @@ def test_nobody_times_while_a_spare_comes_up(children: Children, quiet: Quiet) -
     spare.result(60.0)
     assert measured.wait(10.0)
     children.end(children.runner())
+
+
+def test_a_builder_comes_even_if_everything_that_comes_up_waits_for_the_one_who_times(children: Children) -> None:
+    over = threading.Event()
+    for _ in range(AT_ONCE):
+        children._growing.submit(over.wait)
+    children.keep_spares(BUILDER, 1)
+    found: list[bool] = []
+
+    def build() -> None:
+        builder = children.builder()
+        found.append(builder.alive)
+        children.end(builder)
+
+    thread = threading.Thread(target=build, daemon=True)
+    thread.start()
+    thread.join(60.0)
+    over.set()
+    assert found == [True]
 
 
 def test_a_spare_that_died_is_replaced_and_one_that_is_done_goes_first(children: Children) -> None:

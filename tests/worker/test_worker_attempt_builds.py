@@ -1,0 +1,80 @@
+"""Builds that a candidate asks for, seen from its attempt: when they may happen, and what a failed one means."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from stark_lsp.worker.attempt import Attempt
+from stark_lsp.worker.building.service import Built
+from stark_lsp.worker.slots import Quiet
+
+REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
+RUNNER: Any = SimpleNamespace(give=lambda path: path)
+
+
+def attempt(folder: Path, build: Callable[[dict[str, Any]], Built], source: str = "", device: str = "cuda") -> Attempt:
+    judge: Any = SimpleNamespace(
+        bench=SimpleNamespace(quiet=Quiet(str(folder), "gpu")),
+        reference=SimpleNamespace(device=device, weights_path="weights.pt"),
+        settings={"build_timeout_s": 5.0},
+        builds=SimpleNamespace(build=lambda request, seconds: build(request)),
+    )
+    return Attempt(judge, {"source": source, "class_name": "ModelNew"}, False, lambda text, seconds: None)
+
+
+def within(seconds: float, run: Callable[[], Any]) -> Any:
+    """Run something in a thread, so that a test of what must not hang ends; returns what it returned."""
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(run()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert made, "it hangs"
+    return made[0]
+
+
+def test_a_build_that_is_asked_for_while_it_is_timed_is_made_at_once(tmp_path: Path) -> None:
+    one = attempt(tmp_path, lambda request: Built(library="aligned.so"))
+
+    def timed() -> Any:
+        with one._bench.quiet.measuring():
+            return one._build(RUNNER, dict(REQUEST))
+
+    assert within(20.0, timed) == {"library": "aligned.so"}
+    # Nothing is left held: the next one may measure.
+    with one._bench.quiet.measuring():
+        pass
+
+
+def test_others_may_be_timed_while_one_that_is_not_waits_for_its_compiler(tmp_path: Path) -> None:
+    def build(request: dict[str, Any]) -> Built:
+        with Quiet(str(tmp_path), "gpu").measuring():
+            return Built(library="aligned.so")
+
+    one = attempt(tmp_path, build)
+
+    def verified() -> Any:
+        with one._working():
+            return one._build(RUNNER, dict(REQUEST))
+
+    assert within(20.0, verified) == {"library": "aligned.so"}
+
+
+def test_who_measures_is_told_of_an_attempt_to_work_in_the_midst_of_it(tmp_path: Path) -> None:
+    quiet = Quiet(str(tmp_path), "gpu")
+
+    def nested() -> Any:
+        with quiet.measuring(), pytest.raises(RuntimeError, match="measures"), quiet.working():
+            pass
+        # Afterwards it may.
+        with quiet.working():
+            return True
+
+    assert within(20.0, nested)
