@@ -21,7 +21,7 @@ from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.rows import Outcome, Row, of_failure, of_run
 from stark_lsp.bench.suite import CLASS
 from stark_lsp.core.conversation import Spend
-from stark_lsp.core.errors import BadInput, Degenerate, Fault
+from stark_lsp.core.errors import BadInput, Degenerate, Fault, OnlyEmpty, StarkError, TooLong
 from stark_lsp.core.events import Event, Judged, Prepared, Progress
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Run
@@ -64,19 +64,35 @@ async def measure(cell: Cell, folder: Path, *, interpreter: str | None, say: Cal
     begun = time.monotonic()
     try:
         problem = await asyncio.to_thread(_problem, cell, folder)
-        return await _run(cell, problem, folder, interpreter, say)
-    except Degenerate as error:
-        return of_failure(cell, Outcome.DEGENERATE, error.message, seconds=time.monotonic() - begun)
-    except BadInput as error:
+    except StarkError as error:
+        outcome, reason = _judged(cell, folder, error)
+        return of_failure(cell, outcome, reason, seconds=time.monotonic() - begun)
+    return await _run(cell, problem, folder, interpreter, say)
+
+
+def _judged(cell: Cell, folder: Path, error: Exception) -> tuple[Outcome, str]:
+    """Return what an error makes of a cell, and the reason.
+
+    Raises
+    ------
+    BadInput
+        It would end any other cell as well.
+    """
+    if isinstance(error, (OnlyEmpty, TooLong)):
+        # Whoever answers could not do it, and nobody else is to blame: that is a result.
+        return Outcome.MEASURED, error.message
+    if isinstance(error, Degenerate):
+        return Outcome.DEGENERATE, error.message
+    if isinstance(error, BadInput):
         if error.path is None or Path(error.path).name != cell.file:
-            raise
-        return of_failure(cell, Outcome.UNUSABLE, error.message, seconds=time.monotonic() - begun)
-    except Fault as error:
-        return of_failure(cell, Outcome.FAULT, str(error), seconds=time.monotonic() - begun)
-    except Exception as error:  # noqa: BLE001 - a mistake of ours on one problem must not end the benchmark; it is told
-        _note(folder, "".join(traceback.format_exception(error)))
-        reason = f"Something unexpected broke: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        return of_failure(cell, Outcome.FAULT, reason, seconds=time.monotonic() - begun)
+            raise error
+        return Outcome.UNUSABLE, error.message
+    if isinstance(error, Fault):
+        return Outcome.FAULT, str(error)
+    # A mistake of ours on one problem must not end the benchmark; it is told.
+    _note(folder, "".join(traceback.format_exception(error)))
+    text = " ".join(str(error).split())[:300]
+    return Outcome.FAULT, f"Something unexpected broke: {type(error).__name__}: {text}"
 
 
 def _problem(cell: Cell, folder: Path) -> Problem:
@@ -95,24 +111,45 @@ def _problem(cell: Cell, folder: Path) -> Problem:
 
 
 async def _run(cell: Cell, problem: Problem, folder: Path, interpreter: str | None, say: Callable[[str], None]) -> Row:
-    store = RunStore(folder / STORE)
+    begun = time.monotonic()
+    try:
+        store = await asyncio.to_thread(RunStore, folder / STORE)
+    except Exception as error:  # noqa: BLE001 - sorted out by `_judged`
+        outcome, reason = _judged(cell, folder, error)
+        return of_failure(cell, outcome, reason, seconds=time.monotonic() - begun)
+    session: RunSession | None = None
     try:
         await asyncio.to_thread(store.mark_interrupted)
         done = await asyncio.to_thread(_finished, store, problem)
         if done is not None:
             # Its process ended after the run did and before the row was kept.
             stored = await asyncio.to_thread(store.load, done.id)
-            spend = await asyncio.to_thread(store.exchanges.spend, done.id)
+            spend = await _spend(store, done)
             return of_run(cell, done, stored.nodes, spend, seconds=_seconds(done), resumed=True)
-        begun = time.monotonic()
         log = partial(_note, folder)
         session = RunSession(problem, _options(cell, interpreter), store=store, emit=_teller(say), log=log)
         run = await session.execute()
         spend = await _spend(store, run)
-        seconds = time.monotonic() - begun
-        return of_run(cell, run, session.nodes, spend, seconds=seconds, resumed=session.resumed)
+        return of_run(cell, run, session.nodes, spend, seconds=time.monotonic() - begun, resumed=session.resumed)
+    except Exception as error:  # noqa: BLE001 - sorted out by `_judged`
+        return await _failed(cell, folder, error, store, session, time.monotonic() - begun)
     finally:
         await asyncio.to_thread(store.close)
+
+
+async def _failed(
+    cell: Cell, folder: Path, error: Exception, store: RunStore, session: RunSession | None, seconds: float
+) -> Row:
+    """Return the row of a run that ended in an error, with the attempts that it made and what they cost."""
+    outcome, reason = _judged(cell, folder, error)
+    if session is None:
+        return of_failure(cell, outcome, reason, seconds=seconds)
+    run, nodes, spend = session.run, session.nodes, Spend()
+    with suppress(Fault):  # the store may be what broke, and that is told already
+        spend = await _spend(store, run)
+    if outcome is Outcome.MEASURED:
+        return of_run(cell, run, nodes, spend, seconds=seconds, resumed=session.resumed, reason=reason)
+    return of_failure(cell, outcome, reason, seconds=seconds, run=run, nodes=nodes, spend=spend)
 
 
 def _options(cell: Cell, interpreter: str | None) -> RunOptions:

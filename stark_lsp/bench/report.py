@@ -111,8 +111,8 @@ def page(rows: Sequence[Row], missing: int, plots: Sequence[str] | None) -> str:
     left_out = tables.apart(rows)
     if left_out:
         parts += ["## Left out", "", "These are in no rate above.", "", left_out]
-    if arms:
-        parts += ["## What it took", "", tables.costs(arms)]
+    if rows:
+        parts += ["## What it took", "", tables.costs(arms, statistics.left_out(rows))]
     parts += ["## How to read this", "", *_reading(rows), ""]
     return "\n".join(parts)
 
@@ -155,6 +155,8 @@ def _of_level(rows: Sequence[Row]) -> dict[str, Any]:
         "cells": len(rows),
         "success": _share(statistics.success(rows)),
         "ended_early": len(statistics.ended_early(rows)),
+        "gave_out": len(statistics.gave_out(rows)),
+        "stopped_by_a_limit": len(statistics.limited(rows)),
         "compile_rate": _share(statistics.compile_rate(rows)),
         "correct_rate": _share(statistics.correct_rate(rows)),
         "against": {

@@ -37,7 +37,7 @@ class Outcome(str, Enum):
     """How a cell ended."""
 
     MEASURED = "measured"
-    """Its run came to its end; only these count in rates."""
+    """Its run came to its end, or its agents gave out; only these count in rates."""
     DEGENERATE = "degenerate"
     """The judge refused the problem: what it computes would prove nothing."""
     UNUSABLE = "unusable"
@@ -105,7 +105,7 @@ class Row:
     answered_by: str = ""
     """Who answered, as the run's record says it."""
     reason: str = ""
-    """Why it was not measured."""
+    """Why it was not measured; of a measured cell, why its agents gave out, if they did."""
     environment: Environment | None = None
     baselines: Baselines | None = None
     """Times of the reference itself."""
@@ -137,7 +137,14 @@ class Row:
 
 
 def of_run(
-    cell: Cell, run: Run, nodes: Mapping[int, Node], spend: Spend, *, seconds: float = 0.0, resumed: bool = False
+    cell: Cell,
+    run: Run,
+    nodes: Mapping[int, Node],
+    spend: Spend,
+    *,
+    seconds: float = 0.0,
+    resumed: bool = False,
+    reason: str = "",
 ) -> Row:
     """Return the row of a run that came to its end.
 
@@ -145,8 +152,9 @@ def of_run(
     ----------
     nodes
         All nodes with their latest verdicts, the root included.
+    reason
+        Why the agents gave out; empty if they did not.
     """
-    attempts = [node for number, node in sorted(nodes.items()) if node.parent is not None]
     prepared = run.reference.baselines if run.reference is not None else None
     chosen = best_of(run, nodes)
     verdict = chosen.verdict if chosen is not None else None
@@ -154,11 +162,12 @@ def of_run(
     return _row(
         cell,
         Outcome.MEASURED,
+        reason=reason,
         answered_by=run.model,
         environment=run.reference.environment if run.reference is not None else None,
         baselines=prepared,
         best=None if chosen is None or prepared is None else _best(chosen, prepared),
-        attempts=tuple(_attempt(node, node.verdict) for node in attempts if node.verdict is not None),
+        attempts=_attempts(nodes),
         message=run.message,
         spend=spend,
         seconds=seconds,
@@ -169,9 +178,33 @@ def of_run(
     )
 
 
-def of_failure(cell: Cell, outcome: Outcome, reason: str, *, seconds: float = 0.0) -> Row:
-    """Return the row of a cell that was not measured."""
-    return _row(cell, outcome, reason=reason, seconds=seconds)
+def of_failure(
+    cell: Cell,
+    outcome: Outcome,
+    reason: str,
+    *,
+    seconds: float = 0.0,
+    run: Run | None = None,
+    nodes: Mapping[int, Node] | None = None,
+    spend: Spend | None = None,
+) -> Row:
+    """Return the row of a cell that was not measured.
+
+    Parameters
+    ----------
+    run, nodes, spend
+        What there was of its run by then, and what that had cost.
+    """
+    return _row(
+        cell,
+        outcome,
+        reason=reason,
+        seconds=seconds,
+        answered_by=run.model if run is not None else "",
+        run_id=run.id if run is not None else "",
+        attempts=_attempts(nodes or {}),
+        spend=spend or Spend(),
+    )
 
 
 def best_of(run: Run, nodes: Mapping[int, Node]) -> Node | None:
@@ -231,6 +264,11 @@ def _gain(paired: Interval | None, before: Timing | None, runtime: Timing) -> Ga
     if before is None or not runtime.median_ms > 0:
         return None
     return Gain(before.median_ms / runtime.median_ms)
+
+
+def _attempts(nodes: Mapping[int, Node]) -> tuple[Attempt, ...]:
+    made = [node for _, node in sorted(nodes.items()) if node.parent is not None]
+    return tuple(_attempt(node, node.verdict) for node in made if node.verdict is not None)
 
 
 def _attempt(node: Node, verdict: Verdict) -> Attempt:

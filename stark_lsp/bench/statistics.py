@@ -48,6 +48,8 @@ ANYWHERE = frozenset({VerdictStatus.TIMED_OUT, VerdictStatus.OUT_OF_MEMORY, Verd
 
 NOTHING_LEFT = "Nothing is left to try"
 """What a run says that ended before its budget, since its agents had nothing more to propose (`search.engine`)."""
+ONLY_EMPTY = "left nothing to judge"
+"""What a run says that ended before its budget, since attempts in a row gave no candidate (`search.engine`)."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,20 @@ def success(rows: Iterable[Row]) -> Share:
 def ended_early(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the cells whose search ended since its agents had nothing more to propose, not by its budget."""
     return tuple(row for row in measured(rows) if NOTHING_LEFT in row.message)
+
+
+def gave_out(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the cells whose agents gave out before the budget: no candidates any more, or a question too long."""
+    return tuple(row for row in measured(rows) if row.reason or ONLY_EMPTY in row.message)
+
+
+def limited(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the cells that were ended by a limit of time, tokens or money before all attempts were made."""
+    counted = measured(rows)
+    others = {row.key for row in (*ended_early(counted), *gave_out(counted))}
+    return tuple(
+        row for row in counted if row.message and len(row.attempts) < row.budget.attempts and row.key not in others
+    )
 
 
 def timed(row: Row, baseline: Baseline) -> bool:

@@ -143,18 +143,23 @@ def ratios(arms: ArmRows) -> dict[tuple[str, int], statistics.Speeds]:
 
 
 def early(arms: ArmRows, level: int) -> str:
-    """Return a line for each arm whose search ended early in some cells; such a search is short, not weak."""
+    """Return a line for each arm and reason for which its search ended before its budget in some cells."""
     names = labels(list(arms))
     lines = []
     for arm in ordered(arms):
         rows = _of_level(arms[arm], level)
-        made = sorted(len(row.attempts) for row in statistics.ended_early(rows))
-        if made:
-            after = f"{made[0]}" if made[0] == made[-1] else f"{made[0]} to {made[-1]}"
-            lines.append(
-                f"{names[arm]} ended early in {len(made)} of {len(rows)} cells, after {after} of {arm.attempts} "
-                "attempts: nothing more to propose.\n"
-            )
+        for found, what, why in (
+            (statistics.ended_early(rows), "ended early", "nothing more to propose"),
+            (statistics.gave_out(rows), "gave out", "no candidates any more, or a question too long for the model"),
+            (statistics.limited(rows), "was stopped", "a limit of time, tokens or money"),
+        ):
+            made = sorted(len(row.attempts) for row in found)
+            if made:
+                after = f"{made[0]}" if made[0] == made[-1] else f"{made[0]} to {made[-1]}"
+                lines.append(
+                    f"{names[arm]} {what} in {len(made)} of {len(rows)} cells, after {after} of {arm.attempts} "
+                    f"attempts: {why}.\n"
+                )
     return "\n".join(lines)
 
 
@@ -169,21 +174,24 @@ def verdicts(arms: ArmRows) -> str:
     return _table(["", "Attempts", "Verdicts"], lines)
 
 
-def costs(arms: ArmRows) -> str:
-    """Return what each arm took: time, calls of models, tokens and money."""
+def costs(arms: ArmRows, left_out: Sequence[Row] = ()) -> str:
+    """Return what each arm took: time, calls of models, tokens and money; and what the cells took that do not count."""
     names = labels(list(arms))
-    lines = []
-    for arm in ordered(arms):
-        rows = arms[arm]
-        calls = sum(row.spend.calls for row in rows)
-        tokens = sum(row.spend.usage.total for row in rows)
-        unpriced = sum(row.spend.unpriced for row in rows)
-        dollars = f"${sum(row.spend.dollars for row in rows):.2f}"
-        if unpriced:
-            dollars += f" and {unpriced} calls of unknown price"
-        hours = sum(row.seconds for row in rows) / 3600
-        lines.append([names[arm], str(len(rows)), f"{hours:.2f} h", str(calls), f"{tokens:,}", dollars])
+    lines = [[names[arm], *_cost(arms[arm])] for arm in ordered(arms)]
+    if left_out:
+        lines.append(["left out", *_cost(left_out)])
     return _table(["", "Cells", "Time", "Calls", "Tokens", "Cost"], lines)
+
+
+def _cost(rows: Sequence[Row]) -> list[str]:
+    calls = sum(row.spend.calls for row in rows)
+    tokens = sum(row.spend.usage.total for row in rows)
+    unpriced = sum(row.spend.unpriced for row in rows)
+    dollars = f"${sum(row.spend.dollars for row in rows):.2f}"
+    if unpriced:
+        dollars += f" and {unpriced} calls of unknown price"
+    hours = sum(row.seconds for row in rows) / 3600
+    return [str(len(rows)), f"{hours:.2f} h", str(calls), f"{tokens:,}", dollars]
 
 
 def problems(arms: ArmRows) -> str:

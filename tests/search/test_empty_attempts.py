@@ -106,7 +106,8 @@ async def test_they_count_for_the_budget_and_nothing_else(
 
 async def test_too_many_in_a_row_stop_the_search_with_the_last_reason() -> None:
     engine = make_engine(agents=Silent(), settings=SearchSettings(empty_limit=4))
-    with pytest.raises(OnlyEmpty, match=r"5 attempts in a row left nothing to judge.*The model declined\. Choose another"):
+    told = r"5 attempts in a row left nothing to judge.*The model declined\. Choose another"
+    with pytest.raises(OnlyEmpty, match=told):
         await engine.run()
     assert len(engine.tree.nodes) == 6
 
