@@ -44,7 +44,7 @@ class _Channel:
 async def test_the_editor_is_asked_with_messages_tool_and_reason() -> None:
     channel = _Channel({"text": "", "toolInput": PLAN, "model": "gpt-x"})
     model = EditorModel(channel)
-    answer = await model.ask(question(model="gpt-x", temperature=0.2))
+    answer = await model.ask(question(model="gpt-x", temperature=0.2, effort="high"))
     assert answer.tool_input == PLAN
     assert model.name == answer.model == "gpt-x"
     (params,) = channel.asked
@@ -53,6 +53,7 @@ async def test_the_editor_is_asked_with_messages_tool_and_reason() -> None:
     assert [message["content"] for message in params["messages"]] == [asked.system, asked.shared, asked.body]
     assert params["tool"] == {"name": TOOL.name, "description": TOOL.description, "inputSchema": TOOL.schema}
     assert (params["model"], params["temperature"], params["maxTokens"]) == ("gpt-x", 0.2, 1000)
+    assert params["effort"] == "high"
     assert "plan" in params["justification"]
 
 
@@ -68,6 +69,22 @@ async def test_the_editors_usage_is_taken_or_guessed() -> None:
     guessed = await EditorModel(_Channel({"text": "x" * 350})).ask(question())
     assert guessed.usage.output_tokens == 100
     assert guessed.usage.input_tokens > 200
+    silly = read_result(question(), {"text": "x" * 350, "usage": {"inputTokens": 0, "outputTokens": 0}})
+    assert silly.usage == guessed.usage
+    bare = await EditorModel(_Channel({"text": "x" * 350})).ask(question(tool=None))
+    assert bare.usage.input_tokens < guessed.usage.input_tokens
+
+
+@pytest.mark.parametrize("usage", [{}, {"usage": {"inputTokens": 7, "outputTokens": 1001}}])
+def test_text_longer_than_allowed_is_cut_off_and_what_was_handed_in_is_whole(usage: dict[str, Any]) -> None:
+    long = {"text": "x" * 4000, **usage}
+    cut = read_result(question(), long)
+    assert cut.stop is StopReason.MAX_TOKENS
+    assert "1000 tokens" in cut.message
+    assert cut.usage.output_tokens > 1000
+    # An editor that says that it ended by itself knows better; a form comes in one piece.
+    assert read_result(question(), {**long, "stop": "complete"}).stop is StopReason.COMPLETE
+    assert read_result(question(), {**long, "toolInput": PLAN}).stop is StopReason.COMPLETE
 
 
 @pytest.mark.parametrize(

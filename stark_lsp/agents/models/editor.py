@@ -7,6 +7,7 @@ The server sends the request `stark/model/complete` with these parameters:
     model           the name the user chose; nothing for the editor's choice
     maxTokens       most tokens of the answer
     temperature     0 to 1, or nothing
+    effort          `low`, `medium`, `high` ..., or nothing
     justification   why it is asked, for the editor's question of consent
 
 and the editor answers with
@@ -18,10 +19,14 @@ and the editor answers with
     stop            `complete`, `max_tokens`, `refusal` or nothing
 
 or with `{error: TEXT, kind: KIND}`, where KIND is one of `EditorProblem`. Whatever comes is checked.
+
+An editor ends an answer that grows longer than `maxTokens` and says so by `stop`; text that is longer and came without
+a `stop` is taken for cut off. What was handed in by the tool came in one piece, so it is whole, however long it is.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from enum import Enum
@@ -144,6 +149,8 @@ def parameters(question: Question) -> dict[str, Any]:
         params["model"] = question.model
     if question.temperature is not None:
         params["temperature"] = question.temperature
+    if question.effort is not None:
+        params["effort"] = question.effort
     return params
 
 
@@ -170,8 +177,6 @@ def read_result(question: Question, result: Any, *, latency_s: float = 0.0) -> A
     if len(text) > LONGEST_ANSWER:
         text, stop = text[:LONGEST_ANSWER], StopReason.OTHER
         message = f"The answer was longer than {LONGEST_ANSWER} characters and was cut off."
-    elif stop is StopReason.MAX_TOKENS:
-        message = f"The answer was cut off at {question.max_tokens} tokens."
     elif stop is StopReason.REFUSAL:
         message = "The editor's model declined to answer."
     handed_in: dict[str, Any] | None = None
@@ -183,24 +188,31 @@ def read_result(question: Question, result: Any, *, latency_s: float = 0.0) -> A
             message = message or f"What was handed in could not be read: {error}."
     elif given is not None:
         message = message or "What was handed in could not be read: it is not an object."
-    if handed_in is None and not text.strip() and not message:
+    usage = _usage(question, result.get("usage"), len(text) + (len(str(handed_in)) if handed_in else 0))
+    if not result.get("stop") and handed_in is None and not message and usage.output_tokens > question.max_tokens:
+        stop = StopReason.MAX_TOKENS
+    if stop is StopReason.MAX_TOKENS:
+        message = f"The answer was cut off at {question.max_tokens} tokens."
+    elif handed_in is None and not text.strip() and not message:
         message = "The model answered nothing."
     answered = result.get("model")
     model = clean_text(answered)[:200] if isinstance(answered, str) else ""
-    usage = _usage(question, result.get("usage"), len(text) + (len(str(handed_in)) if handed_in else 0))
     return Answer(stop, text, handed_in, usage, model, latency_s, message=message)
 
 
 def _usage(question: Question, usage: Any, answered: int) -> Usage:
     told = usage if isinstance(usage, Mapping) else {}
     asked = len(question.system) + len(question.shared) + len(question.body)
+    if question.tool is not None:
+        asked += len(question.tool.description) + len(json.dumps(question.tool.schema))
     return Usage(
         input_tokens=_count(told.get("inputTokens"), asked), output_tokens=_count(told.get("outputTokens"), answered)
     )
 
 
 def _count(value: Any, characters: int) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 100_000_000:
+    """Return the tokens that the editor told, else a guess; a nought for a text is no count."""
+    if isinstance(value, int) and not isinstance(value, bool) and min(characters, 1) <= value <= 100_000_000:
         return value
     return likely_tokens(characters)
 

@@ -75,7 +75,7 @@ class Estimate:
         if self.dollars is not None:
             money = _span(*(f"${dollars:,.2f}" for dollars in self.dollars))
             dated = f", by prices of {self.prices_date}" if self.prices_date else ""
-            return f"{text}, {money}{dated}. An estimate; a limit of cost or tokens is held exactly."
+            return f"{text}, {money}{dated}. An estimate; no question is asked that could cross a limit."
         return f"{text}. The price of {', '.join(self.unpriced)} is unknown."
 
 

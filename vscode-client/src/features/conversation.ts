@@ -1,5 +1,7 @@
 // A question of the server's for the editor's model, and its answer: everything about them that needs no editor.
 
+import type { Meter } from "./meter";
+
 /** One message; editors' models know no system message, so it comes as the first of the user's. */
 export interface Message {
   readonly role: "user" | "assistant";
@@ -20,6 +22,12 @@ export interface Call {
   /** Name of a model, empty for the editor's first. */
   readonly model: string;
   readonly justification: string;
+  /** Most tokens of the answer. */
+  readonly maxTokens: number | undefined;
+  /** 0 to 1; undefined leaves it to the model. */
+  readonly temperature: number | undefined;
+  /** `low`, `medium`, `high` …; undefined leaves it to the model. */
+  readonly effort: string | undefined;
 }
 
 export interface Usage {
@@ -27,9 +35,16 @@ export interface Usage {
   readonly outputTokens: number;
 }
 
+/** What a model wrote and handed in; `stop` where it was not let come to its end. */
+export interface Found {
+  readonly text: string;
+  readonly toolInput?: object;
+  readonly stop?: "max_tokens";
+}
+
 /** What the server is answered. */
 export type Answer =
-  | { readonly text: string; readonly toolInput?: object; readonly model: string; readonly usage?: Usage }
+  | (Found & { readonly model: string; readonly usage?: Usage })
   | { readonly error: string; readonly kind: Kind };
 
 /** Why there is no answer. */
@@ -42,7 +57,7 @@ export function parseCall(params: unknown): Call | undefined {
   if (typeof params !== "object" || params === null) {
     return undefined;
   }
-  const { messages, tool, model, justification } = params as Record<string, unknown>;
+  const { messages, tool, model, justification, maxTokens, temperature, effort } = params as Record<string, unknown>;
   if (!Array.isArray(messages) || messages.length === 0) {
     return undefined;
   }
@@ -56,7 +71,37 @@ export function parseCall(params: unknown): Call | undefined {
     tool: parseTool(tool),
     model: typeof model === "string" ? model : "",
     justification: typeof justification === "string" ? justification : "",
+    maxTokens: typeof maxTokens === "number" && maxTokens >= 1 ? maxTokens : undefined,
+    temperature: typeof temperature === "number" && Number.isFinite(temperature) ? temperature : undefined,
+    effort: typeof effort === "string" && effort !== "" ? effort : undefined,
   };
+}
+
+/**
+ * How the model is to answer, as `modelOptions` of VS Code. Their names are each provider's own; these are the ones that
+ * Copilot's has taken and that the services behind most of the others have.
+ */
+export function modelOptions(call: Call): Record<string, unknown> {
+  const { maxTokens, temperature, effort } = call;
+  return {
+    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+  };
+}
+
+const OPTION = /max[ _]?(completion[ _]?|output[ _]?)?tokens|temperature|reasoning[ _.]?effort|model[ _]?options?/i;
+const REFUSED = /unsupported|not support|unknown|unrecognized|unexpected|invalid|not allowed|not permitted|deprecated|incompatible/i;
+
+/** Whether a provider refused a question for an option of `modelOptions`; asked again without them, it may answer. */
+export function refusesOptions(error: unknown): boolean {
+  const message = error instanceof Error ? error.message : String(error);
+  return OPTION.test(message) && REFUSED.test(message);
+}
+
+/** Whether an error says that the provider cut the answer off: the API has no other way to tell it. */
+export function saysTooLong(error: unknown): boolean {
+  return error instanceof Error && /\b(response|answer|output|completion)\b.*\btoo long\b/i.test(error.message);
 }
 
 function parseMessage(message: unknown): Message | undefined {
@@ -102,28 +147,51 @@ export function choose<M extends Named>(models: readonly M[], wanted: string): M
   return models.find((model) => [model.id, label(model), model.family, model.name].some(same));
 }
 
-/** A part of the model's stream: text, or what it hands in. */
-export type Part = { readonly text: string } | { readonly tool: string; readonly input: object };
+/** A part of the model's stream: text, what it hands in, or what it wrote for itself. */
+export type Part = { readonly text: string } | { readonly tool: string; readonly input: object } | { readonly hidden: string };
 
-/** Put an answer together from its parts; parts for another tool than the one offered are left out. */
-export async function collect(
-  parts: AsyncIterable<Part>,
-  tool: Tool | undefined,
-): Promise<{ text: string; toolInput?: object }> {
+/**
+ * Put an answer together from its parts; parts for another tool than the one offered are left out.
+ *
+ * Reading ends once more was written than the meter allows. What was handed in until then is whole, since it comes in one
+ * part; an answer that is text alone is then one that was cut off.
+ */
+export async function collect(parts: AsyncIterable<Part>, tool: Tool | undefined, meter: Meter): Promise<Found> {
   let text = "";
   let toolInput: object | undefined;
-  for await (const part of parts) {
-    if ("text" in part) {
-      text += part.text;
-    } else if (part.tool === tool?.name) {
-      toolInput ??= part.input;
+  let cut = false;
+  try {
+    for await (const part of parts) {
+      let written: string;
+      if ("text" in part) {
+        text += written = part.text;
+      } else if ("hidden" in part) {
+        written = part.hidden;
+      } else {
+        written = JSON.stringify(part.input) ?? "";
+        if (part.tool === tool?.name) {
+          toolInput ??= part.input;
+        }
+      }
+      cut = !(await meter.add(written));
+      if (text.length > LIMIT) {
+        text = text.slice(0, LIMIT);
+        cut = true;
+      }
+      if (cut) {
+        break;
+      }
     }
-    if (text.length > LIMIT) {
-      text = text.slice(0, LIMIT);
-      break;
+  } catch (error) {
+    if (!saysTooLong(error)) {
+      throw error;
     }
+    cut = true;
   }
-  return toolInput === undefined ? { text } : { text, toolInput };
+  if (toolInput !== undefined) {
+    return { text, toolInput };
+  }
+  return cut ? { text, stop: "max_tokens" } : { text };
 }
 
 /** What an error of the editor's model means, by its `code` (see `vscode.LanguageModelError`) and cause. */

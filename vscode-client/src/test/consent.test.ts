@@ -3,7 +3,14 @@ import { beforeEach, test } from "node:test";
 import type * as vscode from "vscode";
 import { KeyFeature } from "../features/key";
 import { LendingFeature } from "../features/lending";
-import { LanguageModelTextPart, LanguageModelToolCallPart, model, played, Secrets } from "./editor";
+import {
+  CancellationTokenSource,
+  LanguageModelTextPart,
+  LanguageModelToolCallPart,
+  model,
+  played,
+  Secrets,
+} from "./editor";
 
 const CALL = {
   messages: [{ role: "user", content: "system" }, { role: "user", content: "question" }],
@@ -16,7 +23,11 @@ function lending(allowed: boolean | undefined): LendingFeature {
 }
 
 function token(cancelled = false): vscode.CancellationToken {
-  return { isCancellationRequested: cancelled } as vscode.CancellationToken;
+  const source = new CancellationTokenSource();
+  if (cancelled) {
+    source.cancel();
+  }
+  return source.token as unknown as vscode.CancellationToken;
 }
 
 async function* parts(...all: unknown[]): AsyncIterable<unknown> {
@@ -55,7 +66,7 @@ test("a question reaches the model with its tool, and what is handed in comes ba
     text: "think",
     toolInput: { title: "t" },
     model: "test/a",
-    usage: { inputTokens: 14, outputTokens: 5 + '{"title":"t"}'.length },
+    usage: { inputTokens: 14 + JSON.stringify(CALL.tool).length, outputTokens: 5 + '{"title":"t"}'.length },
   });
   assert.deepEqual(seen, {
     messages: [
@@ -64,6 +75,97 @@ test("a question reaches the model with its tool, and what is handed in comes ba
     ],
     options: { justification: "why", tools: [CALL.tool], toolMode: 2 },
   });
+});
+
+test("the model is told how to answer, under the names that providers take", async () => {
+  let seen: unknown;
+  played.models = [
+    model("a", (_messages, options) => {
+      seen = (options as vscode.LanguageModelChatRequestOptions).modelOptions;
+      return parts(new LanguageModelTextPart("x"));
+    }),
+  ];
+  await lending(true).complete({ ...CALL, maxTokens: 500, temperature: 0, effort: "high" }, token());
+  assert.deepEqual(seen, { max_tokens: 500, temperature: 0, reasoning_effort: "high" });
+});
+
+test("a model that refuses to be told how is asked without, then and from now on", async () => {
+  const told: boolean[] = [];
+  played.models = [
+    model("a", (_messages, options) => {
+      told.push("modelOptions" in (options as object));
+      return told.at(-1) ? new Error("400: Unsupported parameter: 'temperature'") : parts(new LanguageModelTextPart("x"));
+    }),
+  ];
+  const feature = lending(true);
+  const call = { ...CALL, maxTokens: 500, temperature: 0.1 };
+  assert.equal((await feature.complete(call, token()) as { text: string }).text, "x");
+  assert.equal((await feature.complete(call, token()) as { text: string }).text, "x");
+  assert.deepEqual(told, [true, false, false]);
+});
+
+test("any other error is not asked again", async () => {
+  let asked = 0;
+  played.models = [model("a", () => ((asked += 1), new Error("The temperature in the data centre is too high")))];
+  const answer = await lending(true).complete({ ...CALL, temperature: 0.1 }, token());
+  assert.equal((answer as { kind: string }).kind, "other");
+  assert.equal(asked, 1);
+});
+
+test("an answer longer than allowed is stopped where it is made, and counted with what it had come to", async () => {
+  let made = 0;
+  let inner: vscode.CancellationToken | undefined;
+  async function* endless(): AsyncIterable<unknown> {
+    for (;;) {
+      made += 1;
+      yield new LanguageModelTextPart("0123456789");
+    }
+  }
+  played.models = [model("a", (_messages, _options, stop) => ((inner = stop), endless()))];
+  const outer = token();
+  const { tool: _, ...call } = CALL;
+  assert.deepEqual(await lending(true).complete({ ...call, maxTokens: 100 }, outer), {
+    text: "0123456789".repeat(11),
+    stop: "max_tokens",
+    model: "test/a",
+    usage: { inputTokens: 14, outputTokens: 110 },
+  });
+  assert.equal(made, 11);
+  assert.ok(inner?.isCancellationRequested && !outer.isCancellationRequested);
+});
+
+test("thinking is not handed on, but it counts", async () => {
+  async function* musing(): AsyncIterable<unknown> {
+    yield { value: "x".repeat(90) };
+    yield new LanguageModelTextPart("0123456789");
+    yield new LanguageModelTextPart("!");
+    yield new LanguageModelTextPart("?");
+  }
+  played.models = [model("a", musing)];
+  const answer = await lending(true).complete({ ...CALL, maxTokens: 100 }, token());
+  assert.equal((answer as { text: string }).text, "0123456789!");
+  assert.equal((answer as { usage: { outputTokens: number } }).usage.outputTokens, 101);
+});
+
+test("of a model that does not count, nothing is told and the bound holds", async () => {
+  const silent = { ...model("a", () => parts(...Array<unknown>(9).fill(new LanguageModelTextPart("0123456789")))) };
+  silent.countTokens = async () => 0;
+  played.models = [silent];
+  assert.deepEqual(await lending(true).complete({ ...CALL, maxTokens: 20 }, token()), {
+    text: "0123456789".repeat(5),
+    stop: "max_tokens",
+    model: "test/a",
+  });
+});
+
+test("a provider that cuts an answer off and says so by an error has cut it off", async () => {
+  async function* cut(): AsyncIterable<unknown> {
+    yield new LanguageModelTextPart("half");
+    throw new Error("Response too long.");
+  }
+  played.models = [model("a", cut)];
+  const answer = await lending(true).complete({ ...CALL, maxTokens: 500 }, token());
+  assert.deepEqual([(answer as { text: string }).text, (answer as { stop: string }).stop], ["half", "max_tokens"]);
 });
 
 test("a refused consent is told, and holds until the user chooses the editor's model by name", async () => {

@@ -14,6 +14,28 @@ export class LanguageModelToolCallPart {
   ) {}
 }
 
+/** What withdraws a question. */
+export class CancellationTokenSource {
+  private readonly listeners = new Set<() => void>();
+
+  readonly token = {
+    isCancellationRequested: false,
+    onCancellationRequested: (listener: () => void) => {
+      this.listeners.add(listener);
+      return { dispose: () => void this.listeners.delete(listener) };
+    },
+  };
+
+  cancel(): void {
+    this.token.isCancellationRequested = true;
+    this.listeners.forEach((listener) => listener());
+  }
+
+  dispose(): void {
+    this.listeners.clear();
+  }
+}
+
 export const LanguageModelChatMessage = {
   User: (content: string) => ({ role: "user", content }),
   Assistant: (content: string) => ({ role: "assistant", content }),
@@ -73,16 +95,19 @@ export class Secrets {
 
 type Parts = AsyncIterable<unknown> | Error;
 
-/** A model that answers with these parts, or refuses. */
-export function model(family: string, answer: (messages: unknown[], options: unknown) => Parts) {
+/** A model that answers with these parts, or refuses; a token is a character. */
+export function model(
+  family: string,
+  answer: (messages: unknown[], options: unknown, token: vscode.CancellationToken) => Parts,
+) {
   return {
     id: `id-${family}`,
     name: family.toUpperCase(),
     family,
     vendor: "test",
-    countTokens: async (text: string | { content: string }) => (typeof text === "string" ? text : text.content).length,
-    sendRequest: async (messages: unknown[], options: unknown) => {
-      const stream = answer(messages, options);
+    countTokens: async (text: string) => text.length,
+    sendRequest: async (messages: unknown[], options: unknown, token: vscode.CancellationToken) => {
+      const stream = answer(messages, options, token);
       if (stream instanceof Error) {
         throw stream;
       }

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { redacted, redacting } from "../common/redact";
-import { choose, collect, failure, label, LIMIT, type Part, parseCall } from "../features/conversation";
+import { counted, Meter, mostTokens } from "../features/meter";
+import { choose, collect, failure, label, LIMIT, modelOptions, type Part, parseCall, refusesOptions } from "../features/conversation";
 import { isKey, parseKeyRequest } from "../features/secrets";
 import { hasText, LIMITS, parseLimit, withText } from "../features/steering";
 
 const tool = { name: "submit_plan", description: "hand in", inputSchema: { type: "object" } };
+
+function meter(limit?: number): Meter {
+  return new Meter(limit, async (text) => text.length);
+}
 
 async function* stream(...parts: Part[]): AsyncIterable<Part> {
   yield* parts;
@@ -13,8 +18,11 @@ async function* stream(...parts: Part[]): AsyncIterable<Part> {
 
 test("a question needs messages, and each of them a text", () => {
   const messages = [{ role: "user", content: "a" }, { role: "assistant", content: "b" }];
-  const call = parseCall({ messages, tool, model: "m", justification: "why", maxTokens: 5 });
-  assert.deepEqual(call, { messages, tool, model: "m", justification: "why" });
+  const how = { maxTokens: 5, temperature: 0.1, effort: "low" };
+  const call = parseCall({ messages, tool, model: "m", justification: "why", ...how });
+  assert.deepEqual(call, { messages, tool, model: "m", justification: "why", ...how });
+  const odd = parseCall({ messages, maxTokens: "5", temperature: Number.NaN, effort: "" });
+  assert.deepEqual(modelOptions(odd!), {});
   assert.deepEqual(parseCall({ messages: [{ role: "system", content: "s" }] })?.messages[0]?.role, "user");
   assert.equal(parseCall({ messages: [] }), undefined);
   assert.equal(parseCall({ messages: [{ role: "user" }] }), undefined);
@@ -25,11 +33,11 @@ test("a question needs messages, and each of them a text", () => {
 
 test("text is put together and the first thing handed in by the tool counts", async () => {
   const parts: Part[] = [{ text: "a" }, { tool: "other", input: { n: 0 } }, { tool: "submit_plan", input: { n: 1 } }];
-  assert.deepEqual(await collect(stream(...parts, { text: "b" }, { tool: "submit_plan", input: { n: 2 } }), tool), {
+  assert.deepEqual(await collect(stream(...parts, { text: "b" }, { tool: "submit_plan", input: { n: 2 } }), tool, meter()), {
     text: "ab",
     toolInput: { n: 1 },
   });
-  assert.deepEqual(await collect(stream(...parts), undefined), { text: "a" });
+  assert.deepEqual(await collect(stream(...parts), undefined, meter()), { text: "a" });
 });
 
 test("a model that writes on and on is cut off", async () => {
@@ -38,7 +46,55 @@ test("a model that writes on and on is cut off", async () => {
       yield { text: "x".repeat(100_000) };
     }
   }
-  assert.equal((await collect(endless(), tool)).text.length, LIMIT);
+  const found = await collect(endless(), tool, meter());
+  assert.deepEqual([found.text.length, found.stop], [LIMIT, "max_tokens"]);
+});
+
+test("what was handed in came in one part: it is whole, though nothing is read after it", async () => {
+  const form: Part = { tool: "submit_plan", input: { title: "x".repeat(50) } };
+  async function* more(): AsyncIterable<Part> {
+    yield form;
+    throw new Error("read on");
+  }
+  assert.deepEqual(await collect(more(), tool, meter(20)), { text: "", toolInput: form.input });
+  const other = { tool: "other", input: {} };
+  assert.deepEqual(await collect(stream({ text: "0123456789" }, other, other), tool, meter(11)), {
+    text: "0123456789",
+    stop: "max_tokens",
+  });
+});
+
+test("an answer is counted a few times only, and never let past its limit", async () => {
+  for (const [limit, perToken] of [[32_000, 4], [1_000, 1], [7, 3]] as const) {
+    let counts = 0;
+    const one = new Meter(limit, async (text) => ((counts += 1), Math.ceil(text.length / perToken)));
+    let written = 0;
+    while (await one.add("abcdef")) {
+      written += 6;
+    }
+    assert.ok(Math.ceil(written / perToken) <= limit && Math.ceil((written + 6) / perToken) > limit);
+    assert.ok(counts < 40, `${counts} counts`);
+    assert.equal(one.written.length, written + 6);
+  }
+});
+
+test("the bound is the server's: half the ASCII characters, every byte of the others", () => {
+  assert.equal(mostTokens("abc"), 2);
+  assert.equal(mostTokens("aé€😀"), 1 + 2 + 3 + 4);
+});
+
+test("a count of nought, or none, is no count", async () => {
+  assert.equal(await counted(async () => 0, "x"), undefined);
+  assert.equal(await counted(async () => Promise.reject(new Error("no")), "x"), undefined);
+  assert.equal(await counted(async () => 0, ""), 0);
+  assert.equal(await counted(async () => 3, "x"), 3);
+});
+
+test("a refusal of options names one of them", () => {
+  assert.ok(refusesOptions(new Error("`temperature` is deprecated for this model")));
+  assert.ok(refusesOptions(new Error("Unknown parameter: reasoning_effort")));
+  assert.ok(refusesOptions(new Error("Invalid max_tokens")));
+  assert.ok(!refusesOptions(new Error("Unsupported parameter: tools")) && !refusesOptions(new Error("temperature")));
 });
 
 test("a model is found by any of its names, and the first one serves where none is wanted", () => {
