@@ -43,6 +43,9 @@ WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
 MOST_BUILDS = 16
 """Extensions one candidate may build."""
+NAMED = 80
+"""Characters of an extension's name in a note."""
+REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
 LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
 LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
 SANITIZER_LOG = 8000
@@ -316,14 +319,30 @@ class Attempt:
         return built
 
     def _considering_builds(self, finding: Finding) -> Finding:
-        """What ran without an extension that never built was not what the candidate claims to be."""
+        """What ran without an extension that never built was not what the candidate claims to be.
+
+        Unless its source builds another one in its place, which did build.
+        """
         built = {name for name, built in self._builds if built.library}
-        missing = [failed for name, failed in self._builds if name not in built]
-        if not missing or finding.status == "REFUSED":
+        failed = [(name, one) for name, one in self._builds if name not in built]
+        if not failed or finding.status == "REFUSED":
             return finding
-        failed = build_finding(missing[-1])
-        failed.line = finding.line
-        return failed
+        alternatives = integrity.alternatives(self._source)
+        missing, replaced = [], []
+        follows = ""
+        for name, one in reversed(self._builds):
+            if one.library:
+                follows = name
+            elif name not in built and alternatives.include(name) and alternatives.include(follows):
+                replaced.append(REPLACED.format(name=claims.text(name)[:NAMED], other=claims.text(follows)[:NAMED]))
+            elif name not in built:
+                missing.append(one)
+        if not missing:
+            self._notes += reversed(replaced)
+            return finding
+        told = build_finding(missing[0])
+        told.line = finding.line
+        return told
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.worker.attempt import Attempt
-from stark_lsp.worker.building.service import Built
+from stark_lsp.worker.building.service import Built, Failure
+from stark_lsp.worker.classify import Finding
 from stark_lsp.worker.slots import Quiet
 
 REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
@@ -78,3 +79,56 @@ def test_who_measures_is_told_of_an_attempt_to_work_in_the_midst_of_it(tmp_path:
             return True
 
     assert within(20.0, nested)
+
+
+FIRST_OR_SECOND = """
+from torch.utils.cpp_extension import load_inline
+try:
+    kernel = load_inline("first", "int a;")
+except RuntimeError:
+    kernel = load_inline("second", "int a;")
+"""
+
+
+def asked(folder: Path, source: str, outcome: dict[str, bool]) -> Attempt:
+    """Return an attempt that asked for extensions, in that order, of which some built."""
+
+    def build(request: dict[str, Any]) -> Built:
+        if outcome[request["name"]]:
+            return Built(library="made.so")
+        return Built(error="Error building extension 'x': error: no such flag", failure=Failure.COMPILER)
+
+    one = attempt(folder, build, source, device="cpu")
+    one._works = True
+    for name in outcome:
+        one._build(RUNNER, {**REQUEST, "name": name})
+    return one
+
+
+def test_a_failed_build_is_no_error_where_another_one_took_its_place(tmp_path: Path) -> None:
+    one = asked(tmp_path, FIRST_OR_SECOND, {"first": False, "second": True})
+    assert one._considering_builds(Finding("OK", "")).status == "OK"
+    assert one._notes == [
+        "The extension first did not build here; second, which the source builds in its place, was judged."
+    ]
+    assert one._considering_builds(Finding("WRONG_RESULT", "off")).status == "WRONG_RESULT"
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [
+        (FIRST_OR_SECOND, {"first": False, "second": False}),
+        (FIRST_OR_SECOND, {"first": False}),
+        # Neither another kernel, nor one that had been there before, takes its place.
+        (FIRST_OR_SECOND, {"first": False, "third": True}),
+        (FIRST_OR_SECOND, {"second": True, "first": False}),
+        (FIRST_OR_SECOND, {"third": False, "first": False, "second": True}),
+        ("", {"first": False, "second": True}),
+    ],
+)
+def test_a_failed_build_is_an_error_wherever_nothing_took_its_place(
+    tmp_path: Path, source: str, outcome: dict[str, bool]
+) -> None:
+    one = asked(tmp_path, source, outcome)
+    assert one._considering_builds(Finding("OK", "")).status == "COMPILE_ERROR"
+    assert one._considering_builds(Finding("REFUSED", "")).status == "REFUSED"

@@ -6,8 +6,21 @@ is the first of several defences and never the last one: what it cannot see must
 
 from __future__ import annotations
 
-from .check import check, check_native, flags, kernels
+from .check import alternatives, check, check_native, flags, kernels
 from .checks import CHECKS, FLAGS
+from .replacing import Alternatives
 from .words import Flag, Kernels, Refusal
 
-__all__ = ["CHECKS", "FLAGS", "Flag", "Kernels", "Refusal", "check", "check_native", "flags", "kernels"]
+__all__ = [
+    "CHECKS",
+    "FLAGS",
+    "Alternatives",
+    "Flag",
+    "Kernels",
+    "Refusal",
+    "alternatives",
+    "check",
+    "check_native",
+    "flags",
+    "kernels",
+]

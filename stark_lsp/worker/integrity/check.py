@@ -19,6 +19,7 @@ from .names import Tangled
 from .native import parse
 from .parsing import syntax_tree
 from .preprocess import TooMuch
+from .replacing import NO_ALTERNATIVES, Alternatives, alternatives_of
 from .strings import Text
 from .words import Flag, Kernels, Refusal
 
@@ -81,6 +82,15 @@ def kernels(source: str) -> Kernels:
         return _kernels(candidate)
     except (TooMuch, Tangled, RecursionError, MemoryError):
         return Kernels((), ())
+
+
+def alternatives(source: str) -> Alternatives:
+    """Return the extensions of a file that take each other's place when one does not build."""
+    try:
+        candidate = _read(source, "", "", "")
+        return alternatives_of(candidate) if candidate is not None else NO_ALTERNATIVES
+    except (TooMuch, Tangled, RecursionError, MemoryError):
+        return NO_ALTERNATIVES
 
 
 def check_native(source: str) -> Refusal | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..candidate import Candidate
+from ..replacing import always_raises, replaces
 from ..words import Refusal
 
 
@@ -16,10 +17,10 @@ def hidden_failures(candidate: Candidate) -> Iterator[Refusal]:
     for node in ast.walk(candidate.tree):
         if isinstance(node, ast.Try) and candidate.reaches_kernel(node.body):
             for handler in node.handlers:
-                if not _raises(handler.body):
+                if not always_raises(handler.body) and not replaces(candidate, node):
                     yield Refusal(
-                        "When its kernel fails, it goes on without it; let the error out, and choose by an explicit "
-                        "condition where the kernel does not apply.",
+                        "When its kernel fails, it goes on without it; let the error out, build another kernel in its "
+                        "place and under its name, or choose by an explicit condition where the kernel does not apply.",
                         handler.lineno,
                     )
             if _returns(node.finalbody):
@@ -28,20 +29,6 @@ def hidden_failures(candidate: Candidate) -> Iterator[Refusal]:
             for item in node.items:
                 if candidate.names.of(item.context_expr) & {"contextlib.suppress()"}:
                     yield Refusal("When its kernel fails, it goes on without it.", node.lineno)
-
-
-def _raises(body: list[ast.stmt]) -> bool:
-    """Whether every way through a handler raises."""
-    for statement in body:
-        if isinstance(statement, ast.Raise):
-            return True
-        if isinstance(statement, ast.If) and statement.orelse and _raises(statement.body) and _raises(statement.orelse):
-            return True
-        if isinstance(statement, (ast.Return, ast.Continue, ast.Break)):
-            return False
-        if isinstance(statement, ast.With) and _raises(statement.body):
-            return True
-    return False
 
 
 def _returns(body: list[ast.stmt]) -> bool:
