@@ -108,6 +108,7 @@ def changed(row: Row) -> tuple[str, ...]:
     return (
         *_limits(row.budget),
         *_roles(row),
+        *([f"prompts={row.prompts}"] if row.prompts else []),
         *_differing(AgentSettings(), row.agents, _ROLES | {"dialect"}, apart=_names(EvaluationSettings)),
         *_differing(SearchSettings(), row.search, _SEARCH),
         *_differing(usual, row.evaluation),

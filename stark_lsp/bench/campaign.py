@@ -4,6 +4,7 @@ The folder of a campaign:
 
     rows.jsonl     one line for each cell that ended (`ledger`)
     plan.json      keys of all cells that were ever asked for here
+    prompts/       a user's own templates that runs were asked with, by their digest
     cells/KEY/     the cell's store with all prompts and answers, its log and its problem
     report.md …    see `report`
 """
@@ -17,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
+from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.crew import Crew
 from stark_lsp.bench.ledger import Ledger
@@ -26,6 +28,7 @@ from stark_lsp.core.errors import BadInput, Fault
 
 CELLS = "cells"
 PLAN = "plan.json"
+PROMPTS = "prompts"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ async def run(
                 "This folder holds results already.", path=str(folder), cure="Add --resume, or choose another --out."
             )
         _write_plan(folder, cells)
+        for own in {prompts.digest(cell.prompts): cell.prompts for cell in cells if cell.prompts}.values():
+            prompts.write(own, folder / PROMPTS / prompts.digest(own))
         wanted = {cell.key: cell for cell in cells}
         ended = {row.key for row in before if row.outcome is not Outcome.FAULT}
         done = len(ended & wanted.keys())

@@ -46,6 +46,8 @@ class Cell:
     """Name of the preset that `evaluation` was made from."""
     error: str = ""
     """Why the problem cannot be used; then there is nothing to run."""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """A user's own templates by name (`prompts`); empty for the built-in ones alone."""
     version: str = __version__
     """The stark-lsp that made the cell; another one would run it differently."""
 
@@ -58,6 +60,8 @@ class Cell:
     def key(self) -> str:
         """What identifies the cell over time; fit for the name of a folder."""
         wire = to_wire(replace(self, version=""))
+        if not self.prompts:
+            del wire["prompts"]  # as before there were any
         digest = hashlib.sha256(json.dumps(wire, sort_keys=True).encode()).hexdigest()[:12]
         words = f"{self.level}-{self.id[:24]}-{self.search.system}-s{self.search.seed}"
         return f"{_UNFIT.sub('-', words).strip('-').lower()}-{digest}"
@@ -78,6 +82,7 @@ class Wanted:
     agents: AgentSettings = field(default_factory=AgentSettings)
     device: DeviceChoice = DeviceChoice.AUTO
     settings: str = "default"
+    prompts: dict[str, str] = field(default_factory=dict)
 
 
 def cells(entries: Iterable[Entry], wanted: Wanted) -> tuple[Cell, ...]:
@@ -98,6 +103,7 @@ def cells(entries: Iterable[Entry], wanted: Wanted) -> tuple[Cell, ...]:
             agents=wanted.agents,
             device=wanted.device,
             settings=wanted.settings,
+            prompts=wanted.prompts,
             error=entry.error,
         )
         for entry in entries

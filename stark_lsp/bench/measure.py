@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from stark_lsp import __version__
+from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.rows import Outcome, Row, of_failure, of_run
 from stark_lsp.bench.suite import CLASS
@@ -27,13 +28,14 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Run
 from stark_lsp.core.status import Mode, RunState
 from stark_lsp.discovery.problems import make_problem
-from stark_lsp.runs.options import RunOptions
+from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
 
 STORE = "runs.sqlite3"
 """Name of a cell's store, as in a state directory."""
 LOG = "log.txt"
+PROMPTS = "prompts"
 
 
 async def measure(cell: Cell, folder: Path, *, interpreter: str | None, say: Callable[[str], None]) -> Row:
@@ -127,7 +129,10 @@ async def _run(cell: Cell, problem: Problem, folder: Path, interpreter: str | No
             spend = await _spend(store, done)
             return of_run(cell, done, stored.nodes, spend, seconds=_seconds(done), resumed=True)
         log = partial(_note, folder)
-        session = RunSession(problem, _options(cell, interpreter), store=store, emit=_teller(say), log=log)
+        if cell.prompts:
+            await asyncio.to_thread(prompts.write, cell.prompts, folder / PROMPTS)
+        wanted = _options(cell, folder, interpreter)
+        session = RunSession(problem, wanted, store=store, emit=_teller(say), log=log)
         run = await session.execute()
         spend = await _spend(store, run)
         return of_run(cell, run, session.nodes, spend, seconds=time.monotonic() - begun, resumed=session.resumed)
@@ -152,14 +157,16 @@ async def _failed(
     return of_failure(cell, outcome, reason, seconds=seconds, run=run, nodes=nodes, spend=spend)
 
 
-def _options(cell: Cell, interpreter: str | None) -> RunOptions:
+def _options(cell: Cell, folder: Path, interpreter: str | None) -> RunOptions:
     return RunOptions(
         model=cell.model,
         agents=cell.agents,
         budget=cell.budget,
+        default_dollars=DEFAULT_DOLLARS,
         search=replace(cell.search, attempts=cell.budget.attempts),
         evaluation=cell.evaluation,
         interpreter=interpreter,
+        prompt_dirs=(str(folder / PROMPTS),) if cell.prompts else (),
         resume=True,
     )
 

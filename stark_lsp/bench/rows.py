@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Spend
@@ -99,6 +100,7 @@ class Row:
     """Who was asked for."""
     search: SearchSettings
     budget: Budget
+    """What held in the end, so also a limit that comes by itself."""
     evaluation: EvaluationSettings
     settings: str
     agents: AgentSettings = field(default_factory=AgentSettings)
@@ -128,6 +130,8 @@ class Row:
     """The stark-lsp that ran it."""
     digest: str = ""
     """Of the problem's text; empty in rows of form 1."""
+    prompts: str = ""
+    """Digest of a user's own templates; empty for the built-in ones alone."""
     schema: int = SCHEMA
 
     @property
@@ -162,6 +166,7 @@ def of_run(
     return _row(
         cell,
         Outcome.MEASURED,
+        budget=run.budget,
         reason=reason,
         answered_by=run.model,
         environment=run.reference.environment if run.reference is not None else None,
@@ -276,7 +281,7 @@ def _attempt(node: Node, verdict: Verdict) -> Attempt:
     return Attempt(node.id, node.parent, node.role, verdict.status, verdict.runtime_ms, message, verdict.failed_in)
 
 
-def _row(cell: Cell, outcome: Outcome, **found: object) -> Row:
+def _row(cell: Cell, outcome: Outcome, budget: Budget | None = None, **found: object) -> Row:
     return Row(
         key=cell.key,
         outcome=outcome,
@@ -285,12 +290,13 @@ def _row(cell: Cell, outcome: Outcome, **found: object) -> Row:
         file=cell.file,
         model=cell.model,
         search=cell.search,
-        budget=cell.budget,
+        budget=budget or cell.budget,
         evaluation=cell.evaluation,
         settings=cell.settings,
         agents=cell.agents,
         host=platform.node(),
         version=cell.version,
         digest=hashlib.sha256(cell.text.encode("utf-8", "backslashreplace")).hexdigest()[:12],
+        prompts=prompts.digest(cell.prompts),
         **found,  # type: ignore[arg-type]
     )

@@ -53,6 +53,8 @@ exit codes:
 
 REPORT = "report"
 BASELINES = ("eager", "compile", "max-autotune")
+LISTS = ("policy",)
+"""Hyper-parameters of which a benchmark takes several."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +85,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " (default: %(default)s)"
     )  # fmt: skip
     what.add_argument("--seed", default="0", metavar="LIST", help="seeds, each a run of its own (default: %(default)s)")
-    what.add_argument("--dialect", default="auto", choices=("auto", "raw", "inline", "triton"), help="of new kernels")
     what.add_argument("--resume", action="store_true", help="go on with what --out holds")
 
     spend = parser.add_argument_group("budget of each problem")
     spend.add_argument("--budget", type=int, default=30, metavar="N", help="attempts (default: %(default)s)")
     spend.add_argument("--time-limit", type=float, metavar="S", help="seconds of searching")
     spend.add_argument("--tokens", type=int, metavar="N", help="tokens read and written by models")
-    spend.add_argument("--dollars", type=float, metavar="X", help="US dollars")
+    spend.add_argument(
+        "--dollars",
+        type=float,
+        metavar="X",
+        help="US dollars (default: 10, where prices are known and there is no limit of tokens)",
+    )
+
+    options.add_agents(parser.add_argument_group("language model"))
 
     how = parser.add_argument_group("measuring")
     how.add_argument(
@@ -115,6 +123,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--parallel", type=int, default=1, metavar="N", help="attempts under way in each run (default: 1)"
     )
+
+    options.add_tuning(parser.add_argument_group("hyper-parameters of the search"), LISTS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,7 +161,7 @@ def _bench(args: argparse.Namespace) -> int:
     suite, out = Path(args.target).absolute(), Path(args.out).absolute()
     levels = _list(args.levels, "--levels", int) if args.levels else None
     entries = select(discover(suite), suite, levels=levels, subset=args.subset)
-    planned = cells(entries, _wanted(args))
+    planned = cells(entries, wanted(args))
     crew = _crew(args, entries, out / campaign.CELLS)
     screen = console.make()
     console.line(screen, f"STARK: {len(entries)} problems of {console.short_path(suite)}, {len(planned)} runs", "bold")
@@ -174,8 +184,8 @@ def _bench(args: argparse.Namespace) -> int:
     if outcome.value is None:
         screen.print("Stopped. The same command with --resume goes on from here.", style="dim")
         return 128 + (outcome.signal or 0)
-    wanted = {cell.key for cell in planned}
-    faults = [row for row in outcome.value if row.key in wanted and row.outcome is Outcome.FAULT]
+    keys = {cell.key for cell in planned}
+    faults = [row for row in outcome.value if row.key in keys and row.outcome is Outcome.FAULT]
     if faults:
         console.line(
             screen, f"{len(faults)} runs ended in a fault of the machine; --resume tries them again.", "yellow"
@@ -194,7 +204,7 @@ def _write_what_there_is(out: Path) -> Path | None:
 # --- options ---------------------------------------------------------------------------------------------
 
 
-def _wanted(args: argparse.Namespace) -> Wanted:
+def wanted(args: argparse.Namespace) -> Wanted:
     """Return what is run on every problem.
 
     Raises
@@ -202,8 +212,8 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     BadInput
         An option has a value that makes no sense.
     """
+    from stark_lsp.bench import prompts
     from stark_lsp.bench.cells import Wanted
-    from stark_lsp.core.agent_settings import AgentSettings
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.run import Budget
     from stark_lsp.search.policies import make_policy
@@ -215,7 +225,11 @@ def _wanted(args: argparse.Namespace) -> Wanted:
             raise BadInput(f"--{name.replace('_', '-')} must be more than 0, not {value:g}.")
     systems, policies = _list(args.system, "--system", str), _list(args.policy, "--policy", str)
     models = [_model(text) for text in _list(args.model, "--model", str)]
-    search = SearchSettings(attempts=args.budget, in_flight=args.parallel)
+    folder = options.prompts_folder(args)
+    try:
+        search = SearchSettings(attempts=args.budget, in_flight=args.parallel, **options.tuned(args, LISTS))
+    except ValueError as error:
+        raise BadInput(f"{error}.", cure="See stark-lsp bench --help.") from error
     for system in systems:
         if find_system(system).solo is not None and "playbook" in models:
             raise BadInput(
@@ -232,7 +246,8 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         search=search,
         budget=Budget(args.budget, seconds=args.time_limit, tokens=args.tokens, dollars=args.dollars),
         evaluation=_evaluation(args),
-        agents=AgentSettings(dialect=args.dialect),
+        agents=options.agent_settings(args),
+        prompts=prompts.read(Path(folder)) if folder is not None else {},
         device=DeviceChoice(args.device),
         settings=args.settings,
     )

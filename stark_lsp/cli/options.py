@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.agent_settings import AgentSettings
@@ -26,6 +26,13 @@ HYPER_PARAMETERS = {
     "repairs": "repairs of a failed sample before best-of-k takes the next one",
 }
 """Fields of `SearchSettings` with their help; `attempts` and `seed` are `--budget` and `--seed`."""
+OWN_OPTIONS = {
+    "dialect": "--dialect",
+    "grounding": "--grounding",
+    "profile": "--no-profile",
+    "playbook": "--no-advice",
+}
+"""Fields of `AgentSettings` that `--agent` does not take, with the option that does."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,9 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="how the agents work together: stark, sampling, reflexion, search-agent, ma-only (default: %(default)s)",
     )
-    search.add_argument(
-        "--prompts", metavar="DIR", help="folder whose templates replace the built-in ones of the same name"
-    )
     search.add_argument("--resume", action="store_true", help="go on with the unfinished run on this class, if any")
 
     add_agents(parser.add_argument_group("language model"))
@@ -104,16 +108,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--json", metavar="OUT", help='write the result as JSON to OUT, "-" for standard output')
     result.add_argument("--quiet", "-q", action="store_true", help="show nothing but errors and what was asked for")
 
-    tuning = parser.add_argument_group("hyper-parameters of the search")
+    add_tuning(parser.add_argument_group("hyper-parameters of the search"))
+
+
+def add_tuning(group: argparse._ArgumentGroup, besides: Collection[str] = ()) -> None:
+    """Add the hyper-parameters of the search, without those named in `besides`."""
+    defaults = SearchSettings()
     for name, text in HYPER_PARAMETERS.items():
+        if name in besides:
+            continue
         default = getattr(defaults, name)
-        tuning.add_argument(
+        group.add_argument(
             "--" + name.replace("_", "-"),
             type=type(default),
             default=default,
             metavar={str: "NAME", float: "P"}.get(type(default), "N"),
             help=f"{text} (default: %(default)s)",
         )
+
+
+def tuned(args: argparse.Namespace, besides: Collection[str] = ()) -> dict[str, Any]:
+    """Return the hyper-parameters that `add_tuning` read, by name."""
+    return {name: getattr(args, name) for name in HYPER_PARAMETERS if name not in besides}
 
 
 def add_agents(group: argparse._ArgumentGroup) -> None:
@@ -140,6 +156,15 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=VALUE",
         help="set one detail of an agent, for instance plan.temperature=0.9 or code.model=NAME; can be repeated "
         "(docs/agents.md lists the names, and so does a wrong one)",
+    )
+    group.add_argument(
+        "--no-advice", action="store_true", help="do not tell the plan agent what the built-in playbook would do"
+    )
+    group.add_argument(
+        "--no-profile", action="store_true", help="show agents no profiles of the class and of what they wrote"
+    )
+    group.add_argument(
+        "--prompts", metavar="DIR", help="folder whose templates replace the built-in ones of the same name"
     )
 
 
@@ -190,13 +215,42 @@ def agent_settings(args: argparse.Namespace) -> AgentSettings:
     Raises
     ------
     BadInput
-        An `--agent` is not of the form NAME=VALUE, names nothing that can be set, or has a value that is not allowed.
+        An `--agent` is not of the form NAME=VALUE, names nothing that can be set or what has an option of its own, or
+        has a value that is not allowed.
     """
     from stark_lsp.core import agent_adjust
+    from stark_lsp.core.errors import BadInput
 
-    settings = AgentSettings(dialect=args.dialect, grounding=Grounding(args.grounding))
+    for text in args.agents:
+        name = text.partition("=")[0].strip()
+        if name in OWN_OPTIONS:
+            raise BadInput(f"--agent {name} cannot be used.", cure=f"It has an option of its own: {OWN_OPTIONS[name]}.")
+    settings = AgentSettings(
+        dialect=args.dialect,
+        grounding=Grounding(args.grounding),
+        profile=not args.no_profile,
+        playbook=not args.no_advice,
+    )
     values = _by_name("--agent", args.agents, "plan.temperature=0.9", agent_adjust.parsed, agent_adjust.problem)
     return agent_adjust.adjusted(settings, values)
+
+
+def prompts_folder(args: argparse.Namespace) -> str | None:
+    """Return the absolute path of what `--prompts` names, None if it is not given.
+
+    Raises
+    ------
+    BadInput
+        It is no folder.
+    """
+    from stark_lsp.core.errors import BadInput
+
+    if args.prompts is None:
+        return None
+    folder: str = args.prompts
+    if not os.path.isdir(folder):
+        raise BadInput(f"--prompts {folder} is not a folder.")
+    return os.path.abspath(folder)
 
 
 def _by_name(
@@ -241,17 +295,15 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         raise BadInput(f"--budget must be at least 1, not {args.budget}.")
     if args.time_limit is not None and not args.time_limit > 0:
         raise BadInput(f"--time-limit must be more than 0 seconds, not {args.time_limit:g}.")
-    if args.prompts is not None and not os.path.isdir(args.prompts):
-        raise BadInput(f"--prompts {args.prompts} is not a folder.")
+    folder = prompts_folder(args)
     if args.tokens is not None and args.tokens < 1:
         raise BadInput(f"--tokens must be at least 1, not {args.tokens}.")
     if args.dollars is not None and not args.dollars > 0:
         raise BadInput(f"--dollars must be more than 0, not {args.dollars:g}.")
     choice.parse(args.model)
-    tuned = {name: getattr(args, name) for name in HYPER_PARAMETERS}
     try:
         search = SearchSettings(
-            attempts=args.budget, seed=args.seed, system=args.system, in_flight=args.in_flight, **tuned
+            attempts=args.budget, seed=args.seed, system=args.system, in_flight=args.in_flight, **tuned(args)
         )
         find_system(search.system)
         make_policy(search.policy, search)
@@ -269,5 +321,5 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         ),
         interpreter=args.python,
         resume=args.resume,
-        prompt_dirs=() if args.prompts is None else (os.path.abspath(args.prompts),),
+        prompt_dirs=() if folder is None else (folder,),
     )

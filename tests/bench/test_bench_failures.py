@@ -66,6 +66,7 @@ async def test_a_model_that_hands_in_nothing_has_failed_and_what_it_took_counts(
     assert [attempt.status for attempt in row.attempts] == [VerdictStatus.NO_CANDIDATE] * 3
     assert (row.spend.calls, len(server.requests)) == (3, 3)
     assert row.spend.usage.total > 0
+    assert row.budget == Budget(9, dollars=10.0), "the limit that comes by itself, as in any run"
     assert row.baselines is not None
     assert "3 attempts in a row left nothing to judge" in row.reason
     assert statistics.success([row]) == statistics.Share(0, 1)
