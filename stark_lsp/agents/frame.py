@@ -59,6 +59,9 @@ HINT = 4_000
 PLAYBOOK = 12_000
 """Characters of one advice of the playbook."""
 
+MANY_ATTEMPTS = 5
+"""So many attempts before this one are many: whatever the window shows of them, a plan is to differ in kind."""
+
 _BORDER = "\x1e"
 """Stands between `shared` and `body` while they are one text; taken out of everything that is filled in."""
 _DECIDING = (ModelRole.PLAN, ModelRole.SAMPLING, ModelRole.REFLEXION)
@@ -201,6 +204,8 @@ class Frame:
             "selected": None if alone else shown,
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
+            "made": max(0, context.attempt - 1),
+            "many": context.attempt > MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
             if role in _LOOKING_BACK
             else (),

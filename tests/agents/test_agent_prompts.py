@@ -62,6 +62,15 @@ def again(role: ModelRole = ModelRole.DEBUG) -> Question:
     return frame().question(role, given, TOOLS[role])
 
 
+def many(tried: bool = True, attempt: int = 12) -> Question:
+    """Return what is asked after many attempts, none of them from the selected node."""
+    asked = Frame(PROBLEM, reference(), AgentSettings(), PromptLibrary(), tried=tried)
+    window = (ROOT, FIRST, SECOND) if tried else (ROOT,)
+    return asked.question(
+        ModelRole.PLAN, context(FIRST if tried else ROOT, window, attempt=attempt), TOOLS[ModelRole.PLAN]
+    )
+
+
 def system(name: str, environment: Environment = GPU) -> str:
     asked = frame(AgentSettings(system_message=name), environment)
     return asked.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN]).system
@@ -84,6 +93,7 @@ CASES = {
     "shared-plan": lambda: later(ModelRole.PLAN).shared,
     "plan-first": lambda: first(ModelRole.PLAN).body,
     "plan-later": lambda: later(ModelRole.PLAN, lens=LENS).body,
+    "plan-many": lambda: many().body,
     "code-first": lambda: first(ModelRole.CODE, plan=FIRST_PLAN).body,
     "code-later": lambda: (
         later(
@@ -152,6 +162,23 @@ def test_profile_and_playbook_are_shown_only_where_the_settings_say_so() -> None
     assert "vectorized_elementwise_kernel" not in text(nothing, ModelRole.PLAN)
     assert "They read the same tensor." not in text(nothing, ModelRole.PLAN)
     assert "They read the same tensor." not in text(everything, ModelRole.REFLEXION)
+
+
+def test_something_else_is_asked_for_where_attempts_are_many_whatever_the_window_shows() -> None:
+    other = "something of another kind"
+    assert other in many().body
+    assert other in many(tried=False).body
+    assert other not in many(attempt=3).body
+    assert other not in many(tried=False, attempt=3).body
+
+
+@pytest.mark.parametrize("environment", [GPU, CPU])
+def test_plans_are_to_build_on_tuned_libraries_in_every_wording(environment: Environment) -> None:
+    names = ("cuBLAS", "cuDNN", "CUTLASS") if environment is GPU else ("MKL", "oneDNN")
+    for message in ("system", "system-v1", "system-v2"):
+        asked = frame(AgentSettings(system_message=message), environment)
+        question = asked.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN])
+        assert all(name in question.system and name in question.body for name in names)
 
 
 def test_the_sampling_agent_sees_no_attempt() -> None:
