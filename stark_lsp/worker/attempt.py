@@ -411,7 +411,7 @@ class Attempt:
         size = self._reference.cases[0].inputs_nbytes
         reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs)[1], size)
         for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
-            found = sanitize.read(report)
+            found = sanitize.read(report, kernels, [name for _, built in self._builds for name in built.resources])
             if found is not None:
                 finding = Finding("CRASHED", found.message)
                 finding.details = cut(report, SANITIZER_LOG)

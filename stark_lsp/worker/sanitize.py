@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+from .profile import names
 
 TOOLS = ("memcheck", "initcheck")
 EXIT_CODE = 86
@@ -28,6 +30,10 @@ OTHERS = re.compile(
     r"|vectorized_elementwise_kernel|unrolled_elementwise_kernel|elementwise_kernel_with_index|implicit_convolve"
 )
 """Names of kernels that come with torch and CUDA's libraries; what they do is not the candidate's fault."""
+_LIBRARY = re.compile(r"^(at|c10|cub|thrust|cutlass|cute|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)::")
+"""Namespaces of theirs. What is built into a candidate from their headers is not its own work either."""
+_ANONYMOUS = "{anonymous}"
+_NESTED = re.compile(r"_ZN[KVr]*")
 
 _ERROR = re.compile(
     r"^(?P<kind>Invalid __\w+__ (?:read|write|atomic)\b.*|Uninitialized __\w+__ memory read.*"
@@ -119,23 +125,58 @@ def environment() -> dict[str, str]:
     return {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "0"}
 
 
-def read(log: str, kernels: list[str] | None = None) -> Finding | None:
+def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Finding | None:
     """Return the first error of the candidate's own kernels, None if there is none.
 
     Parameters
     ----------
     log
         What the tool wrote.
-    kernels
-        Names of the candidate's kernels; by default all that are not known to come with torch or CUDA's libraries.
+    own
+        Names of the kernels that its source defines: these count whatever they are called. Others count unless they
+        are called like those that come with torch or CUDA's libraries.
+    built
+        Mangled names of the kernels in the extensions that were built for it.
     """
+    paths = {path for path in map(_path, built) if path}
+    sources = tuple(own)
     for finding in findings(log):
-        if kernels is None:
-            if not OTHERS.search(finding.kernel):
-                return finding
-        elif finding.kernel in kernels:
+        if not OTHERS.search(finding.kernel) or _is_own(finding.kernel, sources, paths):
             return finding
     return None
+
+
+def _is_own(kernel: str, sources: Iterable[str], paths: set[str]) -> bool:
+    """Whether a kernel is one that the candidate brought.
+
+    Parameters
+    ----------
+    kernel
+        Its name with namespaces, as `short` gives it.
+    sources
+        Names, without namespaces, of those in its source.
+    paths
+        Names, with namespaces, of those in its extensions.
+    """
+    in_source = any(names.same(name, kernel) for name in sources)
+    # In a library's namespace, only what both its source and its extensions have.
+    return (in_source and kernel in paths) if _LIBRARY.match(kernel) else (in_source or kernel in paths)
+
+
+def _path(mangled: str) -> str:
+    """Return a mangled name with its namespaces, as `short` does (Itanium C++ ABI, section 5.1)."""
+    nested = _NESTED.match(mangled)
+    if nested is None:
+        return names.base(mangled) if mangled.startswith("_Z") else mangled
+    parts: list[str] = []
+    rest = mangled[nested.end() :]
+    while True:
+        digits = re.match(r"L?(\d{1,6})", rest)
+        if digits is None:
+            return "::".join(parts)
+        end = digits.end() + int(digits[1])
+        part, rest = rest[digits.end() : end], rest[end:]
+        parts.append(_ANONYMOUS if part.startswith("_GLOBAL__N") else part)
 
 
 def complete(log: str) -> bool:

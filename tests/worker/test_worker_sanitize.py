@@ -102,9 +102,62 @@ def test_kernels_of_libraries_are_not_the_candidates_fault() -> None:
     assert found.kernel == "sum_rows"
 
 
-def test_named_kernels_are_looked_for_alone() -> None:
-    assert sanitize.read(OUTSIDE, ["other"]) is None
-    assert sanitize.read(OUTSIDE, ["fused"]) is not None
+def report_of(kernel: str) -> str:
+    return NO_LINES.replace("sum_rows", kernel)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemv_f32",
+        "flash_attention_fwd",
+        "fmha_forward",
+        "vectorized_elementwise_kernel",
+        "sm90_gemm",
+        "cutlass_like",
+        "cublas_free_softmax",
+    ],
+)
+def test_a_kernel_of_the_candidates_own_counts_whatever_it_is_called(name: str) -> None:
+    assert sanitize.read(report_of(name)) is None, "by its name alone it is taken for one of a library"
+    for reported in (
+        name,
+        f"{name}(const float *, long)",
+        f"void {name}<float, (int)4>(T1 *)",
+        f"void mine::{name}<4>(int)",
+    ):
+        found = sanitize.read(report_of(reported), [name])
+        assert found is not None
+        assert found.kernel.endswith(name)
+
+
+def test_a_kernel_of_torch_is_not_the_candidates_because_it_has_one_of_that_name() -> None:
+    theirs = report_of("void at::native::vectorized_elementwise_kernel<(int)4>(int, T2)")
+    own = ["vectorized_elementwise_kernel"]
+    assert sanitize.read(theirs, own) is None
+    assert sanitize.read(theirs, own, ["_Z29vectorized_elementwise_kernelPf", "_ZN4mine3addEv"]) is None
+    # Unless it was built with the candidate, in a namespace that it calls so.
+    built = ["_ZN2at6native29vectorized_elementwise_kernelILi4EEEvPf"]
+    assert sanitize.read(theirs, own, built) is not None
+
+
+def test_kernels_of_header_libraries_that_are_built_into_it_are_not_its_own() -> None:
+    theirs = report_of("void cub::DeviceReduceKernel<cub::Policy>(T1, T2)")
+    assert sanitize.read(theirs, ["mine"], ["_ZN3cub18DeviceReduceKernelINS_6PolicyEEEvv", "_Z4minePf"]) is None
+
+
+def test_a_kernel_that_only_the_compiler_knows_counts_as_well() -> None:
+    """Such as one whose name is put together by a library's macro."""
+    assert sanitize.read(report_of("gemv_rows(float *)")) is None
+    assert sanitize.read(report_of("gemv_rows(float *)"), [], ["_Z9gemv_rowsPf"]) is not None
+    anonymous = report_of("void (anonymous namespace)::gemv_rows<(int)4>(float *)")
+    built = ["_ZN55_GLOBAL__N__0123abcd_4_main_cu_0123456789abcdef_0123459gemv_rowsILi4EEEvPf"]
+    assert sanitize.read(anonymous, [], built) is not None
+
+
+def test_a_kernel_that_nobody_knows_counts_unless_it_is_called_as_in_a_library() -> None:
+    assert sanitize.read(OUTSIDE, ["other"]) is not None
+    assert sanitize.read(LIBRARY, ["other"]) is None
 
 
 @pytest.mark.parametrize("log", [CLEAN, "", "no report at all\nInvalid __global__ read of size 4 bytes\n"])
