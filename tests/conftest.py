@@ -4,9 +4,28 @@
 it finds becomes a test of its own.
 """
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 # No deadline: how long an example takes depends on the machine, and belongs into benchmarks.
 settings.register_profile("same", derandomize=True, database=None, deadline=None, print_blob=True)
 settings.register_profile("search", max_examples=2000, database=None, deadline=None, print_blob=True)
 settings.load_profile("same")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _locks_of_its_own() -> Iterator[None]:
+    """Wait neither for the user's own runs nor for other tests that go on at the same time, nor keep these waiting."""
+    before = os.environ.get("STARK_LOCKS_DIR")
+    folder = os.environ["STARK_LOCKS_DIR"] = tempfile.mkdtemp(prefix="stark-locks-")
+    yield
+    if before is None:
+        del os.environ["STARK_LOCKS_DIR"]
+    else:
+        os.environ["STARK_LOCKS_DIR"] = before
+    shutil.rmtree(folder, ignore_errors=True)

@@ -48,6 +48,7 @@ ALLOWED = frozenset(
         "NVCC_PREPEND_FLAGS",
         "NVCC_APPEND_FLAGS",
         "SYSTEMROOT",
+        "STARK_LOCKS_DIR",
     ]
 )
 """Names that are passed on."""

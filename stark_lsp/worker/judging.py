@@ -84,7 +84,7 @@ class Judge:
         if chosen.layer is Layer.PROCESS:
             self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         self.reference.notes += fingerprint.load_notes(load)
-        locks = os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots")
+        locks = slots.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
         key = device_key(self.reference.device)
         quiet = slots.Quiet(locks, key)
         self.children = Children(

@@ -11,11 +11,17 @@ import fcntl
 import os
 import re
 import secrets
+import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
+VARIABLE = "STARK_LOCKS_DIR"
+"""Environment variable that names another folder for locks."""
+SHARED = "/tmp"
+"""Where the user's folder for locks is. Not what TMPDIR or XDG_RUNTIME_DIR say: one session of a user may have them and
+another one not, and both must find the same locks; and not the home, which several machines may share."""
 TICK_S = 0.02
 """How often one who waits looks at the queue."""
 
@@ -28,8 +34,51 @@ def file_name(key: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", key) or "device"
 
 
+def user_folder(instead: str, environ: Mapping[str, str] | None = None, shared: str = SHARED) -> str:
+    """Return the folder for locks of all runs and servers of a user, made when it is not there.
+
+    Parameters
+    ----------
+    instead
+        Folder that is taken if the user's cannot be: somebody else may have made one of that name.
+    environ
+        Environment in which `VARIABLE` may name another one.
+    shared
+        Folder in which all users may make folders.
+    """
+    chosen = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
+    path = os.path.abspath(chosen) if chosen else os.path.join(shared, f"stark-lsp-{os.geteuid()}")
+    try:
+        if chosen:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        else:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            _must_be_ours(path)
+        return path
+    except OSError:
+        os.makedirs(instead, mode=0o700, exist_ok=True)
+        return instead
+
+
+def _must_be_ours(path: str) -> None:
+    """See that nobody else can change what is in a folder; a link to another one is none of ours.
+
+    Raises
+    ------
+    OSError
+        Somebody can.
+    """
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to somebody else")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        os.chmod(path, 0o700)
+
+
 def _open(path: str) -> IO[bytes]:
-    """Open a lock file, made when it is not there."""
+    """Open a lock file, made when it is not there; as is its folder, which may have been cleared away."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
 
 

@@ -133,7 +133,7 @@ async def test_what_users_code_prints_is_logged_and_harms_nothing(tmp_path: Path
         await judge.prepare(lambda text: None)
     assert "from python" in log
     assert "from fd 1" in log
-    assert sorted(os.listdir(tmp_path)) == ["cache", "slots"]
+    assert sorted(os.listdir(tmp_path)) == ["cache"]
 
 
 async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inputs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.worker.slots import Cancelled, Quiet, Slot, living, slot
+from stark_lsp.worker.slots import VARIABLE, Cancelled, Quiet, Slot, living, slot, user_folder
 
 HOLD = """
 import sys, time
@@ -160,3 +161,50 @@ def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path
     for thread in threads:
         thread.join()
     assert events == ["worked", "worked", "measures", "measured", "worked late"]
+
+
+def test_all_runs_of_a_user_share_one_folder_that_only_the_user_may_enter(tmp_path: Path) -> None:
+    for state in ("state", "another state"):
+        folder = user_folder(str(tmp_path / state / "slots"), {"STARK_STATE_DIR": state}, str(tmp_path))
+        assert folder == str(tmp_path / f"stark-lsp-{os.geteuid()}")
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_folder_that_others_could_enter_is_closed_to_them(tmp_path: Path) -> None:
+    folder = tmp_path / f"stark-lsp-{os.geteuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert user_folder(str(tmp_path / "slots"), {}, str(tmp_path)) == str(folder)
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+
+
+def test_what_somebody_else_put_in_its_place_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead, place = str(tmp_path / "state" / "slots"), tmp_path / f"stark-lsp-{os.geteuid()}"
+    (tmp_path / "elsewhere").mkdir()
+    place.symlink_to(tmp_path / "elsewhere")
+    assert user_folder(instead, {}, str(tmp_path)) == instead
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o077, "and what it leads to is left as it is"
+    place.unlink()
+    place.write_text("a file")
+    assert user_folder(instead, {}, str(tmp_path)) == instead
+    place.unlink()
+    place.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(place).st_uid + 1)
+    other = tmp_path / f"stark-lsp-{os.geteuid()}"
+    other.mkdir()
+    assert user_folder(instead, {}, str(tmp_path)) == instead
+
+
+def test_a_folder_can_be_named(tmp_path: Path) -> None:
+    named = tmp_path / "some" / "where"
+    assert user_folder(str(tmp_path / "slots"), {VARIABLE: str(named)}, str(tmp_path)) == str(named)
+    assert named.is_dir()
+
+
+def test_a_folder_that_was_cleared_away_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    held, quiet = Slot(str(folder), "gpu"), Quiet(str(folder), "gpu")
+    shutil.rmtree(folder)
+    with held.turn(), quiet.measuring():
+        assert held.queue() == 1
