@@ -46,6 +46,8 @@ class Cell:
     """Name of the preset that `evaluation` was made from."""
     error: str = ""
     """Why the problem cannot be used; then there is nothing to run."""
+    drawn: str = ""
+    """Of what its problem was drawn; see `suite.Entry`."""
     prompts: dict[str, str] = field(default_factory=dict)
     """A user's own templates by name (`prompts`); empty for the built-in ones alone."""
     version: str = __version__
@@ -60,6 +62,7 @@ class Cell:
     def key(self) -> str:
         """What identifies the cell over time; fit for the name of a folder."""
         wire = to_wire(replace(self, version=""))
+        del wire["drawn"]  # it is the same run however it came to be asked for
         if not self.prompts:
             del wire["prompts"]  # as before there were any
         digest = hashlib.sha256(json.dumps(wire, sort_keys=True).encode()).hexdigest()[:12]
@@ -105,6 +108,7 @@ def cells(entries: Iterable[Entry], wanted: Wanted) -> tuple[Cell, ...]:
             settings=wanted.settings,
             prompts=wanted.prompts,
             error=entry.error,
+            drawn=entry.drawn,
         )
         for entry in entries
         for seed in wanted.seeds

@@ -12,6 +12,7 @@ from typing import Any
 from stark_lsp.bench import campaign, figures, ledger, statistics, tables
 from stark_lsp.bench.arms import Arm, arm_of, by_arm, explained, labels
 from stark_lsp.bench.rows import Baseline, Row
+from stark_lsp.bench.suite import DRAW_SEED
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.wire import to_wire
 
@@ -220,6 +221,13 @@ def _reading(rows: Sequence[Row]) -> list[str]:
         "- A speed-up is the median of paired ratios from rounds in which baseline and candidate took turns.",
         f"- Intervals of speeds: bootstrap over problems, {statistics.RESAMPLES} samples, seed {statistics.SEED}.",
     ]
+    drawn = dict.fromkeys(row.drawn for row in rows if row.drawn)
+    if drawn:
+        lines.append(
+            f"- The suite does not say which of its problems are representative, so they were drawn (seed {DRAW_SEED}, "
+            f"spread over each level's order): {', '.join(drawn)}. Another draw, or a list of the suite's authors, "
+            "gives other figures."
+        )
     for one in _environments(rows):
         what = [one.device, f"torch {one.torch}", f"Python {one.python}"]
         what += [f"CUDA {one.cuda}"] if one.cuda else []

@@ -130,6 +130,8 @@ class Row:
     """The stark-lsp that ran it."""
     digest: str = ""
     """Of the problem's text; empty in rows of form 1."""
+    drawn: str = ""
+    """Of what its problem was drawn, where the suite does not say which are representative; else empty."""
     prompts: str = ""
     """Digest of a user's own templates; empty for the built-in ones alone."""
     schema: int = SCHEMA
@@ -297,6 +299,7 @@ def _row(cell: Cell, outcome: Outcome, budget: Budget | None = None, **found: ob
         host=platform.node(),
         version=cell.version,
         digest=hashlib.sha256(cell.text.encode("utf-8", "backslashreplace")).hexdigest()[:12],
+        drawn=cell.drawn,
         prompts=prompts.digest(cell.prompts),
         **found,  # type: ignore[arg-type]
     )

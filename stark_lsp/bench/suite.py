@@ -14,8 +14,10 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
@@ -28,6 +30,10 @@ ALL = "all"
 REPRESENTATIVE = "representative"
 LISTS = ("representative.txt", "representative.json")
 """Files in which a suite names its representative problems."""
+DRAWN = 10
+"""Problems of each level that are drawn where a suite has no such file."""
+DRAW_SEED = 20250607
+"""Of the draw, so that everybody draws the same."""
 LONGEST = 1 << 20
 """Bytes of a problem's file."""
 SHOWN = 5
@@ -49,6 +55,8 @@ class Entry:
     text: str = ""
     error: str = ""
     """Why it cannot be used; empty if it can."""
+    drawn: str = ""
+    """Of what it was drawn: `10 of 100 of level 1`; empty if it was asked for otherwise."""
 
     @property
     def name(self) -> str:
@@ -90,12 +98,13 @@ def select(
     levels
         Only problems of these levels; None is all that there are.
     subset
-        `all`, `representative` (the suite's own list), names such as `1/3,2/17`, or a file that lists names.
+        `all`, `representative` (the suite's own list, else `draw`), names such as `1/3,2/17`, or a file that lists
+        names.
 
     Raises
     ------
     BadInput
-        A level or a problem is not there, the suite has no list of representative problems, or nothing is left.
+        A level or a problem is not there, or nothing is left.
     """
     there = sorted({entry.level for entry in entries})
     missing = sorted(set(levels or ()) - set(there))
@@ -104,6 +113,8 @@ def select(
             f"The suite has no level {_joined(missing)}.", cure=f"It has {_joined(there)}.", path=str(folder)
         )
     wanted = [entry for entry in entries if levels is None or entry.level in levels]
+    if subset == REPRESENTATIVE and _list_of(folder) is None:
+        return draw(wanted)
     if subset != ALL:
         names = _names(subset, folder, there if levels is None else levels)
         known = {entry.name for entry in entries}
@@ -114,6 +125,23 @@ def select(
     if not wanted:
         raise BadInput("No problem is left to run.", cure="Widen --levels or --subset.")
     return tuple(wanted)
+
+
+def draw(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return `DRAWN` problems of each level, spread over its order; the same ones wherever the files are called alike.
+
+    Suites put problems of a kind next to each other. So each level is cut into as many runs of neighbours, nearly equal
+    in length, and one is drawn from each.
+    """
+    found = []
+    for level in sorted({entry.level for entry in entries}):
+        own = [entry for entry in entries if entry.level == level]
+        count = min(DRAWN, len(own))
+        rng = Random(f"{DRAW_SEED}/{level}")
+        borders = [place * len(own) // count for place in range(count + 1)]
+        places = [rng.randrange(first, last) for first, last in pairwise(borders)]
+        found += [replace(own[place], drawn=f"{count} of {len(own)} of level {level}") for place in places]
+    return tuple(found)
 
 
 def _of_folder(level: int, folder: Path) -> Iterable[Entry]:
@@ -163,18 +191,16 @@ def _place(entry: Entry) -> tuple[int, bool, int, str]:
 
 
 def _names(subset: str, folder: Path, levels: Sequence[int]) -> frozenset[str]:
-    if subset == REPRESENTATIVE:
-        for name in LISTS:
-            if (folder / name).is_file():
-                return _listed(folder / name, levels)
-        raise BadInput(
-            "The suite does not say which of its problems are representative.",
-            path=str(folder),
-            cure=f"Put a file {LISTS[0]} there with one problem a line, such as 1/19; or use --subset all.",
-        )
+    own = _list_of(folder) if subset == REPRESENTATIVE else None
+    if own is not None:
+        return _listed(own, levels)
     if Path(subset).is_file():
         return _listed(Path(subset), levels)
     return frozenset(_name(part, levels, subset) for part in subset.split(",") if part.strip())
+
+
+def _list_of(folder: Path) -> Path | None:
+    return next((folder / name for name in LISTS if (folder / name).is_file()), None)
 
 
 def _listed(path: Path, levels: Sequence[int]) -> frozenset[str]:

@@ -53,7 +53,7 @@ exit codes:
 
 REPORT = "report"
 BASELINES = ("eager", "compile", "max-autotune")
-LISTS = ("policy",)
+SEVERAL = ("policy",)
 """Hyper-parameters of which a benchmark takes several."""
 
 
@@ -74,7 +74,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--subset",
         default="all",
         metavar="WHICH",
-        help="all, representative (as the suite's representative.txt says), names such as 1/3,2/17, or a file of them",
+        help="all, representative (as the suite's representative.txt says, else ten drawn from each level), names such "
+        "as 1/3,2/17, or a file of them",
     )
     what.add_argument("--system", default="stark", metavar="LIST", help="who searches (default: %(default)s)")
     what.add_argument(
@@ -124,7 +125,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--parallel", type=int, default=1, metavar="N", help="attempts under way in each run (default: 1)"
     )
 
-    options.add_tuning(parser.add_argument_group("hyper-parameters of the search"), LISTS)
+    options.add_tuning(parser.add_argument_group("hyper-parameters of the search"), SEVERAL)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -149,7 +150,7 @@ def _bench(args: argparse.Namespace) -> int:
     from stark_lsp.bench import campaign
     from stark_lsp.bench.cells import cells
     from stark_lsp.bench.rows import Outcome
-    from stark_lsp.bench.suite import discover, select
+    from stark_lsp.bench.suite import LISTS, discover, select
     from stark_lsp.cli import console, driver, failures
     from stark_lsp.cli.steps import Steps
     from stark_lsp.core.errors import BadInput
@@ -165,6 +166,11 @@ def _bench(args: argparse.Namespace) -> int:
     crew = _crew(args, entries, out / campaign.CELLS)
     screen = console.make()
     console.line(screen, f"STARK: {len(entries)} problems of {console.short_path(suite)}, {len(planned)} runs", "bold")
+    drawn = dict.fromkeys(entry.drawn for entry in entries if entry.drawn)
+    if drawn:
+        console.line(
+            screen, f"It has no {LISTS[0]}, so problems are drawn, always the same: {', '.join(drawn)}.", "yellow"
+        )
 
     with Steps(console.make(to_stderr=True)) as steps:
         work = campaign.run(
@@ -227,7 +233,7 @@ def wanted(args: argparse.Namespace) -> Wanted:
     models = [_model(text) for text in _list(args.model, "--model", str)]
     folder = options.prompts_folder(args)
     try:
-        search = SearchSettings(attempts=args.budget, in_flight=args.parallel, **options.tuned(args, LISTS))
+        search = SearchSettings(attempts=args.budget, in_flight=args.parallel, **options.tuned(args, SEVERAL))
     except ValueError as error:
         raise BadInput(f"{error}.", cure="See stark-lsp bench --help.") from error
     for system in systems:

@@ -166,3 +166,10 @@ def test_where_nothing_was_measured_the_page_says_so() -> None:
     text = report.page([failed("1/9", Outcome.UNUSABLE, "no class Model")], 0, ())
     assert "Nothing was measured" in text
     assert "no class Model" in text
+
+
+def test_problems_that_were_drawn_are_told(tmp_path: Path) -> None:
+    drawn = [replace(row("1/1"), drawn="10 of 100 of level 1"), replace(row("2/1"), drawn="8 of 8 of level 2")]
+    assert "drawn (seed 20250607" in report.page(drawn, 0, ())
+    assert "10 of 100 of level 1, 8 of 8 of level 2." in report.page(drawn, 0, ())
+    assert "drawn" not in report.page([row("1/1")], 0, ())

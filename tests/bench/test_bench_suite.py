@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from bench_cases import SUITE
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stark_lsp.bench.suite import Entry, discover, select
+from stark_lsp.bench.suite import Entry, discover, draw, select
 from stark_lsp.core.errors import BadInput
 
 GOOD = (SUITE / "level1" / "7_gate.py").read_text()
@@ -69,11 +71,29 @@ def test_the_representative_problems_are_those_that_the_suite_lists() -> None:
     assert names(select(discover(SUITE), SUITE, subset="representative", levels=[2])) == ["2/3"]
 
 
-def test_without_such_a_list_the_error_says_how_to_make_one(tmp_path: Path) -> None:
-    entries = discover(suite(tmp_path, "level1/1_a.py"))
-    with pytest.raises(BadInput, match="does not say which") as caught:
-        select(entries, tmp_path, subset="representative")
-    assert "representative.txt" in caught.value.cure
+def test_without_such_a_list_problems_of_each_level_are_drawn_from_all_of_its_order(tmp_path: Path) -> None:
+    numbers = [f"level1/{number}_a.py" for number in range(1, 101)] + ["level2/1_b.py", "level2/2_b.py"]
+    entries = discover(suite(tmp_path, *numbers))
+    drawn = select(entries, tmp_path, subset="representative")
+    assert len({entry.name for entry in drawn}) == 12
+    assert {entry.drawn for entry in drawn} == {"10 of 100 of level 1", "2 of 2 of level 2"}
+    tenths = [(int(entry.id) - 1) // 10 for entry in drawn if entry.level == 1]
+    assert tenths == list(range(10)), "in the suite's order, and one of each tenth"
+    assert names(select(entries, tmp_path, subset="representative", levels=[1])) == names(drawn)[:10]
+    assert names(drawn)[:3] == ["1/10", "1/11", "1/28"], "everybody draws the same, in later versions too"
+
+
+def test_where_there_is_a_list_nothing_is_drawn() -> None:
+    assert not any(entry.drawn for entry in select(discover(SUITE), SUITE, subset="representative"))
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=4))
+def test_a_draw_has_as_many_of_each_level_as_there_are_up_to_ten(sizes: list[int]) -> None:
+    entries = [Entry(level, str(n), f"{n}.py") for level, size in enumerate(sizes) for n in range(1, size + 1)]
+    drawn = draw(entries)
+    for level, size in enumerate(sizes):
+        assert len({entry.id for entry in drawn if entry.level == level}) == min(10, size)
+    assert names(drawn) == [name for name in names(tuple(entries)) if name in names(drawn)]
 
 
 @pytest.mark.parametrize(
