@@ -10,16 +10,45 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import values
+from . import limits, values
 
-LIMIT = {"cpu": 32 << 20, "cuda": 512 << 20}
-"""Bytes of outputs that are kept in one round; the output of one call is kept in any case."""
+LEAST = {"cpu": 32 << 20, "cuda": 512 << 20}
+"""Bytes of outputs of one round that a process may keep however little memory there is."""
+SHARE = {"cpu": 32, "cuda": 24}
+"""It may keep one part in so many of the memory; eager has two processes, torch.compile two, the candidate one."""
+FREE_SHARE = 8
+"""Of what is free on a GPU, which others may use as well."""
+MOST = 200
+"""Calls of one round."""
 LANES = 4096
 """Numbers a digest is summed up to before they are weighed by their place."""
 PAD = 8 * LANES
 
 _encode = values.encode
 _sum = torch.sum
+
+
+def room(device: str) -> int:
+    """Return how many bytes of outputs a process may keep in one round."""
+    if device != "cuda":
+        return max(LEAST["cpu"], limits.memory_limit(1.0 / SHARE["cpu"]))
+    free, total = torch.cuda.mem_get_info()
+    return max(LEAST["cuda"], min(total // SHARE["cuda"], free // FREE_SHARE))
+
+
+def fitting(device: str, nbytes: int) -> int:
+    """Return how many calls a round may have so that the outputs of all of them can be kept; at least 1.
+
+    Parameters
+    ----------
+    nbytes
+        Bytes that one call returns.
+    """
+    return max(1, min(MOST, room(device) // _padded(nbytes)))
+
+
+def _padded(nbytes: int) -> int:
+    return max(PAD, -(-nbytes // PAD) * PAD)
 
 
 class Layout(NamedTuple):
@@ -38,7 +67,7 @@ def layout_of(tensors: list[torch.Tensor]) -> Layout:
         begins.append(place)
         nbytes.append(tensor.numel() * tensor.element_size())
         place += -(-nbytes[-1] // 64) * 64
-    return Layout(begins, nbytes, max(PAD, -(-place // PAD) * PAD))
+    return Layout(begins, nbytes, _padded(place))
 
 
 def copy_into(row: torch.Tensor, tensors: list[torch.Tensor], layout: Layout) -> list[torch.Tensor]:
@@ -80,19 +109,17 @@ class Kept:
         What a call returns, to know how much room it takes.
     device
         `cpu` or `cuda`.
-    calls
-        Most calls of a round.
     """
 
-    def __init__(self, result: Any, device: str, calls: int) -> None:
+    def __init__(self, result: Any, device: str) -> None:
         tensors: list[torch.Tensor] = []
         _encode(result, tensors)
         self._layout = layout_of(tensors)
         self._types = [type(tensor) for tensor in tensors]
         self._device = device
-        self.calls = max(1, min(calls, LIMIT.get(device, LIMIT["cpu"]) // self._layout.length))
+        self.calls = fitting(device, self._layout.length)
         """Calls of a round whose outputs fit."""
-        self._rows = torch.zeros((self.calls, self._layout.length), dtype=torch.uint8, device=device)
+        self._rows = torch.zeros((0, self._layout.length), dtype=torch.uint8, device=device)
         self._found: list[tuple[Any, list[torch.Tensor]]] = []
         self._outside = False
 
@@ -104,10 +131,19 @@ class Kept:
     def __len__(self) -> int:
         return len(self._found)
 
-    def clear(self) -> None:
-        """Begin a round."""
+    @property
+    def reserved(self) -> int:
+        """Calls that there is room for by now."""
+        return len(self._rows)
+
+    def begin(self, calls: int) -> None:
+        """Begin a round of so many calls, all of which are kept: how many, the judge says, who knows the memory."""
         self._found = []
         self._outside = False
+        if calls > len(self._rows):
+            # The old rows go before the new ones come.
+            self._rows = self._rows[:0].clone()
+            self._rows = torch.zeros((calls, self._layout.length), dtype=torch.uint8, device=self._device)
 
     def take(self, result: Any) -> None:
         """Copy what a call returned.
@@ -123,7 +159,7 @@ class Kept:
             if type(tensor) is not kind:
                 raise TypeError(f"while it was timed it returned a {type(tensor).__name__}, not a {kind.__name__}")
         layout = layout_of(tensors)
-        if layout == self._layout:
+        if layout == self._layout and len(self._found) < len(self._rows):
             row = self._rows[len(self._found)]
         else:
             # A shape that depends on the inputs, or one that changes while it is timed.

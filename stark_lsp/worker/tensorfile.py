@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct("<Q")
 ALIGN = 64
 MAX_HEADER = 16 << 20
+MAX_TEXT = 500
+"""Characters of an error that is about what a file says."""
+MAX_DIMS = 64
+"""No operator of torch bears more."""
+DTYPES = {str(value).replace("torch.", ""): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 STAGE = 32 << 20
 """Bytes that go to or from a GPU at a time."""
 
@@ -158,6 +163,10 @@ class Loaded:
         """Bytes that the elements of all tensors take."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
 
+    def moved(self, device: str) -> Loaded:
+        """Return the same with its tensors on `device`."""
+        return Loaded(self.skeleton, [_to_device(tensor, device) for tensor in self.tensors], self.heads)
+
     def tree(self, device: str = "cpu", lookup: values.Lookup | None = None, margin: int = 0) -> Any:
         """Return the tree with its tensors on `device`.
 
@@ -231,6 +240,11 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
     ------
     Damaged
         Not a regular file, too long, or with a header that does not fit its contents.
+
+    Notes
+    -----
+    What is allocated here fits the file. The tensors need not: strides of zero give a few bytes any shape, so compare
+    shapes before anything makes such a tensor contiguous.
     """
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -263,7 +277,7 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
         except (
             struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RuntimeError, RecursionError
         ) as error:  # fmt: skip
-            raise Damaged(f"{type(error).__name__}: {error}") from error
+            raise Damaged(f"{type(error).__name__}: {str(error)[:MAX_TEXT]}") from error
 
 
 def _total(places: list[tuple[int, int]]) -> int:
@@ -276,9 +290,11 @@ def _check(head: dict[str, Any], start: int, sizes: tuple[int, int]) -> tuple[in
         start, size = 0, sizes[1]
     else:
         size = sizes[0]
-    dtype = getattr(torch, head["dtype"])
-    if not isinstance(dtype, torch.dtype):
-        raise Damaged(f"no dtype {head['dtype']!r}")
+    dtype = DTYPES.get(head["dtype"])
+    if dtype is None:
+        raise Damaged(f"no dtype {str(head['dtype'])[:40]!r}")
+    if max(len(head["shape"]), len(head["stride"])) > MAX_DIMS:
+        raise Damaged("a tensor of too many dimensions")
     shape, stride = [int(n) for n in head["shape"]], [int(n) for n in head["stride"]]
     nbytes, place = int(head["nbytes"]), int(head["place"])
     item = torch.empty((), dtype=dtype).element_size()
@@ -292,7 +308,7 @@ def _read(
     file: Any, head: dict[str, Any], place: int, nbytes: int, device: str, exchange: Exchange | None
 ) -> torch.Tensor:
     """Read one tensor whose header was checked."""
-    dtype = getattr(torch, head["dtype"])
+    dtype = DTYPES[head["dtype"]]
     if nbytes == 0:
         return torch.empty_strided(head["shape"], head["stride"], dtype=dtype, device=device)
     if head.get("shared") and exchange is not None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 WARMUP_S = 1.0
 """After this time no further warm-up call is begun, once two are made."""
-MOST = 200
-"""Calls of one round."""
+TRIED = 3
+"""Calls whose outputs are kept before it is known how many make a round."""
 FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
 LITTLE = 16 << 20
@@ -87,17 +87,17 @@ class Timed:
             modules.synchronize(device)
             if index and _now() - begin > WARMUP_S:
                 break
-        self._kept = kept.Kept(result, device, MOST)
+        self._kept = kept.Kept(result, device)
+        self._kept.begin(min(TRIED, self._kept.calls))
         self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
         # Kept apart from what the candidate might write to later.
         self._kept.take(result)
         cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
-        self._kept.clear()
         count = round_ms / max(cost, 1e-3)
         if cost < 2 * round_ms:
             count = max(count, FEW)
         # A round of full length brings all memory that rounds need into the allocator's hands.
-        calls = int(max(1, min(MOST, self._kept.calls, count)))
+        calls = int(max(1, min(self._kept.calls, count)))
         self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
         self._sample = result
         return {"calls": calls, "cost_ms": cost, "sets": self._mixer.sets}
@@ -115,7 +115,7 @@ class Timed:
         return before
 
     def _take(self, result: Any) -> None:
-        if self._kept is not None and len(self._kept) < self._kept.calls:
+        if self._kept is not None and len(self._kept) < self._kept.reserved:
             with self._alone():
                 self._kept.take(result)
 
@@ -159,7 +159,7 @@ class Timed:
         if calls > 1 and not empty:
             with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
                 self._call(self._inputs(f"{seed}/first", 0))
-        self._kept.clear()
+        self._kept.begin(calls)
         call = (lambda arguments: self._sample) if empty else self._call
         before = self._before(seed)
         times = self._clock.measure(call, list(range(calls)), before, self._take, flush=flush, gate_ms=gate_ms)

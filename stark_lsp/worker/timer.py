@@ -28,7 +28,7 @@ class Round(NamedTuple):
 
     sample: Sample
     pledge: list[int]
-    """A digest of the output of each call that the runner kept, in order."""
+    """A digest of the output of each call, in order."""
 
 
 class Timer:
@@ -129,9 +129,10 @@ class Timer:
         # Both clocks tick at the same rate; a thousandth is room for those that do not quite.
         if len(times) != calls or sum(times) > 1.001 * wall_ms + 0.1:
             raise self._forged("times of that many calls", times)
-        if not isinstance(pledge, list) or not pledge or not all(isinstance(one, int) for one in pledge):
-            raise self._forged("digests", pledge)
-        return Round(Sample(wall_ms, times), pledge[:calls])
+        # One for each call, so that any of them may be drawn.
+        if not isinstance(pledge, list) or len(pledge) != calls or not all(type(one) is int for one in pledge):
+            raise self._forged("digests of that many outputs", pledge)
+        return Round(Sample(wall_ms, times), pledge)
 
     def sample(self, calls: int, lead_ms: float, *, empty: bool = False) -> Sample:
         """Time a round with warm caches and inputs of its own."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import observe, rounds, wall
+from . import kept, observe, rounds, wall
 from .bench import APART_MS, Bench, reference_timed, spin_limit
 from .classify import Finding, classify
 from .errors import Broken
@@ -20,7 +19,7 @@ from .timer import Timer
 from .wall import Sample
 
 OFFICIAL_ROUNDS = 10
-"""Rounds that a fixed number of calls is divided into."""
+"""Rounds that a fixed number of calls is divided into; more, if the outputs of so many calls cannot all be kept."""
 TAILS = 4
 """Calls that are looked at for work on other streams."""
 TAIL_MS = 0.05
@@ -121,9 +120,11 @@ class Plan:
         `core.EvaluationSettings` in wire form.
     final
         Whether it is for a proposal.
+    most
+        Most calls of a round whose outputs can all be kept.
     """
 
-    def __init__(self, settings: dict[str, Any], *, final: bool) -> None:
+    def __init__(self, settings: dict[str, Any], *, final: bool, most: int = kept.MOST) -> None:
         total = int(settings.get("timed_calls", 0))
         self.calls: list[int] | None = None
         """Calls of each round; None for as many as make a round."""
@@ -132,7 +133,7 @@ class Plan:
         self.target = float(settings.get("target_error", 0.0))
         self.fewest = self.rounds // FINAL_SHARE if final else rounds.FEWEST
         if total > 0:
-            self.rounds = min(OFFICIAL_ROUNDS, total)
+            self.rounds = min(total, max(OFFICIAL_ROUNDS, -(-total // most)))
             each, more = divmod(total, self.rounds)
             self.calls = [each + (index < more) for index in range(self.rounds)]
             self.seconds, self.target = float("inf"), 0.0
@@ -176,7 +177,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     """
 
     def run() -> tuple[rounds.RoundTimes, list[str]]:
-        plan = Plan(settings, final=False)
+        plan = Plan(settings, final=False, most=_fitting(bench))
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
@@ -186,6 +187,11 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
 
     found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, run)
     return found
+
+
+def _fitting(bench: Bench) -> int:
+    """Return how many calls of a round all have their outputs kept."""
+    return kept.fitting(bench.device, bench.output_bytes)
 
 
 def _remember(bench: Bench, times: rounds.RoundTimes, watch: observe.Watch) -> None:
@@ -231,7 +237,7 @@ class _Attempt:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
         self._at_rest(threads)
         self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
-        recheck = self._bench.recheck()
+        recheck = recheck.of_the_clock()
         notes += reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory, recheck))
         # What it did while the judge held the clock must be the work as well.
         self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
@@ -246,13 +252,13 @@ class _Attempt:
 
     def _rounds(self, timer: Timer) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
         """Take turns."""
-        plan = Plan(self._settings, final=self._final)
+        plan = Plan(self._settings, final=self._final, most=_fitting(self._bench))
         recheck = self._bench.recheck()
 
         def candidate(index: int) -> list[float]:
             def ask() -> list[float]:
                 made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0)
-                recheck.look(index, plan.seeds[index], made, timer)
+                recheck.look(plan.seeds[index], made, timer)
                 return made.sample.ms
 
             times: list[float] = self._asking(ask)
@@ -306,38 +312,40 @@ class _Attempt:
             with self._bench.reliably(eager):
                 return eager.sample(calls, lead_ms, empty=True)
 
-        looked = itertools.count()
-
         def run(calls: int) -> Sample:
             def ask() -> Sample:
                 seed = secrets.token_hex(8)
                 made = timer.round(seed, calls, flush=False, lead_ms=lead_ms)
-                recheck.look(next(looked), seed, made, timer)
+                recheck.look(seed, made, timer)
                 return made.sample
 
             sample: Sample = self._asking(ask)
             return sample
 
         def own_empty(calls: int) -> Sample:
+            recheck.forget()
             sample: Sample = self._asking(lambda: timer.sample(calls, lead_ms, empty=True))
             return sample
 
+        most = _fitting(self._bench)
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
-            text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms)
+            text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms, most=most)
         if text is not None and watch.busy:
-            text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms, wall.BUSY)
+            text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms, wall.BUSY, most)
         if text is None and device == "cuda":
             text = self._tails(timer, median_ms)
         if text:
             raise Failed(Finding("CHEATED", text))
-        return [] if device == "cuda" else self._by_the_clock(run, empty, times)
+        found = [] if device == "cuda" else self._by_the_clock(run, empty, times, most)
+        self._asking(lambda: recheck.finish(timer))
+        return found
 
-    def _by_the_clock(self, run: wall.Run, empty: wall.Run, times: rounds.RoundTimes) -> list[str]:
+    def _by_the_clock(self, run: wall.Run, empty: wall.Run, times: rounds.RoundTimes, most: int) -> list[str]:
         """Have the judge's clock count where it allows no time as short as the reported one."""
         claimed = times.median("candidate")
         with observe.observing("cpu") as watch:
-            judged = wall.judged_ms(run, empty, claimed)
+            judged = wall.judged_ms(run, empty, claimed, most)
         factor = judged / claimed
         if factor <= wall.AGREE["busy" if watch.busy else "quiet"]:
             return []

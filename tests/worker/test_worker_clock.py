@@ -69,7 +69,7 @@ def judged(folder: Path, call: Callable[[torch.Tensor], Any]) -> tuple[str, str]
     recheck = Recheck(32 * 16 * 4, None)
     try:
         for number in range(ROUNDS):
-            recheck.look(number, f"seed {number}", candidate.round(f"seed {number}", 20), candidate)
+            recheck.look(f"seed {number}", candidate.round(f"seed {number}", 20), candidate)
         recheck.finish(candidate)
         recheck.judge(candidate, eager)
     except Failed as failure:
@@ -138,7 +138,7 @@ def test_a_candidate_that_is_wrong_only_while_timed_has_cheated(tmp_path: Path) 
         timing.append(1)
         made = candidate.round(f"seed {number}")
         timing.clear()
-        recheck.look(number, f"seed {number}", made, candidate)
+        recheck.look(f"seed {number}", made, candidate)
     with pytest.raises(Failed) as raised:
         recheck.judge(candidate, eager)
     assert raised.value.finding.status == "CHEATED"
@@ -153,15 +153,15 @@ def test_a_candidate_that_is_wrong_for_new_inputs_is_wrong_and_no_cheat(tmp_path
 
 
 def test_outputs_that_are_made_up_after_the_round_do_not_have_the_pledged_digest(tmp_path: Path) -> None:
-    candidate = timer_of(tmp_path, lambda x: torch.zeros_like(x))
+    eager, candidate = timer_of(tmp_path, honest), timer_of(tmp_path, lambda x: torch.zeros_like(x))
     made = candidate.round("seed")
     held = candidate.runner.timed._kept  # type: ignore[attr-defined]
     for index in range(len(made.pledge)):
         held.tree(index, None).copy_(honest(torch.ones(32, 16)))
     recheck = Recheck(32 * 16 * 4, None)
-    recheck._sure = 0
+    recheck.look("seed", made, candidate)
     with pytest.raises(Failed) as raised:
-        recheck.look(0, "seed", made, candidate)
+        recheck.judge(candidate, eager)
     assert raised.value.finding.status == "CHEATED"
     assert "changed what it had returned" in raised.value.finding.message
 
@@ -169,12 +169,16 @@ def test_outputs_that_are_made_up_after_the_round_do_not_have_the_pledged_digest
 @pytest.mark.parametrize(
     "answer",
     [
-        {"ms": [], "pledge": [1]},
-        {"ms": [-1.0] * 4, "pledge": [1]},
-        {"ms": ["fast"] * 4, "pledge": [1]},
-        {"ms": [1e-3] * 3, "pledge": [1]},
-        {"ms": [1e6] * 4, "pledge": [1]},
+        {"ms": [], "pledge": [1] * 4},
+        {"ms": [-1.0] * 4, "pledge": [1] * 4},
+        {"ms": ["fast"] * 4, "pledge": [1] * 4},
+        {"ms": [1e-3] * 3, "pledge": [1] * 4},
+        {"ms": [1e6] * 4, "pledge": [1] * 4},
         {"ms": [1e-3] * 4, "pledge": []},
+        {"ms": [1e-3] * 4, "pledge": [1] * 3},
+        {"ms": [1e-3] * 4, "pledge": [1] * 5},
+        {"ms": [1e-3] * 4, "pledge": [1, 2, 3, "4"]},
+        {"ms": [1e-3] * 4, "pledge": [1, 2, 3, 0.5]},
         {"ms": [1e-3] * 4},
     ],
 )

@@ -139,7 +139,8 @@ def results(seed: int):  # type: ignore[no-untyped-def]
 
 
 def test_kept_outputs_are_copies_with_the_digests_that_were_pledged() -> None:
-    found = kept.Kept(results(0), "cpu", 3)
+    found = kept.Kept(results(0), "cpu")
+    found.begin(3)
     outputs = [results(seed) for seed in range(3)]
     for output in outputs:
         found.take(output)
@@ -165,7 +166,8 @@ def test_a_digest_changes_with_one_bit_and_with_the_order() -> None:
 
 
 def test_outputs_whose_size_depends_on_the_inputs_are_kept_too() -> None:
-    found = kept.Kept((torch.randn(4),), "cpu", 3)
+    found = kept.Kept((torch.randn(4),), "cpu")
+    found.begin(3)
     outputs = [torch.randn(n) for n in (4, 9, 2)]
     for output in outputs:
         found.take((output,))
@@ -179,14 +181,31 @@ def test_a_tensor_that_could_compute_its_values_later_is_not_taken() -> None:
     class Lazy(torch.Tensor):
         pass
 
-    found = kept.Kept(torch.randn(4), "cpu", 2)
+    found = kept.Kept(torch.randn(4), "cpu")
     with pytest.raises(TypeError, match="Lazy"):
         found.take(torch.randn(4).as_subclass(Lazy))
 
 
-def test_no_more_is_kept_than_there_is_room_for() -> None:
-    assert kept.Kept(torch.zeros(6 << 20), "cpu", 200).calls == 1
-    assert kept.Kept(torch.zeros(4), "cpu", 200).calls == 200
+def test_a_round_has_as_many_calls_as_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept.limits, "memory_limit", lambda share: int(share * (16 << 30)))
+    # A share of the memory: 512 MiB of 16 GiB.
+    assert kept.fitting("cpu", 40 << 20) == 12
+    assert kept.fitting("cpu", 4 << 30) == 1
+    assert kept.fitting("cpu", 16) == kept.MOST
+    assert kept.Kept(torch.zeros(10 << 20), "cpu").calls == 12
+    monkeypatch.setattr(kept.limits, "memory_limit", lambda share: 0)
+    assert kept.fitting("cpu", 4 << 20) == 8
+
+
+def test_every_call_of_a_round_is_kept_however_many_the_judge_asks_for() -> None:
+    found = kept.Kept(torch.zeros(5), "cpu")
+    assert found.reserved == 0
+    for calls in (2, 7, 3):
+        found.begin(calls)
+        assert found.reserved >= calls
+        for number in range(calls):
+            found.take(torch.full((5,), float(number)))
+        assert found.pledge() == [kept.digest_of([torch.full((5,), float(number))]) for number in range(calls)]
 
 
 def tokens(number: int) -> object:
