@@ -1,7 +1,8 @@
 """The paper's experiments on suites of problems: runs, tables, plots, on one machine or several.
 
 1. `suite` finds the problems of a folder and picks those that were asked for.
-2. `cells` says what is to be run: one cell for each problem, system, policy and seed.
+2. `cells` says what is to be run: one cell for each problem, system, policy and seed; `prompts` holds a user's own
+   templates, which travel with them; `outlook` estimates what all of it will take.
 3. `measure` runs one cell by `runs.session` and makes its row (`rows`).
 4. A `crew` runs cells: one after the other, in several processes (`processes`, `child`), or on several machines through
    Dask.distributed (`cluster`, `remote`).

@@ -21,7 +21,7 @@ from pathlib import Path
 from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.crew import Crew
-from stark_lsp.bench.ledger import Ledger
+from stark_lsp.bench.ledger import NAME, Ledger, read
 from stark_lsp.bench.parcel import unpack
 from stark_lsp.bench.rows import Outcome, Row, of_failure
 from stark_lsp.core.errors import BadInput, Fault
@@ -79,8 +79,8 @@ async def run(
         for own in {prompts.digest(cell.prompts): cell.prompts for cell in cells if cell.prompts}.values():
             prompts.write(own, folder / PROMPTS / prompts.digest(own))
         wanted = {cell.key: cell for cell in cells}
-        ended = {row.key for row in before if row.outcome is not Outcome.FAULT}
-        done = len(ended & wanted.keys())
+        left = _left(cells, before)
+        done = len(wanted) - len(left)
 
         def keep(cell: Cell, row: Row) -> None:
             nonlocal done
@@ -88,7 +88,6 @@ async def run(
             done += 1
             step(Step(cell, row, done, len(wanted)))
 
-        left = [cell for key, cell in wanted.items() if key not in ended]
         for cell in left:
             if cell.error:
                 keep(cell, of_failure(cell, Outcome.UNUSABLE, cell.error))
@@ -99,6 +98,23 @@ async def run(
                     unpack(result.files, folder / CELLS / result.row.key)
                     keep(wanted[result.row.key], result.row)
         return ledger.rows()
+
+
+def left(cells: Sequence[Cell], folder: Path) -> tuple[Cell, ...]:
+    """Return the cells that `run` would run, in their order.
+
+    Raises
+    ------
+    BadInput, Fault
+        What the folder holds cannot be read.
+    """
+    path = folder / NAME
+    return _left(cells, read(path) if path.is_file() else ())
+
+
+def _left(cells: Sequence[Cell], rows: Sequence[Row]) -> tuple[Cell, ...]:
+    ended = {row.key for row in rows if row.outcome is not Outcome.FAULT}
+    return tuple(cell for key, cell in {cell.key: cell for cell in cells}.items() if key not in ended)
 
 
 def planned(folder: Path) -> frozenset[str]:

@@ -23,7 +23,7 @@ from stark_lsp.bench.rows import Outcome, Row, of_failure, of_run
 from stark_lsp.bench.suite import CLASS
 from stark_lsp.core.conversation import Spend
 from stark_lsp.core.errors import BadInput, Degenerate, Fault, OnlyEmpty, StarkError, TooLong
-from stark_lsp.core.events import Event, Judged, Prepared, Progress
+from stark_lsp.core.events import Event, Judged, Notice, Prepared, Progress
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Run
 from stark_lsp.core.status import Mode, RunState
@@ -200,6 +200,8 @@ def _teller(say: Callable[[str], None]) -> Callable[[Event], None]:
     def emit(event: Event) -> None:
         if isinstance(event, Progress):
             say(f"{event.text} ({event.attempt}/{event.attempts})" if event.attempt else event.text)
+        elif isinstance(event, Notice):
+            say(event.text)
         elif isinstance(event, Prepared):
             say(f"eager takes {event.reference.baselines.eager.median_ms:.4g} ms")
         elif isinstance(event, Judged) and event.node.verdict is not None:

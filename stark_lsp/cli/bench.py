@@ -149,6 +149,7 @@ def _report(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     from stark_lsp.bench import campaign
     from stark_lsp.bench.cells import cells
+    from stark_lsp.bench.outlook import outlook
     from stark_lsp.bench.rows import Outcome
     from stark_lsp.bench.suite import LISTS, discover, select
     from stark_lsp.cli import console, driver, failures
@@ -172,6 +173,9 @@ def _bench(args: argparse.Namespace) -> int:
             screen, f"It has no {LISTS[0]}, so problems are drawn, always the same: {', '.join(drawn)}.", "yellow"
         )
 
+    coming = outlook(campaign.left(planned, out))
+    if coming is not None:
+        console.line(console.make(to_stderr=True), coming.text)
     with Steps(console.make(to_stderr=True)) as steps:
         work = campaign.run(
             planned,
