@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import confinement, fingerprint, handover, modules, slots, tensorfile, timing
+from . import confinement, fingerprint, handover, modules, observe, slots, tensorfile, timing
 from .attempt import WAITING_S, Attempt
 from .bench import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from .building.inductor_cache import InductorCache
@@ -61,6 +61,8 @@ class Judge:
         load_s = float(settings["load_timeout_s"])
         load = fingerprint.load_average()
         os.makedirs(cache_dir, exist_ok=True)
+        if problem.get("device") != "cpu":
+            observe.look_around()
         self.reference = Reference(
             problem,
             int(settings["seeds"]),

@@ -62,7 +62,9 @@ class Gpu:
     Parameters
     ----------
     uuid
-        As torch gives it; the first GPU if empty.
+        As torch gives it.
+    index
+        Number of the GPU where there is no `uuid`.
 
     Raises
     ------
@@ -70,7 +72,7 @@ class Gpu:
         There is no such library, or no such GPU.
     """
 
-    def __init__(self, uuid: str = "") -> None:
+    def __init__(self, uuid: str = "", index: int = 0) -> None:
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
         self._must("nvmlInit_v2")
         handle = ctypes.c_void_p()
@@ -78,7 +80,7 @@ class Gpu:
             name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
             self._must("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(name.encode()), ctypes.byref(handle))
         else:
-            self._must("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(0), ctypes.byref(handle))
+            self._must("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
         self._handle = handle
 
     def _call(self, name: str, *arguments: Any) -> int:
@@ -114,10 +116,16 @@ class Gpu:
             int(throttled.value),
             self._number("nvmlDeviceGetTemperature", ctypes.c_uint(SENSOR_GPU)),
             int(load.gpu) if known else None,
-            self._processes(),
+            self.processes(),
         )
 
-    def _processes(self) -> tuple[int, ...]:
+    def count(self) -> int:
+        """Return how many GPUs there are."""
+        value = ctypes.c_uint()
+        return int(value.value) if self._call("nvmlDeviceGetCount_v2", ctypes.byref(value)) == 0 else 0
+
+    def processes(self) -> tuple[int, ...]:
+        """Return the processes that compute on it, as far as they can be seen."""
         count = ctypes.c_uint(MANY)
         found = (_Process * MANY)()
         for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
@@ -135,3 +143,13 @@ def open_gpu(uuid: str = "") -> Gpu | None:
     with contextlib.suppress(OSError):
         return Gpu(uuid)
     return None
+
+
+def computing() -> frozenset[int]:
+    """Return the processes that compute on any GPU, as NVML numbers them."""
+    found: set[int] = set()
+    first = open_gpu()
+    for index in range(first.count() if first is not None else 0):
+        with contextlib.suppress(OSError):
+            found |= set(Gpu(index=index).processes())
+    return frozenset(found)

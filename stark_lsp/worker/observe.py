@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,6 +20,8 @@ STOLEN = 0.05
 """The same for what the host of a virtual machine takes away."""
 UNLUCKY = 0.4
 """See `Watch.unlucky`."""
+ON_GPU = "the GPU's own times suffer little from that"
+"""What busy CPUs mean there: launching hides behind a gate, see `gate`."""
 SHORTEST_S = 0.1
 """The system counts in hundredths of a second: over less than this, its figures say nothing."""
 PERIOD_S = 0.05
@@ -71,18 +73,24 @@ def others(before: CpuTime, after: CpuTime, seconds: float) -> float:
     return max(0.0, (after.all - before.all) - (after.ours - before.ours)) / seconds
 
 
-def cpu_notes(before: CpuTime, after: CpuTime, seconds: float, cores: int) -> list[str]:
-    """Say whether others used the CPUs between two moments."""
+def cpu_notes(
+    before: CpuTime, after: CpuTime, seconds: float, cores: int, *, means: str = "times are less certain"
+) -> list[str]:
+    """Say whether others used the CPUs between two moments.
+
+    Parameters
+    ----------
+    means
+        What that means for the times.
+    """
     if seconds < SHORTEST_S:
         return []
     notes = []
     busy = others(before, after, seconds)
     if busy > OTHERS * cores:
-        notes.append(
-            f"Other programs kept {busy:.1f} of {cores} CPUs busy while this was timed: times are less certain."
-        )
+        notes.append(f"Other programs kept {busy:.1f} of {cores} CPUs busy while this was timed: {means}.")
     if (after.stolen - before.stolen) / seconds > STOLEN * cores:
-        notes.append("The host of this virtual machine took CPU time away: times are less certain.")
+        notes.append(f"The host of this virtual machine took CPU time away: {means}.")
     return notes
 
 
@@ -114,6 +122,49 @@ def gpu_notes(states: list[nvml.State], ours: set[int]) -> list[str]:
         who = "Another process uses" if len(others) == 1 else f"{len(others)} other processes use"
         notes.append(f"{who} this GPU: times are less certain.")
     return notes
+
+
+class Strangers:
+    """Processes of others on a GPU, where the numbers that NVML gives mean nothing here, as in most containers.
+
+    Which of these processes are ours cannot be looked up then. What is certain is used alone: those that were there
+    before we began are others', and so are those that appear while somebody is timed, when none of ours begins to use
+    the GPU; and if there are more than we have processes at all, some are others'.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def were_there(self, listed: Iterable[int]) -> None:
+        """Take note of the processes that used a GPU before we did."""
+        self._known |= set(listed)
+
+    def among(self, states: Sequence[nvml.State], ours: set[int]) -> set[int]:
+        """Return which of the processes on a GPU are others'.
+
+        Parameters
+        ----------
+        states
+            The GPU while somebody was timed on it.
+        ours
+            Our own processes, by their numbers here, both before and after.
+        """
+        listed = {pid for state in states for pid in state.processes}
+        if not listed or listed & ours:
+            return listed - ours
+        self._known |= listed - set(states[0].processes)
+        found = listed & self._known
+        more = min(len(state.processes) for state in states) - len(ours)
+        return found or set(sorted(listed)[: max(0, more)])
+
+
+STRANGERS = Strangers()
+"""Of this process."""
+
+
+def look_around() -> None:
+    """Take note of who uses GPUs; to be called before this process or one below it does."""
+    STRANGERS.were_there(nvml.computing())
 
 
 class Watch:
@@ -158,6 +209,8 @@ def observing(device: str) -> Iterator[Watch]:
         watch.busy = watch.others > OTHERS or not known or seconds < SHORTEST_S
         if gpu is not None:
             watch.notes += gpu.end()
+            if before is not None and after is not None:
+                watch.notes += cpu_notes(before, after, seconds, cores, means=ON_GPU)
         elif before is not None and after is not None:
             watch.notes += cpu_notes(before, after, seconds, cores)
             watch.unlucky = UNLUCKY * watch.others if watch.others > OTHERS else 0.0
@@ -176,6 +229,7 @@ class _GpuWatch:
         uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
         self._gpu = _gpu_of(uuid)
         self._states: list[nvml.State] = []
+        self._mine = {os.getpid(), *processes.descendants(os.getpid())}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         if self._gpu is not None:
@@ -194,8 +248,6 @@ class _GpuWatch:
         self._over.set()
         # One question to the GPU can take a fifth of a second; what is known by now is enough.
         states = list(self._states) or [self._gpu.state()]
-        mine = processes.descendants(os.getpid())
-        known = {pid for state in states for pid in state.processes}
-        # In a container NVML may name processes by numbers of the host, which mean nothing here.
-        foreign = bool(known) and not known & {os.getpid(), *mine}
-        return gpu_notes(states, known if foreign else {os.getpid(), *mine})
+        mine = self._mine | {os.getpid(), *processes.descendants(os.getpid())}
+        listed = {pid for state in states for pid in state.processes}
+        return gpu_notes(states, listed - STRANGERS.among(states, mine))

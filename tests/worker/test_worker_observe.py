@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from stark_lsp.worker import nvml
-from stark_lsp.worker.observe import OTHERS, CpuTime, cpu_notes, cpu_time, gpu_notes, observing
+from stark_lsp.worker import nvml, observe, processes
+from stark_lsp.worker.observe import OTHERS, CpuTime, Strangers, cpu_notes, cpu_time, gpu_notes, observing
 
 
 def state(**changes: object) -> nvml.State:
@@ -90,3 +90,89 @@ def test_without_the_library_nothing_is_known() -> None:
     if nvml.open_gpu() is not None:
         pytest.skip("there is an NVIDIA GPU")
     assert nvml.open_gpu("GPU-00000000-0000-0000-0000-000000000000") is None
+
+
+def test_who_can_be_told_by_number_is() -> None:
+    assert Strangers().among([state(processes=(7, 8))], {7, 9}) == {8}
+    assert Strangers().among([state(processes=(7,))], {7, 9}) == set()
+    assert Strangers().among([state(processes=())], {7, 9}) == set()
+
+
+def test_in_a_container_our_own_processes_alone_are_not_taken_for_others() -> None:
+    """NVML numbers them as the host does, so that none is known here; some end while it is looked."""
+    strangers = Strangers()
+    strangers.were_there([])
+    for _ in range(3):
+        seen = [state(processes=(41001, 41002, 41003)), state(processes=(41001, 41003))]
+        assert strangers.among(seen, {1, 7, 8, 9}) == set()
+
+
+def test_in_a_container_one_who_was_there_before_us_is_told_as_long_as_it_stays() -> None:
+    strangers = Strangers()
+    strangers.were_there([40000, 39999])
+    assert strangers.among([state(processes=(40000, 41001))], {1, 7}) == {40000}
+    assert strangers.among([state(processes=(41001,))], {1, 7}) == set()
+
+
+def test_in_a_container_one_who_comes_while_something_is_timed_is_told_from_then_on() -> None:
+    strangers = Strangers()
+    seen = [state(processes=(41001, 41002)), state(processes=(41001, 41002, 50000))]
+    assert strangers.among(seen, {1, 7, 8}) == {50000}
+    assert strangers.among([state(processes=(41001, 41005, 50000))], {1, 7, 8}) == {50000}
+
+
+def test_in_a_container_more_than_we_have_at_all_are_not_all_ours() -> None:
+    strangers = Strangers()
+    assert len(strangers.among([state(processes=(1001, 1002, 1003))] * 2, {1, 7})) == 1
+    # One that ended just now may still be listed for a moment.
+    seen = [state(processes=(1001, 1002, 1003)), state(processes=(1001, 1002))]
+    assert strangers.among(seen, {1, 7}) == set()
+
+
+class Idle:
+    """A GPU on which nobody is."""
+
+    def __init__(self, listed: tuple[int, ...] = ()) -> None:
+        self.listed = listed
+
+    def state(self) -> nvml.State:
+        return state(processes=self.listed)
+
+
+def test_busy_cpus_are_noted_beside_a_gpu_and_do_not_count_against_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([CpuTime(100.0, 0.0, 50.0), CpuTime(100.0 + 100.0 * (os.cpu_count() or 1), 0.0, 50.0)])
+    monkeypatch.setattr(observe, "cpu_time", lambda: next(times))
+    monkeypatch.setattr(observe.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(observe.torch.cuda, "get_device_properties", lambda device: None)
+    monkeypatch.setattr(observe, "_gpu_of", lambda uuid: Idle((os.getpid(),)))
+    with observing("cuda") as watch:
+        time.sleep(0.15)
+    assert len(watch.notes) == 1
+    assert watch.notes[0].startswith("Other programs kept ")
+    assert watch.notes[0].endswith("the GPU's own times suffer little from that.")
+    assert watch.busy
+    assert watch.unlucky == 0.0
+
+
+def test_a_stranger_on_a_gpu_whose_numbers_mean_nothing_here_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    strangers = Strangers()
+    monkeypatch.setattr(observe, "STRANGERS", strangers)
+    monkeypatch.setattr(observe, "cpu_time", lambda: None)
+    monkeypatch.setattr(processes, "descendants", lambda pid: [8, 9])
+    monkeypatch.setattr(observe.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(observe.torch.cuda, "get_device_properties", lambda device: None)
+    monkeypatch.setattr(observe, "_gpu_of", lambda uuid: Idle((4000001, 4000002)))
+    with observing("cuda") as watch:
+        pass
+    assert watch.notes == []
+    monkeypatch.setattr(nvml, "computing", lambda: frozenset({4000001}))
+    observe.look_around()
+    with observing("cuda") as watch:
+        pass
+    assert watch.notes == ["Another process uses this GPU: times are less certain."]
+
+
+def test_without_a_gpu_nobody_computes_on_one() -> None:
+    if nvml.open_gpu() is not None:
+        pytest.skip("there is an NVIDIA GPU")
+    assert nvml.computing() == frozenset()
