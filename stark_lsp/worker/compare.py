@@ -30,6 +30,8 @@ TOLERANCE = {
 }
 """Largest accepted |difference| / max|reference| by dtype: room for another order of summation, not for
 another precision."""
+MOST_TEXT = 1000
+"""Characters of a message."""
 COARSE = 1.3e-1
 """The same for the 8-bit floating types."""
 WIDEN = 4.0
@@ -50,7 +52,8 @@ class Mismatch(Exception):
     """The outputs differ; `status` is the verdict's, `str()` the message."""
 
     def __init__(self, status: str, message: str) -> None:
-        super().__init__(message)
+        # It may hold texts that the candidate's process wrote.
+        super().__init__(message if len(message) <= MOST_TEXT else f"{message[:MOST_TEXT]}…")
         self.status = status
 
 
