@@ -17,6 +17,7 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.setting import shown
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
+from stark_lsp.server.folders import resolved
 from stark_lsp.server.setting_list import SETTINGS
 
 if TYPE_CHECKING:
@@ -54,8 +55,13 @@ class Configuration:
         """`stark.writeMode`."""
         return WriteMode(self["writeMode"])
 
-    def run_options(self) -> RunOptions:
+    def run_options(self, folder: str | None = None) -> RunOptions:
         """Return the options of a run; an unfinished run on an unchanged class is always taken up.
+
+        Parameters
+        ----------
+        folder
+            Where relative paths start (`folders`); None for the working folder.
 
         Raises
         ------
@@ -83,7 +89,7 @@ class Configuration:
             raise BadInput(f"The settings stark.search cannot be used: {error}.") from error
         seconds, tokens, dollars = self["timeLimit"], self["tokenLimit"], self["costLimit"]
         return RunOptions(
-            model=self["model"],
+            model=_model(self["model"], folder),
             agents=self.agents,
             budget=Budget(
                 attempts,
@@ -102,9 +108,9 @@ class Configuration:
                 ),
                 self["evaluation"],
             ),
-            interpreter=self["interpreter"],
+            interpreter=resolved(self["interpreter"], folder) if self["interpreter"] else None,
             resume=True,
-            prompt_dirs=self._prompt_dirs(),
+            prompt_dirs=self._prompt_dirs(folder),
         )
 
     @property
@@ -118,21 +124,29 @@ class Configuration:
         )
         return agent_adjust.adjusted(settings, self["agents"])
 
-    @property
-    def prompts(self) -> str | None:
-        """`stark.promptsDirectory` as an absolute path."""
-        folder = self["promptsDirectory"]
-        return os.path.abspath(os.path.expanduser(folder)) if folder else None
+    def prompts(self, folder: str | None = None) -> str | None:
+        """Return `stark.promptsDirectory` as an absolute path; `folder` is where a relative one starts."""
+        named = self["promptsDirectory"]
+        return resolved(named, folder) if named else None
 
-    def _prompt_dirs(self) -> tuple[str, ...]:
-        if self.prompts is None:
+    def _prompt_dirs(self, folder: str | None) -> tuple[str, ...]:
+        found = self.prompts(folder)
+        if found is None:
             return ()
-        if not os.path.isdir(self.prompts):
+        if not os.path.isdir(found):
             raise BadInput(
-                f"The setting stark.promptsDirectory names {self.prompts}, which is not a folder.",
+                f"The setting stark.promptsDirectory names {found}, which is not a folder.",
                 cure="Correct it, or remove it to use the built-in templates.",
             )
-        return (self.prompts,)
+        return (found,)
+
+
+def _model(text: str, folder: str | None) -> str:
+    """Return `stark.model`, the file of a transcript as an absolute path."""
+    kind, colon, argument = text.partition(":")
+    if kind.strip().lower() != "replay" or not argument.strip():
+        return text
+    return f"{kind}{colon}{resolved(argument.strip(), folder)}"
 
 
 def read(section: Any) -> tuple[Configuration, tuple[str, ...]]:

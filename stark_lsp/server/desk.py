@@ -19,6 +19,7 @@ from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server import spending, wording
 from stark_lsp.server.documents import Change, Document, read_file
+from stark_lsp.server.folders import settings_folder
 from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.progress import RunProgress
 from stark_lsp.server.text import key_of, path_of, split_lines, uri_of
@@ -152,7 +153,7 @@ class Desk:
             return running, False
         from stark_lsp.server.providers import lend
 
-        options = configuration.run_options()
+        options = configuration.run_options(settings_folder(self._server, path))
         options = replace(options, providers=await lend(self._server, self.keys, options.model))
         running = self._views.get(problem.key)
         if running is not None and running.active:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,9 +31,10 @@ class Asked:
 
 def answerer(model: str) -> str:
     """Return what a person calls who answers, from a run's record (`anthropic:NAME`, `playbook` …)."""
-    kind, _, name = plain(model, 120).partition(":")
+    kind, _, name = plain(model, 4096).partition(":")
+    name = name if kind == "replay" else name[:120]
     if kind == "replay":
-        return f"transcript {name}".rstrip()
+        return f"transcript {os.path.basename(name)}".rstrip()
     if kind == "editor":
         return f"the editor's {name}" if name else "the editor's model"
     if kind == "anthropic":

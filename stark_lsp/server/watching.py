@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from stark_lsp.server.folders import settings_folder
 from stark_lsp.server.text import path_of
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ class Watching:
     def update(self) -> None:
         """Watch what matters now."""
         folders = {os.path.dirname(view.path) for view in self._desk.views}
-        prompts = self._server.configuration.prompts
-        if folders and prompts is not None:
-            folders.add(prompts)
+        folders |= self._prompts()
         for folder in [folder for folder in self._watches if folder not in folders]:
             self._observer.unschedule(self._watches.pop(folder))
         for folder in sorted(folders - set(self._watches)):
@@ -93,6 +92,12 @@ class Watching:
                 self._warned = True
                 self._server.log(f"changes in {folder} cannot be watched: {error}")
 
+    def _prompts(self) -> set[str]:
+        """Return the folders whose templates the runs that are shown take."""
+        configuration = self._server.configuration
+        found = (configuration.prompts(settings_folder(self._server, view.path)) for view in self._desk.views)
+        return {folder for folder in found if folder is not None}
+
     def _stop(self) -> None:
         observer, self._observer = self._observer, None
         self._watches.clear()
@@ -102,9 +107,9 @@ class Watching:
     def _act(self) -> None:
         self._timer = None
         changed, self._changed = self._changed, set()
-        prompts = self._server.configuration.prompts
+        prompts = self._prompts()
         for path in sorted(changed):
-            if prompts is not None and os.path.dirname(path) == prompts:
+            if os.path.dirname(path) in prompts:
                 self._server.log(f"{path} changed: the next plan uses it")
             if os.path.basename(path) in TABLES:
                 for document in self._server.documents.all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
 from stark_lsp.server.configuration import SETTINGS, merged, read, schema
+from stark_lsp.server.folders import folder_of
 from stark_lsp.server.settings import section_of
 
 JSON = st.recursive(
@@ -168,6 +170,47 @@ def test_the_folder_with_prompts_reaches_a_run_and_must_be_there(tmp_path: Path)
     with pytest.raises(BadInput, match=r"stark\.promptsDirectory names .*none"):
         missing.run_options()
     assert read({})[0].run_options().prompt_dirs == ()
+
+
+def test_paths_in_settings_go_from_the_workspace_folder(tmp_path: Path) -> None:
+    section = {"promptsDirectory": "own/prompts", "interpreter": ".venv/bin/python", "model": "replay:runs/one.json"}
+    configuration, _ = read(section)
+    (tmp_path / "own" / "prompts").mkdir(parents=True)
+    folder = str(tmp_path)
+    options = configuration.run_options(folder)
+    assert options.prompt_dirs == (str(tmp_path / "own" / "prompts"),)
+    assert options.interpreter == str(tmp_path / ".venv" / "bin" / "python")
+    assert options.model == f"replay:{tmp_path / 'runs' / 'one.json'}"
+    with pytest.raises(BadInput, match=re.escape(str(tmp_path / "elsewhere" / "own" / "prompts"))):
+        configuration.run_options(str(tmp_path / "elsewhere"))
+
+
+def test_absolute_paths_home_and_what_is_no_path_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = read({"promptsDirectory": str(tmp_path), "interpreter": "~/py"})[0].run_options("/else")
+    assert options.prompt_dirs == (str(tmp_path),)
+    assert options.interpreter == str(tmp_path / "py")
+    for model in ("auto", "anthropic:claude-x", "replay:", "replay:~/t.json"):
+        assert read({"model": model})[0].run_options("/else").model == model.replace("~", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/work/net/deep/model.py", "/work/net/deep"),
+        ("/work/net/other/model.py", "/work/net"),
+        ("/work/network/model.py", "/work/first"),
+        ("/away/model.py", "/work/first"),
+    ],
+)
+def test_a_document_belongs_to_the_deepest_folder_above_it_else_to_the_first(path: str, folder: str) -> None:
+    assert folder_of(path, ("/work/first", "/work/net", "/work/net/deep")) == folder
+
+
+def test_without_a_workspace_paths_go_from_the_document() -> None:
+    assert folder_of("/work/net/model.py", ()) == "/work/net"
 
 
 def test_later_settings_lie_over_the_initial_ones() -> None:

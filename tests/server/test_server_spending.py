@@ -27,6 +27,7 @@ def exchange(model: str, dollars: float | None, used: int = 1000) -> Exchange:
         ("anthropic:claude-sonnet-5", "claude-sonnet-5"),
         ("editor", "the editor's model"),
         ("replay:run.json", "transcript run.json"),
+        (f"replay:/home/{'long/' * 40}run.json", "transcript run.json"),
     ],
 )
 def test_who_answers_has_a_name(model: str, called: str) -> None:

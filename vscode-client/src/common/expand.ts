@@ -1,5 +1,7 @@
 // Paths in settings may name the home folder, the workspace folder and environment variables.
 
+import * as path from "node:path";
+
 export interface ExpandContext {
   readonly home: string;
   readonly workspaceFolder: string | undefined;
@@ -17,4 +19,14 @@ export function expandPath(value: string, context: ExpandContext): string {
       return name === "userHome" ? context.home : (context.env[name.slice("env:".length)] ?? "");
     });
   return /^~(?=$|[/\\])/.test(filled) ? context.home + filled.slice(1) : filled;
+}
+
+/**
+ * A program of the settings, filled in. A relative path starts at the workspace folder, since the server is started in a
+ * folder of its own; a bare name is looked for on the `PATH`.
+ */
+export function expandProgram(value: string, context: ExpandContext): string {
+  const filled = expandPath(value, context);
+  const relative = /[/\\]/.test(filled) && !path.isAbsolute(filled);
+  return relative && context.workspaceFolder !== undefined ? path.join(context.workspaceFolder, filled) : filled;
 }

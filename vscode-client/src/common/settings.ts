@@ -2,24 +2,27 @@
 
 import * as os from "node:os";
 import * as vscode from "vscode";
-import { expandPath } from "./expand";
+import { type ExpandContext, expandPath, expandProgram } from "./expand";
 import { collectSettings, type Settings } from "./options";
 import { activeInterpreter } from "./python";
 
 export const SECTION = "stark";
 
-function expand(path: string): string {
-  return expandPath(path, {
+function context(): ExpandContext {
+  return {
     home: os.homedir(),
     workspaceFolder: vscode.workspace.workspaceFolders?.[0]?.uri.fsPath,
     env: process.env,
-  });
+  };
 }
 
 /** What the server is told: the settings, with the Python extension's interpreter where none is set. */
 export async function serverSettings(): Promise<Settings> {
   const configuration = vscode.workspace.getConfiguration(SECTION);
-  const settings = collectSettings((name) => configuration.get(name), expand);
+  const settings = collectSettings(
+    (name) => configuration.get(name),
+    (path) => expandPath(path, context()),
+  );
   const interpreter = settings["interpreter"] ?? (await activeInterpreter());
   return interpreter === undefined ? settings : { ...settings, interpreter };
 }
@@ -34,8 +37,8 @@ export interface LaunchSettings {
 export function launchSettings(): LaunchSettings {
   const configuration = vscode.workspace.getConfiguration(`${SECTION}.server`);
   return {
-    path: expand(configuration.get<string>("path", "")),
-    interpreter: expand(configuration.get<string>("interpreter", "")),
+    path: expandProgram(configuration.get<string>("path", ""), context()),
+    interpreter: expandProgram(configuration.get<string>("interpreter", ""), context()),
     arguments: configuration.get<string[]>("arguments", []),
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { expandPath } from "../common/expand";
+import { expandPath, expandProgram } from "../common/expand";
 
 const context = { home: "/home/ada", workspaceFolder: "/home/ada/net", env: { VENV: "/opt/venv" } };
 
@@ -19,4 +19,14 @@ test("what is not a variable stays as it is", () => {
 test("an unset variable becomes nothing", () => {
   assert.equal(expandPath("${env:NONE}/x", context), "/x");
   assert.equal(expandPath("${workspaceFolder}/x", { ...context, workspaceFolder: undefined }), "/x");
+});
+
+test("a program by a relative path is the workspace folder's, and one by its name alone is the PATH's", () => {
+  assert.equal(expandProgram(".venv/bin/stark-lsp", context), "/home/ada/net/.venv/bin/stark-lsp");
+  assert.equal(expandProgram("./x", context), "/home/ada/net/x");
+  for (const value of ["/usr/bin/python3", "stark-lsp", ""]) {
+    assert.equal(expandProgram(value, context), value);
+  }
+  assert.equal(expandProgram("~/bin/x", context), "/home/ada/bin/x");
+  assert.equal(expandProgram("a/b", { ...context, workspaceFolder: undefined }), "a/b");
 });
