@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import claims, integrity, sanitize, timing, trees, watched
+from . import claims, integrity, official, sanitize, timing, trees, watched
 from .building.service import Built
 from .building.triton_cache import TritonFolder
 from .classify import BUILD, Finding, build_finding, classify, stages
@@ -80,10 +80,19 @@ class Attempt:
         Told what begins and how long it may take.
     tools
         Run a finalist on a GPU under the tools for finalists as well.
+    calls
+        Time at least so many calls of a finalist on a GPU, as far as time allows.
     """
 
     def __init__(
-        self, judge: Judge, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
+        self,
+        judge: Judge,
+        candidate: dict[str, Any],
+        final: bool,
+        progress: Progress,
+        *,
+        tools: bool = False,
+        calls: int = 0,
     ) -> None:
         self._judge = judge
         self._progress = progress
@@ -94,6 +103,9 @@ class Attempt:
         self._class_name: str = candidate["class_name"]
         self._final = final
         self._tools = tools and judge.reference.device == "cuda"
+        self._calls = calls if final and judge.reference.device == "cuda" else 0
+        self._timing = self._timing_settings()
+        """Settings for timing it."""
         self._runner: RunnerProcess | None = None
         self._rest: RestWatch | None = None
         self._triton: TritonFolder | None = None
@@ -182,7 +194,7 @@ class Attempt:
         """Return after how many seconds in a stage something other than the candidate must be broken."""
         run_s, build_s = float(self._settings["run_timeout_s"]), float(self._settings["build_timeout_s"])
         if name == "time":
-            turns = int(self._settings["final_rounds" if self._final else "rounds"])
+            turns = int(self._timing["final_rounds" if self._final else "rounds"])
             compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self._judge.compiled))
             return run_s * 3 * (turns + 4) + compile_s + build_s
         return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
@@ -346,10 +358,10 @@ class Attempt:
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
-        return timing.measure(
+        measured = timing.measure(
             self._bench,
             runner,
-            self._settings,
+            self._timing,
             final=self._final,
             compiled=self._judge.compiled,
             path=self._path,
@@ -357,6 +369,22 @@ class Attempt:
             waiting=lambda text: self._progress(text, WAITING_S),
             begin=lambda: self._progress(STAGES["time"], self._limit("time")),
             memory=self._judge.memory,
+        )
+        made = min(measured.times.made(name) for name in ("candidate", "eager", *measured.beside))
+        if made < self._calls and not int(self._timing["timed_calls"]):
+            measured.notes.append(official.FEWER.format(made=made, calls=self._calls))
+        return measured
+
+    def _timing_settings(self) -> dict[str, Any]:
+        """Return the settings for timing it: a finalist on a GPU is called as often as official evaluators do."""
+        if not self._calls:
+            return self._settings
+        return official.at_least(
+            self._calls,
+            self._settings,
+            in_a_round=self._bench.in_a_round,
+            call_ms=self._judge.eager_ms,
+            sides=2 + len(self._judge.compiled),
         )
 
     def _examine(self, runner: RunnerProcess, runtime_ms: float) -> None:

@@ -269,6 +269,12 @@ class Bench:
         return timer
 
     @property
+    def in_a_round(self) -> int:
+        """How many calls one round of eager has; 1 as long as that is not known."""
+        timer = self._sides["eager"]
+        return timer.calls if timer is not None else 1
+
+    @property
     def between(self) -> float:
         """Standard deviation of the logarithm of the ratio of two processes that run the same code.
 

@@ -163,6 +163,11 @@ class Judge:
             "profile": self._profile,
         }
 
+    @property
+    def eager_ms(self) -> float:
+        """What a call of the original took before any candidate came."""
+        return float(self._baselines["eager"]["median_ms"])
+
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
         """Time eager and, if wanted, what torch.compile makes, taking turns."""
         run_s = float(self.settings["run_timeout_s"])
@@ -222,8 +227,7 @@ class Judge:
         bandwidth = self.calibration["bandwidth"]
         if bandwidth:
             self.memory = timing.Memory(float(bandwidth), roofline.cache_bytes(device))
-        runtime_ms = float(self._baselines["eager"]["median_ms"])
-        return make_profile(claimed, None, self.cost, self.calibration, runtime_ms)
+        return make_profile(claimed, None, self.cost, self.calibration, self.eager_ms)
 
     @staticmethod
     def _first_line(error: Exception) -> str:
@@ -246,7 +250,7 @@ class Judge:
             self.reference.release()
 
     def judge(
-        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
+        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
@@ -260,6 +264,8 @@ class Judge:
             Told what begins and how long it may take.
         tools
             Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
+        calls
+            Time at least so many calls of a finalist on a GPU, as far as time allows.
 
         Raises
         ------
@@ -273,7 +279,7 @@ class Judge:
                 "Nothing more is started there.",
                 "Wait until the process is gone (ps shows it), or restart the machine.",
             )
-        attempt = Attempt(self, candidate, final, progress, tools=tools)
+        attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
         self._reserve.begin()
         try:
             return attempt.run()

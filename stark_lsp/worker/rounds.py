@@ -69,6 +69,10 @@ class RoundTimes:
         apart = math.hypot(self.apart_ms / intervals.median(one), self.apart_ms / intervals.median(other))
         return intervals.paired_ratio(one, other, max(self.between, apart))
 
+    def made(self, name: str) -> int:
+        """Return how many calls of a side were timed."""
+        return sum(len(made) for made in self._calls[name])
+
     def rounds_ms(self, name: str) -> list[float]:
         """Return the median of each round of a side in milliseconds."""
         return list(self._medians[name])

@@ -111,7 +111,8 @@ class Worker:
             return self._judge.analyze()
         if method in JUDGING:
             tools = bool(params.get("tools"))
-            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools)
+            calls = int(params.get("calls", 0))
+            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools, calls=calls)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _prepare(self, params: dict[str, Any], progress: Any) -> Any:
