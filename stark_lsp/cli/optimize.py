@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stark_lsp.cli import options
+from stark_lsp.core.status import Limit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,12 +111,19 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     outcome.show(out, ending.run, nodes, seconds=watcher.seconds)
     if spent := runs_words.spend(watcher.spend):
         console.line(out, f"{spent}.", "dim")
+    if ending.run.ended_by in _LARGER:
+        more = _LARGER[ending.run.ended_by]
+        console.line(out, f"To go on from here: the same command with --resume{more}.", "dim")
     # The report goes first: a proposal that cannot be written to the file is not lost with it.
     result.write(report.of_run(ending.run, nodes, store))
     if best is None:
         return failures.NOTHING_FASTER
     _offer(args, out, document, session)
     return failures.OK
+
+
+_LARGER = {Limit.SECONDS: "", Limit.TOKENS: " and a larger --tokens", Limit.DOLLARS: " and a larger --dollars"}
+"""What goes on with a run that this part of its budget ended. All attempts made is an end like any other."""
 
 
 def _problem(args: argparse.Namespace) -> tuple[Document, Problem]:

@@ -77,7 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="how the agents work together: stark, sampling, reflexion, search-agent, ma-only (default: %(default)s)",
     )
-    search.add_argument("--resume", action="store_true", help="go on with the unfinished run on this class, if any")
+    search.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the unfinished run on this class, if any; one that had spent its budget needs a larger one",
+    )
 
     add_agents(parser.add_argument_group("language model"))
 

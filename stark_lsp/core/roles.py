@@ -13,6 +13,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Hint
 from stark_lsp.core.verdict import Reference, Verdict
 
@@ -44,7 +45,19 @@ class NoCandidate(Exception):
 
 
 class BudgetSpent(Exception):
-    """What an agent would do next could cost more than the budget leaves; `str()` says so, for a person."""
+    """What an agent would do next could cost more than the budget leaves.
+
+    Parameters
+    ----------
+    text
+        Says so, for a person.
+    limit
+        Tokens or dollars.
+    """
+
+    def __init__(self, text: str, limit: Limit) -> None:
+        super().__init__(text)
+        self.limit = limit
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.status import AgentRole, Decision, RunState
+from stark_lsp.core.status import AgentRole, Decision, Limit, RunState
 from stark_lsp.core.verdict import Reference, Verdict
 
 
@@ -24,6 +24,16 @@ class Budget:
     """Tokens read and written by models, all roles together."""
     dollars: float | None = None
     """US dollars; needs models whose prices are known."""
+
+    def goes_beyond(self, before: Budget, limit: Limit) -> bool:
+        """Whether a search that this part of an earlier budget ended can go on with this one.
+
+        Seconds are those of one sitting, so they always do.
+        """
+        if limit is Limit.SECONDS:
+            return True
+        now, then = getattr(self, limit.value), getattr(before, limit.value)
+        return now is None or (then is not None and now > then)
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,10 @@ class Run:
     best: int | None = None
     """Node of the proposal, None if nothing faster was found."""
     decision: Decision = Decision.OPEN
+    ended_by: Limit | None = None
+    """The part of the budget that ended the search; None if something else did, or it has not ended."""
+    heard: int = 0
+    """Number of the last steering that was followed."""
     settings: dict[str, Any] = field(default_factory=dict)
     """The search settings in wire form, so that a resumed run uses the same."""
     agents: dict[str, Any] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class SearchSettings:
     in_flight: int = 1
     """Attempts under way at the same time; 1 replays exactly."""
     fault_limit: int = 3
-    """So many faults in a row, of the machine (for each attempt under way) or of an agent, stop the search."""
+    """So many faults in a row, of the machine or of an agent, stop the search; those that come together count once."""
     empty_limit: int = 8
     """More attempts in a row without anything to judge stop the search with a diagnosis."""
     repairs: int = 1

@@ -136,6 +136,15 @@ class RunState(str, Enum):
         return self not in (RunState.PREPARING, RunState.RUNNING)
 
 
+class Limit(str, Enum):
+    """The part of a budget that ended a search."""
+
+    ATTEMPTS = "attempts"
+    SECONDS = "seconds"
+    TOKENS = "tokens"
+    DOLLARS = "dollars"
+
+
 class Decision(str, Enum):
     """What the user did with a proposal."""
 

@@ -27,9 +27,9 @@ class SteeringFollower:
         Told the new course, and what was new, each time something was added; also at the start, if there is anything.
     log
         Told when the store cannot be read for a while.
-    budgets_since
-        A budget that was set before this time (ISO 8601, UTC) is not heeded: the run was started anew since, and with
-        that the user gave it another one.
+    heard
+        Number of the last steering that an earlier sitting of the run followed. A budget up to there is not heeded:
+        the run was started anew since, and with that the user gave it another one.
     """
 
     def __init__(
@@ -38,17 +38,22 @@ class SteeringFollower:
         run_id: str,
         heed: Callable[[Course, tuple[Steering, ...]], None],
         log: Callable[[str], None],
-        budgets_since: str = "",
+        heard: int = 0,
     ) -> None:
         self._store = store
         self._run_id = run_id
         self._heed = heed
         self._log = log
-        self._budgets_since = budgets_since
+        self._heard_before = heard
         self._last = 0
         self._look = asyncio.Event()
         self.course = Course()
         """What all steering so far adds up to."""
+
+    @property
+    def heard(self) -> int:
+        """Number of the last steering that was followed."""
+        return max(self._last, self._heard_before)
 
     def look(self) -> None:
         """Look at once."""
@@ -68,8 +73,8 @@ class SteeringFollower:
         self._last = found[-1][0]
         fresh = tuple(
             steering
-            for _, steering in found
-            if steering.kind is not SteeringKind.BUDGET or steering.when >= self._budgets_since
+            for number, steering in found
+            if steering.kind is not SteeringKind.BUDGET or number > self._heard_before
         )
         self.course = course(fresh, self.course)
         self._heed(self.course, fresh)

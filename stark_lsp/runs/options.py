@@ -35,4 +35,7 @@ class RunOptions:
     prompt_dirs: tuple[str, ...] = ()
     """Folders whose templates win over the built-in ones of `prompts/`; the first that has one wins."""
     resume: bool = False
-    """Go on with the newest unfinished run on the same, unchanged class, if there is one."""
+    """Go on with the newest unfinished run on the same, unchanged class, if there is one; a run that had spent its
+    budget is unfinished where this one is larger."""
+    complete: bool = False
+    """Whether settings at their default are meant, as in an editor; else a run taken up keeps its own there."""

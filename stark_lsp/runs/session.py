@@ -35,11 +35,11 @@ from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.interpreters import find_interpreter
 from stark_lsp.evaluation.pool import RunJudge, open_judges
-from stark_lsp.runs import models
+from stark_lsp.runs import models, resumption
 from stark_lsp.runs.choice import PLAYBOOK, REPLAY, ModelChoice, choose, parse
 from stark_lsp.runs.finalists import Confirmed, confirm_best
 from stark_lsp.runs.options import RunOptions
-from stark_lsp.runs.sitting import Begun, Sitting
+from stark_lsp.runs.sitting import Begun, Ending, Sitting
 from stark_lsp.search.randomness import dump_state
 from stark_lsp.search.systems import find_system
 from stark_lsp.store import RunStore
@@ -86,7 +86,6 @@ class RunSession:
         self._state = dump_state(Random(options.search.seed))
         self._attempts = 0
         self._saving: set[asyncio.Task[None]] = set()
-        self._ended_before = ""
         self.resumed = False
         """Whether an earlier run was taken up."""
         self.nodes: dict[int, Node] = {}
@@ -183,7 +182,10 @@ class RunSession:
         """Step 1: create the run in the store or take an unfinished one up."""
         stored = None
         if self._options.resume:
-            stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model)
+            budget = resumption.with_default(self._options.budget, self._options.default_dollars)
+            # What a transcript holds has an end of its own.
+            more = None if self._choice.kind == REPLAY else budget
+            stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model, more)
         if stored is not None and stored.run.settings.get("system", "stark") != self._search_settings().system:
             stored = None  # the user wants another search
         if stored is None:
@@ -193,8 +195,8 @@ class RunSession:
             await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
             return
         self.resumed = True
-        self._ended_before = stored.run.finished
         self.nodes = dict(stored.nodes)
+        today = self._search_settings(), self._agent_settings()
         self.run = replace(
             stored.run,
             problem=self.run.problem,
@@ -203,11 +205,30 @@ class RunSession:
             message="",
             finished="",
             best=None,
+            ended_by=None,
         )
+        if self._choice.kind != REPLAY:
+            self._take_settings(*today)
         self._state = stored.rng_state or self._state
         await self._save()
         done = sum(1 for node in self.nodes.values() if node.parent is not None and node.verdict is not None)
         self._emit(Progress(f"Going on with run {self.run.id}: {done} attempts are kept", done, self._budget()))
+
+    def _take_settings(self, search: SearchSettings, agents: AgentSettings) -> None:
+        """Let what the user changed since hold for a run that is taken up, and say what that is."""
+        complete = self._options.complete
+        stored, asked = self._search_settings(), self._agent_settings()
+        # Its seed went into its state; how many attempts there may be is the budget's.
+        search = replace(search, seed=stored.seed, attempts=stored.attempts)
+        plain = SearchSettings(seed=stored.seed, attempts=stored.attempts)
+        now = resumption.settings_now(stored, search, plain, complete=complete)
+        then = resumption.settings_now(asked, agents, AgentSettings(), complete=complete)
+        changed = (*resumption.differences(stored, now), *resumption.differences(asked, then))
+        self.run = replace(
+            self.run, settings=to_wire(replace(now, attempts=self._options.budget.attempts)), agents=to_wire(then)
+        )
+        if changed:
+            self._tell(f"Changed since this run began: {', '.join(changed)}.")
 
     async def _drive(self) -> None:
         """Steps 2 to 6, with the worker gone at the end whatever happens."""
@@ -229,8 +250,8 @@ class RunSession:
             await self._record_root(reference)
             self._emit(Prepared(reference))
             self._emit(Progress("Analysing the reference", 0, self._budget()))
-            reason = await self._search(judge, reference)
-            await self._propose(judge, reason)
+            ending = await self._search(judge, reference)
+            await self._propose(judge, ending)
         finally:
             if self._sitting is not None:
                 self._sitting.close()
@@ -246,7 +267,7 @@ class RunSession:
         await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
         await self._save()
 
-    async def _search(self, judge: RunJudge, reference: Reference) -> str:
+    async def _search(self, judge: RunJudge, reference: Reference) -> Ending:
         """Steps 3 and 4; return why the search ended."""
         begun = Begun(
             run=self.run,
@@ -256,7 +277,6 @@ class RunSession:
             choice=self._choice,
             settings=self._search_settings(),
             agents=self._agent_settings(),
-            ended=self._ended_before,
             transcript=self._transcript,
         )
         self._sitting = Sitting(
@@ -272,9 +292,10 @@ class RunSession:
         )
         return await self._sitting.search()
 
-    async def _propose(self, judge: RunJudge, reason: str) -> None:
-        """Step 5 and 6: confirm the best node and end the run."""
-        nodes = [node for node in self.nodes.values() if node.id != 0]
+    async def _propose(self, judge: RunJudge, ending: Ending) -> None:
+        """Step 5 and 6: confirm the best node that was not given up, and end the run."""
+        given_up = frozenset[int]() if self._sitting is None else self._sitting.given_up
+        nodes = [node for node in self.nodes.values() if node.id != 0 and node.id not in given_up]
 
         def progress(text: str) -> None:
             self._emit(Progress(text, self._attempts, self._budget()))
@@ -284,8 +305,8 @@ class RunSession:
             await asyncio.to_thread(self._store.put_node, self.run.id, node, self._state)
 
         result: Confirmed = await confirm_best(judge, nodes, keep=keep, progress=progress)
-        self.run = replace(self.run, best=result.node.id if result.node else None)
-        await self._end(RunState.FINISHED, f"{result.message} {reason}".strip())
+        self.run = replace(self.run, best=result.node.id if result.node else None, ended_by=ending.limit)
+        await self._end(RunState.FINISHED, f"{result.message} {ending.reason}".strip())
 
     # --- helpers -----------------------------------------------------------------------------------
 
@@ -331,9 +352,9 @@ class RunSession:
     def _tell(self, text: str) -> None:
         self._emit(Notice(text))
 
-    def _rebudget(self, budget: Budget) -> None:
+    def _rebudget(self, budget: Budget, heard: int) -> None:
         """Take the budget that holds now, and record it: who changes it from outside goes on from what is recorded."""
-        self.run = replace(self.run, budget=budget)
+        self.run = replace(self.run, budget=budget, heard=heard)
         saving = asyncio.ensure_future(self._save())
         self._saving.add(saving)
         saving.add_done_callback(self._saved)
@@ -347,7 +368,7 @@ class RunSession:
         return self.run.budget.attempts
 
     def _search_settings(self) -> SearchSettings:
-        """Settings of the run as stored, so that a resumed run searches the same way."""
+        """Settings of the run as it stands."""
         try:
             return from_wire(self.run.settings, SearchSettings)
         except WireError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from random import Random
@@ -21,6 +21,7 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Event, Notice, Progress, Spent
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import SearchSettings
+from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course, Steering, SteeringKind
 from stark_lsp.core.verdict import Reference
 from stark_lsp.evaluation.pool import RunJudge
@@ -51,10 +52,18 @@ class Begun:
     choice: ModelChoice
     settings: SearchSettings
     agents: AgentSettings
-    ended: str = ""
-    """When an earlier sitting of the run ended, ISO 8601; empty if there was none."""
     transcript: Transcript | None = None
     """What is replayed."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a search ended."""
+
+    reason: str
+    """For a person."""
+    limit: Limit | None
+    """The part of the budget that ended it, if one did."""
 
 
 class Sitting:
@@ -75,7 +84,7 @@ class Sitting:
     record, checkpoint
         See `search.engine`.
     on_budget
-        Told a budget that the user set while the search goes on.
+        Told the budget that holds from now on, and the number of the last steering that was followed.
     log
         Told lines for the log.
     """
@@ -90,7 +99,7 @@ class Sitting:
         emit: Callable[[Event], None],
         record: Record,
         checkpoint: Checkpoint,
-        on_budget: Callable[[Budget], None],
+        on_budget: Callable[[Budget, int], None],
         log: Callable[[str], None],
     ) -> None:
         self._begun = begun
@@ -109,7 +118,7 @@ class Sitting:
         self._over = False
         self._team = models.Team()
         self._limit = TimeLimit(self._budget.seconds, time.monotonic)
-        self._follower = SteeringFollower(store, begun.run.id, self._heed, log, begun.ended)
+        self._follower = SteeringFollower(store, begun.run.id, self._heed, log, begun.run.heard)
 
     @property
     def course(self) -> Course:
@@ -120,8 +129,13 @@ class Sitting:
         """See at once whether the user said something."""
         self._follower.look()
 
-    async def search(self) -> str:
-        """Search and return why it ended, for a person.
+    @property
+    def given_up(self) -> Set[int]:
+        """Attempts that the user gave up, with all below them."""
+        return frozenset() if self._engine is None else self._engine.tree.given_up
+
+    async def search(self) -> Ending:
+        """Search and return why it ended.
 
         Raises
         ------
@@ -137,7 +151,7 @@ class Sitting:
         try:
             if self._team.budget is not None and self._begun.transcript is None:
                 self._budget = self._team.budget
-                self._on_budget(self._budget)
+                self._on_budget(self._budget, self._follower.heard)
             if self._team.outlook:
                 self._emit(Notice(self._team.outlook))
             if spend.calls:
@@ -215,7 +229,7 @@ class Sitting:
             log=lambda text: self._log(f"run {begun.run.id}: {text}"),
         )
 
-    async def _run(self, engine: Engine) -> str:
+    async def _run(self, engine: Engine) -> Ending:
         """Run the engine beside the follower and the time limit."""
         search = asyncio.ensure_future(engine.run())
         # Until the run ends: what is said while finalists are timed is answered as well.
@@ -225,13 +239,13 @@ class Sitting:
             done, _ = await asyncio.wait({search, limit}, return_when=asyncio.FIRST_COMPLETED)
             if search in done:
                 self._log_differing()
-                return search.result()
+                return Ending(search.result(), engine.ended_by)
             # The attempts under way are given up: what they have is stored, a resumed run goes on with them.
             reason = f"The time limit of {self._limit.seconds:g} s was reached."
             engine.stop(reason)
             search.cancel()
             await asyncio.wait({search})
-            return reason
+            return Ending(reason, Limit.SECONDS)
         finally:
             self._over = True
             for task in (search, limit):
@@ -275,7 +289,7 @@ class Sitting:
                 purse.change(budget)
         self._budget = budget
         self._limit.change(budget.seconds)
-        self._on_budget(budget)
+        self._on_budget(budget, self._follower.heard)
 
 
 def spoken(steering: Steering) -> str:

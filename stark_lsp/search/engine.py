@@ -34,6 +34,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import BudgetSpent, Context, Judge, NothingToPropose
 from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.settings import SearchSettings
+from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.search.attempts import Attempt, Attempts
@@ -135,14 +136,13 @@ class Engine:
         self._unjudged = list(tree.pending)
         self._waiting = list(self._attempts.open)
         self._helm = Helm(tree, settings.attempts)
-        # An outage meets every attempt under way; a mistake is made by one at a time.
-        self._faults = FaultStreak(settings.fault_limit * settings.in_flight)
+        self._faults = FaultStreak(settings.fault_limit)
         self._mistakes = FaultStreak(settings.fault_limit, REPORT)
         self._verdicts = VerdictBook(judge, tree.nodes.values())
         self._recording = asyncio.Lock()
         self._news = asyncio.Event()
         self._stopped: str | None = None
-        self._spent: str | None = None
+        self._spent: BudgetSpent | None = None
 
     @property
     def best(self) -> Node:
@@ -153,6 +153,15 @@ class Engine:
     def attempts(self) -> int:
         """Attempts begun so far, those under way included."""
         return len(self.tree.nodes) - 1 + len(self._attempts.open)
+
+    @property
+    def ended_by(self) -> Limit | None:
+        """The part of the budget for which nothing more is begun, None if that is not why."""
+        if self._stopped is not None:
+            return None
+        if self._spent is not None:
+            return self._spent.limit
+        return Limit.ATTEMPTS if self.attempts >= self._helm.attempts else None
 
     def stop(self, reason: str) -> None:
         """Begin no new attempt; `run` returns `reason` once those under way are done."""
@@ -250,7 +259,7 @@ class Engine:
         if self._stopped is not None:
             return self._stopped
         if self._spent is not None:
-            return self._spent
+            return str(self._spent)
         made, budget = self.attempts, self._helm.attempts
         if made > budget:
             return f"{made} attempts were made, with a budget of {budget}."
@@ -294,6 +303,7 @@ class Engine:
         """Ask for the child, again after a fault; None if there is none (yet)."""
         attempt = desk.attempt
         while True:
+            begun = self._faults.mark
             try:
                 node = await self._proposer.child(desk)
                 self._worked(desk.who)
@@ -308,13 +318,13 @@ class Engine:
                 return None
             except BudgetSpent as reason:
                 # It stays among those under way: with more to spend, or in a resumed run, it goes on.
-                self._spent = str(reason)
+                self._spent = reason
                 self._waiting.append(attempt)
                 return None
             except BadInput:
                 raise
             except StarkError as error:
-                self._say(self._faults.note(desk.who, error))
+                self._say(self._faults.note(desk.who, error, begun=begun))
                 if self._stopped is not None:
                     return None
             except Exception as error:  # noqa: BLE001 - a mistake is told and counted; it must not cost the tree
@@ -343,12 +353,13 @@ class Engine:
     async def _judge(self, candidate: Candidate) -> Verdict | None:
         """Return the verdict, after as many tries as faults allow; None if the search was stopped meanwhile."""
         while True:
+            begun = self._faults.mark
             try:
                 return await self._verdicts.verdict(candidate)
             except BadInput:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever breaks in the judge is told and counted
-                self._say(self._faults.note(JUDGE, error))
+                self._say(self._faults.note(JUDGE, error, begun=begun))
                 if self._stopped is not None:
                     return None
 

@@ -27,15 +27,25 @@ class FaultStreak:
         self._limit = limit
         self._cure = cure
         self._counts: dict[str, int] = {}
+        self._counted = 0
+        self._newest: dict[str, int] = {}
         self._who = ""
         self._last: Exception | None = None
+
+    @property
+    def mark(self) -> int:
+        """What to remember when something is begun, for `note`: how many faults were counted so far."""
+        return self._counted
 
     def worked(self, who: str) -> None:
         """Start counting again for `who`."""
         self._counts.pop(who, None)
 
-    def note(self, who: str, error: Exception, then: str = "Trying again.") -> str:
+    def note(self, who: str, error: Exception, then: str = "Trying again.", *, begun: int | None = None) -> str:
         """Count one more fault and return a sentence on it.
+
+        An outage meets all that is under way. So of one part only that fault counts which comes of something begun
+        after the last that counted: three in a row are three tries, one after the other, however many at a time.
 
         Parameters
         ----------
@@ -45,15 +55,20 @@ class FaultStreak:
             What it raised.
         then
             What is done now.
+        begun
+            `mark` when what failed was begun; None always counts.
 
         Raises
         ------
         Fault
             There were now as many in a row as allowed, or trying again is of no use; the text is the diagnosis.
         """
-        self._counts[who] = self._counts.get(who, 0) + 1
         self._who, self._last = who, error
-        if self._counts[who] >= self._limit or isinstance(error, NotNow):
+        if begun is None or begun >= self._newest.get(who, 0):
+            self._counted += 1
+            self._newest[who] = self._counted
+            self._counts[who] = self._counts.get(who, 0) + 1
+        if self._counts.get(who, 0) >= self._limit or isinstance(error, NotNow):
             raise self.diagnosis() from error
         return f"{who} failed: {in_short(error)} {then}"
 

@@ -47,6 +47,7 @@ class Helm:
         for node_id in course.pruned:
             if node_id in self._tree.nodes:
                 self._pruned |= self._tree.subtree(node_id)
+        self._tree.given_up = self._pruned
 
     def added(self, node_id: int) -> None:
         """A node came into the tree; below a pruned one it is given up as well."""

@@ -12,7 +12,7 @@ def leaders(tree: Tree, size: int, *, outside: int | None = None) -> tuple[Node,
     """Return up to `size` verified nodes with distinct sources, best first.
 
     A node that only matches when built with the same seed ranks below every one that takes the
-    reference's weights.
+    reference's weights. What the user gave up is no leader.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def leaders(tree: Tree, size: int, *, outside: int | None = None) -> tuple[Node,
     for score, node_id in tree.ranking:
         if score == math.inf or len(first) == size:
             break
-        if node_id in left_out:
+        if node_id in left_out or node_id in tree.given_up:
             continue
         node = tree.nodes[node_id]
         if node.failed or node.candidate.source in seen:

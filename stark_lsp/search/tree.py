@@ -68,6 +68,8 @@ class Tree:
         self._unseen: set[int] = set()
         self._ranking: list[tuple[float, int]] = []
         self._judged_leaves: list[int] = []
+        self.given_up: Set[int] = frozenset()
+        """Ids of what the user gave up, with all below: seen by agents as what was tried, never a leader."""
         self._next_id = root.id + 1
         self._backup: Backup | None = None
         self._insert(root)

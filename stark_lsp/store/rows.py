@@ -11,9 +11,9 @@ from typing import Any
 from stark_lsp.core.conversation import Usage
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.run import Node, Run
-from stark_lsp.core.status import RunState
-from stark_lsp.core.wire import from_wire, to_wire
+from stark_lsp.core.run import Budget, Node, Run
+from stark_lsp.core.status import Decision, RunState
+from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store.owner import Liveness, Owner, liveness, this_process
 
 STALE_AFTER_S = 24 * 3600.0
@@ -166,13 +166,26 @@ def owner_lives(row: sqlite3.Row) -> bool:
     return row["state"] in UNDER_WAY and owner is not None and liveness(owner) is Liveness.ALIVE
 
 
-def resumable(row: sqlite3.Row) -> bool:
+def resumable(row: sqlite3.Row, budget: Budget | None) -> bool:
     """Whether a run can be gone on with; `row` has a column `begun` besides those of `runs`."""
     if row["state"] in UNDER_WAY:
         return not owner_lives(row)
     if row["state"] == RunState.FAILED.value:
         return bool(row["begun"])
+    if row["state"] == RunState.FINISHED.value:
+        return budget is not None and _has_more(row, budget)
     return row["state"] in (RunState.CANCELLED.value, RunState.INTERRUPTED.value)
+
+
+def _has_more(row: sqlite3.Row, budget: Budget) -> bool:
+    """Whether a budget lets a finished run go on: that is what ended it, and nobody has decided on its proposal."""
+    try:
+        run = from_wire(json.loads(row["wire"]), Run)
+    except (WireError, ValueError):
+        return False  # of another version; nothing else says that it could go on
+    if run.ended_by is None or run.decision is not Decision.OPEN:
+        return False
+    return budget.goes_beyond(run.budget, run.ended_by)
 
 
 def abandoned(connection: sqlite3.Connection) -> list[sqlite3.Row]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.run import Node, Rejection, Run
+from stark_lsp.core.run import Budget, Node, Rejection, Run
 from stark_lsp.core.status import RunState
 from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
@@ -176,12 +176,14 @@ class RunStore:
             ) from error
         return StoredRun(run, {node.id: node for node in loaded}, state[0] if state else "")
 
-    def latest_resumable(self, problem: Problem, model: str | None = None) -> StoredRun | None:
+    def latest_resumable(
+        self, problem: Problem, model: str | None = None, budget: Budget | None = None
+    ) -> StoredRun | None:
         """Return the newest run on the unchanged problem that can be gone on with, None if there is none.
 
         That is a run which was cancelled or interrupted, failed after it had made an attempt or a model had
-        answered, or still counts as under way although its process is gone. Unchanged means: the same document text,
-        inputs, mode and device.
+        answered, or still counts as under way although its process is gone; with `budget` one that had spent a smaller
+        one as well. Unchanged means: the same document text, inputs, mode and device.
 
         Parameters
         ----------
@@ -189,6 +191,8 @@ class RunStore:
             What is to be optimized, as it stands now.
         model
             Only runs that this model answered.
+        budget
+            What may be spent now, the limits that hold where nothing was asked for included.
         """
         with self._database.read() as connection:
             cursor = connection.execute(
@@ -199,7 +203,7 @@ class RunStore:
                 (rows.plain(problem.key), rows.digest(problem), model),
             )
             cursor.row_factory = sqlite3.Row
-            found = next((row["id"] for row in cursor if rows.resumable(row)), None)
+            found = next((row["id"] for row in cursor if rows.resumable(row, budget)), None)
         return None if found is None else self.load(found)
 
     def delete(self, run_id: str) -> None:

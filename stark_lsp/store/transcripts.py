@@ -187,6 +187,7 @@ def keep(store: RunStore, transcript: Transcript) -> Run:
     if run.state is not RunState.FINISHED:
         message = f"Imported; it was {run.state.value} when it was exported. {run.message}".strip()
         run = replace(run, state=RunState.FINISHED, message=message)
+    run = replace(run, ended_by=None)
     if not _ID.fullmatch(run.id):
         run = replace(run, id=secrets.token_hex(4))
     try:

@@ -32,7 +32,7 @@ from stark_lsp.core.errors import BadInput, Fault, TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, CodeAgent, DebugAgent, NoCandidate, PlanAgent, SoloAgent
 from stark_lsp.core.run import Node
-from stark_lsp.core.status import AgentRole, Dialect, Grounding, ModelRole, StopReason
+from stark_lsp.core.status import AgentRole, Dialect, Grounding, Limit, ModelRole, StopReason
 
 SOURCE = candidate().source
 OUTSIDE = SOURCE.replace("torch.zeros(features)", "torch.zeros(features) + 0")
@@ -147,7 +147,7 @@ async def test_what_a_model_does_not_give_is_a_failed_attempt_with_its_plan(answ
         await agents.plan(context(), Random(0))
 
 
-@pytest.mark.parametrize("error", [Fault("down"), BadInput("no key"), BudgetSpent("spent"), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [Fault("down"), BadInput("no key"), BudgetSpent("spent", Limit.TOKENS), asyncio.CancelledError()])
 async def test_what_is_wrong_with_the_model_passes_through(error: BaseException) -> None:
     def fail(question: Question) -> Answer:
         raise error

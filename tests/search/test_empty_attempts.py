@@ -18,7 +18,7 @@ from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, Context, Draft, NoCandidate, NothingToPropose
 from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.settings import SearchSettings
-from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.status import AgentRole, Limit, VerdictStatus
 from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.search.randomness import parse_state
@@ -157,6 +157,7 @@ class Flaky:
     async def __call__(self, *arguments: object) -> object:
         self.calls += 1
         if self.calls in self.broken:
+            await asyncio.sleep(0)  # as a service that cannot be reached, it takes a while to be found out
             raise Fault("The service cannot be reached.")
         return await self.call(*arguments)  # type: ignore[operator]
 
@@ -226,11 +227,20 @@ async def test_an_attempt_that_stopped_the_search_by_faults_is_made_again_by_the
     assert nodes_of(again.tree) == nodes_of(whole.tree)
 
 
-async def test_an_outage_under_several_attempts_is_counted_once_for_each() -> None:
+async def test_an_outage_that_meets_several_attempts_at_once_counts_once() -> None:
     agents = Agents()
     agents.plan = Flaky(agents.plan, set(range(1, 9)))  # type: ignore[assignment, method-assign]
     engine = make_engine(agents=agents, settings=SearchSettings(attempts=8, in_flight=4))
     assert await engine.run() == "All 8 attempts were made."
+
+
+async def test_three_outages_in_a_row_stop_a_search_however_many_attempts_are_under_way() -> None:
+    agents = Agents()
+    agents.plan = Flaky(agents.plan, set(range(1, 1000)))  # type: ignore[assignment, method-assign]
+    engine = make_engine(agents=agents, settings=SearchSettings(attempts=8, in_flight=4))
+    with pytest.raises(Fault, match="3 times in a row"):
+        await engine.run()
+    assert agents.plan.calls <= 12  # type: ignore[attr-defined]
 
 
 # --- a budget that is spent ------------------------------------------------------------------------
@@ -243,7 +253,7 @@ class Purse(Agents):
 
     async def plan(self, context: Context, rng: Random) -> Plan:
         if context.attempt > 2 and not self.filled:
-            raise BudgetSpent("The next question could cost more than the $0.10 that are left.")
+            raise BudgetSpent("The next question could cost more than the $0.10 that are left.", Limit.DOLLARS)
         return await super().plan(context, rng)
 
 

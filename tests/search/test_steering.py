@@ -14,10 +14,12 @@ from test_tree import EMPTY
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import SearchSettings
+from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course, Hint
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.search.engine import Engine
 from stark_lsp.search.helm import Helm
+from stark_lsp.search.leaderboard import best, leaders
 from stark_lsp.search.policies import policy_names
 from stark_lsp.search.systems import system_names
 from stark_lsp.search.tree import Tree
@@ -268,3 +270,30 @@ async def test_a_pause_under_several_attempts_lets_all_of_them_finish() -> None:
     assert not engine.tree.pending
     engine.steer(Course())
     assert await search == "All 9 attempts were made."
+
+
+def test_what_was_given_up_is_no_leader_until_it_is_taken_up_again() -> None:
+    tree = tree_of(node(1, 0, ok(3.0)), node(2, 1, ok(2.0)), node(3, 0, ok(5.0)))
+    helm = Helm(tree, 9)
+    assert [one.id for one in leaders(tree, 3)] == [2, 1, 3]
+    helm.steer(Course(pruned=frozenset({1})))
+    assert [one.id for one in leaders(tree, 2)] == [3, 0]
+    assert best(tree).id == 3
+    tree.add(node(4, 2, ok(1.0)))
+    helm.added(4)
+    assert best(tree).id == 3
+    helm.steer(Course())
+    assert best(tree).id == 4
+
+
+@pytest.mark.parametrize(
+    ("attempts", "stop", "expected"), [(2, False, Limit.ATTEMPTS), (2, True, None), (1, False, Limit.ATTEMPTS)]
+)
+async def test_the_part_of_the_budget_that_ended_a_search_is_known(
+    attempts: int, stop: bool, expected: Limit | None
+) -> None:
+    engine = make_engine(settings=SearchSettings(attempts=attempts))
+    if stop:
+        engine.stop("Enough.")
+    await engine.run()
+    assert engine.ended_by is expected

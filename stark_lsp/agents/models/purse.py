@@ -23,6 +23,7 @@ from stark_lsp.core.conversation import Question, Spend, Usage
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.roles import BudgetSpent
 from stark_lsp.core.run import Budget
+from stark_lsp.core.status import Limit
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Purse:
             if self._fits(worst.total, dollars, alone=False):
                 break
             if not self._fits(worst.total, dollars, alone=True) or not self._open:
-                raise BudgetSpent(self._refusal(worst.total, dollars))
+                raise self._refusal(worst.total, dollars)
             await self._change()
         self._count += 1
         reservation = Reservation(self._count, model, worst.total, dollars)
@@ -199,18 +200,20 @@ class Purse:
             return False
         return limit.dollars is None or self._spend.dollars + set_aside[1] + dollars <= limit.dollars
 
-    def _refusal(self, tokens: int, dollars: float) -> str:
+    def _refusal(self, tokens: int, dollars: float) -> BudgetSpent:
         limit = self._budget
         if limit.tokens is not None and self._spend.usage.total + tokens > limit.tokens:
             spent = self._spend.usage.total
-            return (
+            return BudgetSpent(
                 f"The next question could take {tokens:,} tokens, and of the limit of {limit.tokens:,} only "
-                f"{max(0, limit.tokens - spent):,} are left."
+                f"{max(0, limit.tokens - spent):,} are left.",
+                Limit.TOKENS,
             )
         left = max(0.0, (limit.dollars or 0.0) - self._spend.dollars)
-        return (
+        return BudgetSpent(
             f"The next question could cost ${dollars:.2f}, and of the limit of ${limit.dollars or 0.0:.2f} only "
-            f"${left:.2f} is left."
+            f"${left:.2f} is left.",
+            Limit.DOLLARS,
         )
 
     async def _change(self) -> None:
