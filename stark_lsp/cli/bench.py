@@ -387,6 +387,7 @@ def _outcome(row: Row) -> str:
     right = sum(not attempt.status.failed for attempt in row.attempts)
     tried = f"{right} of {len(row.attempts)} attempts verified"
     if row.best is None:
-        return f"not solved, {tried}"
+        why = f": {' '.join(row.reason.split())[:200]}" if row.reason else ""
+        return f"not solved, {tried}{why}"
     gains = ", ".join(f"{gain.value:.2f}x {name}" for name, gain in row.best.gains.items())
     return f"{gains}; {tried}"

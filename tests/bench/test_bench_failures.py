@@ -60,11 +60,13 @@ async def run(cell: Cell, folder: Path, said: Callable[[str], None] = lambda tex
 
 async def test_a_model_that_hands_in_nothing_has_failed_and_what_it_took_counts(serve: Serve, tmp_path: Path) -> None:
     server = serve(lambda request: replies.refusal("cyber", "The request was declined."))
-    row = await run(a_cell(empty_limit=2), tmp_path / "cell")
+    own = {"system.md": "Words of our own."}
+    row = await run(replace(a_cell(empty_limit=2), prompts=own), tmp_path / "cell")
     assert row.outcome is Outcome.MEASURED
     assert row.best is None
     assert [attempt.status for attempt in row.attempts] == [VerdictStatus.NO_CANDIDATE] * 3
     assert (row.spend.calls, len(server.requests)) == (3, 3)
+    assert all("Words of our own." in str(request.body["system"]) for request in server.requests)
     assert row.spend.usage.total > 0
     assert row.budget == Budget(9, dollars=10.0), "the limit that comes by itself, as in any run"
     assert row.baselines is not None
