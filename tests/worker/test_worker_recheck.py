@@ -21,9 +21,9 @@ from stark_lsp.worker.wall import Sample  # noqa: E402
 
 CALLS = 10
 LARGE = 256 << 20
-TRIALS = 1500
+TRIALS = 1000
 SHARE = 0.3
-NOISE = 0.03
+NOISE = 0.04
 """Three standard deviations of a share that is found in so many trials."""
 
 
