@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import claims, integrity, official, sanitize, timing, trees, watched
-from .building.service import Built
+from .asked import MOST_BUILDS, Asked, sources_of
 from .building.triton_cache import TritonFolder
-from .classify import BUILD, Finding, build_finding, classify, stages
+from .classify import Finding, classify, stages
 from .confinement import Tool
 from .failed import Failed
 from .limits import RestWatch
@@ -41,28 +41,10 @@ STAGES = {
 START_LIMIT_S = 300.0
 WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
-MOST_BUILDS = 16
-"""Extensions one candidate may build."""
-NAMED = 80
-"""Characters of an extension's name in a note."""
-REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
-LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
-LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
 SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
 TRITON_LIMIT = 256 << 20
 """Bytes of a candidate's Triton cache that are kept."""
-
-
-def sources_of(request: dict[str, Any]) -> list[str]:
-    """Return the C++ and CUDA texts of a request to build, whatever else a hostile process has put into it."""
-    texts: list[Any] = []
-    for key in ("cpp_sources", "cuda_sources"):
-        value = request.get(key)
-        texts += value if isinstance(value, list) else [value]
-    files = request.get("files")
-    texts += [item.get("text") for item in files if isinstance(item, dict)] if isinstance(files, list) else []
-    return [text for text in texts if isinstance(text, str)]
 
 
 class Attempt:
@@ -110,8 +92,7 @@ class Attempt:
         self._rest: RestWatch | None = None
         self._triton: TritonFolder | None = None
         self._forwarded = False
-        self._builds: list[tuple[str, Built]] = []
-        """Name and outcome of each extension."""
+        self._asked = Asked(self._source, judge.builds, float(self._settings["build_timeout_s"]))
         self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
@@ -125,8 +106,6 @@ class Attempt:
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
         self._works = False
         """Whether it does; while it is timed it has the device for itself instead."""
-        self._timed_builds_s = 0.0
-        """Seconds that it built while it was timed, and everybody else waited."""
         self._building = threading.Lock()
         """Held while a pass under a tool asks for a library; several such passes go on at once."""
 
@@ -149,14 +128,14 @@ class Attempt:
                 self._verifier.check_again()
                 self._examine(runner, self._measured.times.median("candidate"))
         except Failed as failure:
-            return self._verdict(self._considering_builds(self._considering_weights(failure.finding)))
+            return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
         except RecursionError:
             # Nothing here nests so deep but what the candidate returned.
             return self._verdict(Finding("WRONG_SHAPE", "The outputs are nested too deep to be read."))
         except torch.cuda.OutOfMemoryError:
             # In this process: outputs are compared beside whatever the candidate holds.
             return self._verdict(Finding("OUT_OF_MEMORY", "It left too little memory to compare its outputs."))
-        return self._verdict(self._considering_builds(Finding("OK", self._praise())))
+        return self._verdict(self._asked.considered(Finding("OK", self._praise())))
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
@@ -285,7 +264,7 @@ class Attempt:
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
-        if len(self._builds) >= MOST_BUILDS:
+        if self._asked.full:
             return {"error": f"More than {MOST_BUILDS} extensions."}
         for text in sources_of(request):
             # Put together at run time, it may be other text than what the check read.
@@ -295,66 +274,8 @@ class Attempt:
         request = {**request, "stock": self._final}
         # The runner waits for the compiler, so others may time on the device.
         with self._aside():
-            built = self._made(request) if self._works else self._made_while_timed(request)
-        self._builds.append((str(request.get("name")), built))
+            built = self._asked.build(request, timed=not self._works)
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
-
-    def _made(self, request: dict[str, Any]) -> Built:
-        """Have something built; once more if the compiler was ended."""
-        seconds = float(self._settings["build_timeout_s"])
-        built = self._judge.builds.build(request, seconds=seconds)
-        if built.ended:
-            # Perhaps not its own fault; what the source does to a compiler, it does again.
-            built = self._judge.builds.build(request, seconds=seconds)
-        return built
-
-    def _made_while_timed(self, request: dict[str, Any]) -> Built:
-        """Have something built for a candidate that is being timed, within the time of one build: others wait.
-
-        It chooses between its kernels by something that differs from call to call, such as an address. Of the call that
-        waited there is one, and medians do not mind it.
-
-        Raises
-        ------
-        Failed
-            That time is used up.
-        """
-        left = float(self._settings["build_timeout_s"]) - self._timed_builds_s
-        if left <= 0.0:
-            raise Failed(Finding("TIMED_OUT", LATE_BUILDS, stage=BUILD))
-        begin = time.monotonic()
-        try:
-            built = self._judge.builds.build(request, seconds=left)
-        finally:
-            self._timed_builds_s += time.monotonic() - begin
-        self._notes.append(LATE_BUILD)
-        return built
-
-    def _considering_builds(self, finding: Finding) -> Finding:
-        """What ran without an extension that never built was not what the candidate claims to be.
-
-        Unless its source builds another one in its place, which did build.
-        """
-        built = {name for name, built in self._builds if built.library}
-        failed = [(name, one) for name, one in self._builds if name not in built]
-        if not failed or finding.status == "REFUSED":
-            return finding
-        alternatives = integrity.alternatives(self._source)
-        missing, replaced = [], []
-        follows = ""
-        for name, one in reversed(self._builds):
-            if one.library:
-                follows = name
-            elif name not in built and alternatives.include(name) and alternatives.include(follows):
-                replaced.append(REPLACED.format(name=claims.text(name)[:NAMED], other=claims.text(follows)[:NAMED]))
-            elif name not in built:
-                missing.append(one)
-        if not missing:
-            self._notes += reversed(replaced)
-            return finding
-        told = build_finding(missing[0])
-        told.line = finding.line
-        return told
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
@@ -400,9 +321,8 @@ class Attempt:
         metrics: list[dict[str, Any]] = []
         if self._final and self._tools:
             metrics = self._watch(inputs)
-        resources = {name: figures for _, built in self._builds for name, figures in built.resources.items()}
         self._profile = make_profile(
-            claimed, resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes
+            claimed, self._asked.resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes
         )
 
     def _watch(self, inputs: str) -> list[dict[str, Any]]:
@@ -439,7 +359,7 @@ class Attempt:
         size = self._reference.cases[0].inputs_nbytes
         reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs)[1], size)
         for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
-            found = sanitize.read(report, kernels, [name for _, built in self._builds for name in built.resources])
+            found = sanitize.read(report, kernels, self._asked.resources)
             if found is not None:
                 finding = Finding("CRASHED", found.message)
                 finding.details = cut(report, SANITIZER_LOG)
@@ -506,5 +426,5 @@ class Attempt:
             "stages_s": stages(self._stages),
             "failed_in": failed_in,
             "profile": self._profile,
-            "notes": list(dict.fromkeys([*self._notes, *(measured.notes if measured else [])])),
+            "notes": list(dict.fromkeys([*self._notes, *self._asked.notes, *(measured.notes if measured else [])])),
         }

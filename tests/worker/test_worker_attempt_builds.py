@@ -12,9 +12,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from stark_lsp.worker.asked import LATE_BUILD
 from stark_lsp.worker.attempt import Attempt
 from stark_lsp.worker.building.service import Built, Failure
 from stark_lsp.worker.classify import Finding
+from stark_lsp.worker.failed import Failed
 from stark_lsp.worker.slots import Quiet
 
 REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
@@ -52,6 +54,16 @@ def test_a_build_that_is_asked_for_while_it_is_timed_is_made_at_once(tmp_path: P
     # Nothing is left held: the next one may measure.
     with one._bench.quiet.measuring():
         pass
+
+
+def test_who_builds_again_and_again_while_it_is_timed_is_stopped(tmp_path: Path) -> None:
+    one = attempt(tmp_path, lambda request: Built(library="aligned.so"))
+    one._build(RUNNER, dict(REQUEST))
+    assert one._asked.notes == [LATE_BUILD]
+    one._asked._late_s = 5.0
+    with pytest.raises(Failed) as raised:
+        one._build(RUNNER, dict(REQUEST))
+    assert raised.value.finding.status == "TIMED_OUT"
 
 
 def test_others_may_be_timed_while_one_that_is_not_waits_for_its_compiler(tmp_path: Path) -> None:
@@ -107,11 +119,11 @@ def asked(folder: Path, source: str, outcome: dict[str, bool]) -> Attempt:
 
 def test_a_failed_build_is_no_error_where_another_one_took_its_place(tmp_path: Path) -> None:
     one = asked(tmp_path, FIRST_OR_SECOND, {"first": False, "second": True})
-    assert one._considering_builds(Finding("OK", "")).status == "OK"
-    assert one._notes == [
+    assert one._asked.considered(Finding("OK", "")).status == "OK"
+    assert one._asked.notes == [
         "The extension first did not build here; second, which the source builds in its place, was judged."
     ]
-    assert one._considering_builds(Finding("WRONG_RESULT", "off")).status == "WRONG_RESULT"
+    assert one._asked.considered(Finding("WRONG_RESULT", "off")).status == "WRONG_RESULT"
 
 
 @pytest.mark.parametrize(
@@ -130,5 +142,5 @@ def test_a_failed_build_is_an_error_wherever_nothing_took_its_place(
     tmp_path: Path, source: str, outcome: dict[str, bool]
 ) -> None:
     one = asked(tmp_path, source, outcome)
-    assert one._considering_builds(Finding("OK", "")).status == "COMPILE_ERROR"
-    assert one._considering_builds(Finding("REFUSED", "")).status == "REFUSED"
+    assert one._asked.considered(Finding("OK", "")).status == "COMPILE_ERROR"
+    assert one._asked.considered(Finding("REFUSED", "")).status == "REFUSED"

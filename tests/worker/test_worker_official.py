@@ -89,6 +89,7 @@ def finalist(device: str, made: int, monkeypatch: pytest.MonkeyPatch) -> tuple[A
         eager_ms=20.0,
         compiled=["compile"],
         memory=None,
+        builds=None,
     )
     candidate = {"source": "", "class_name": "ModelNew"}
     attempt = Attempt(judge, candidate, True, lambda text, seconds: None, calls=100)
