@@ -29,6 +29,11 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Outlook(Notice):
+    """What the run is likely to take, told before anything is paid for: who shows it keeps it in sight."""
+
+
+@dataclass(frozen=True)
 class Prepared:
     """The reference was loaded, checked and timed."""
 

@@ -18,7 +18,7 @@ from random import Random
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Spend
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.events import Event, Notice, Progress, Spent
+from stark_lsp.core.events import Event, Notice, Outlook, Progress, Spent
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import Limit
@@ -153,7 +153,7 @@ class Sitting:
                 self._budget = self._team.budget
                 self._on_budget(self._budget, self._follower.heard)
             if self._team.outlook:
-                self._emit(Notice(self._team.outlook))
+                self._emit(Outlook(self._team.outlook))
             if spend.calls:
                 self._emit(Spent(spend))
             self._engine = await self._make_engine()

@@ -110,6 +110,7 @@ class Configuration:
             ),
             interpreter=resolved(self["interpreter"], folder) if self["interpreter"] else None,
             resume=True,
+            complete=True,
             prompt_dirs=self._prompt_dirs(folder),
         )
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import StarkError
-from stark_lsp.core.events import Ended, Event, Judged, Notice, Planned, Prepared, Progress, Spent
+from stark_lsp.core.events import Ended, Event, Judged, Notice, Outlook, Planned, Prepared, Progress, Spent
 from stark_lsp.core.steering import Course, Steering, course
 from stark_lsp.server import spending, wording
 
@@ -55,6 +55,9 @@ class RunEvents:
             view.attempts = max(view.attempts, event.attempt)
         elif isinstance(event, Notice):
             view.status = event.text.rstrip(".")
+            if isinstance(event, Outlook):
+                # The progress goes on to "Planning" at once; a message stays until it is read.
+                self._server.say(f"STARK: {view.problem.class_name}: {event.text}")
             self._server.log(f"run {view.id}: {event.text}")
         elif isinstance(event, Prepared):
             view.status = "the class was loaded and timed"

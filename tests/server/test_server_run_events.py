@@ -9,7 +9,7 @@ import pytest
 from server_views import node, plan, verified, view
 
 from stark_lsp.core.conversation import Spend, Usage
-from stark_lsp.core.events import Judged, Notice, Planned, Progress, Spent
+from stark_lsp.core.events import Judged, Notice, Outlook, Planned, Progress, Spent
 from stark_lsp.core.run import Budget
 from stark_lsp.core.steering import Course, Steering, SteeringKind
 from stark_lsp.server.desk import Desk
@@ -28,7 +28,9 @@ class Shown:
         self.looks = 0
         server = StarkServer()
         monkeypatch.setattr(server, "refresh_lenses", self._refresh)
+        self.said: list[str] = []
         monkeypatch.setattr(server, "log", lambda message: None)
+        monkeypatch.setattr(server, "say", self.said.append)
         progress: Any = SimpleNamespace(report=lambda text, fraction: self.texts.append(text))
         self.events = RunEvents(server, Desk(server), self.view, progress)
         self.view.events = self.events
@@ -58,6 +60,15 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
 def test_the_progress_always_tells_who_answers(shown: Shown) -> None:
     assert shown.hear(Progress("Loading the class")) == "Loading the class · playbook"
     assert shown.hear(Notice("It may cost much.")) == "It may cost much · playbook"
+
+
+def test_what_a_run_may_cost_is_said_in_a_message_that_stays(shown: Shown) -> None:
+    text = "30 attempts with stark on claude-x: about 60 questions, $2 to $9."
+    assert shown.hear(Outlook(text)) == f"{text.rstrip('.')} · playbook"
+    assert shown.said == [f"STARK: Model: {text}"]
+    shown.hear(Progress("Planning"))
+    shown.hear(Notice("Paused: nothing new is begun."))
+    assert len(shown.said) == 1
 
 
 def test_attempts_and_spend_stand_in_one_line(shown: Shown) -> None:
