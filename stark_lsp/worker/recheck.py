@@ -13,7 +13,9 @@ working and does not begin again is always found.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -33,6 +35,10 @@ BYTES = 64 << 20
 """Bytes of outputs that more than `FEWEST` calls may take."""
 GPU_SHARE = 16
 """On a GPU they may take one part in so many of its memory; the others wait on the host."""
+
+
+Reliably = Callable[[Timer], contextlib.AbstractContextManager[None]]
+"""Around what is asked of a runner of the reference, see `bench.Bench.reliably`."""
 
 
 class Seen(NamedTuple):
@@ -120,13 +126,15 @@ class Recheck:
             return outputs
         return outputs.moved("cpu")
 
-    def judge(self, candidate: Timer, eager: Timer) -> None:
+    def judge(self, candidate: Timer, eager: Timer, reliably: Reliably | None = None) -> None:
         """Compare all that was fetched with the reference.
 
         Parameters
         ----------
         candidate, eager
             Both with the same weights.
+        reliably
+            Around what is asked of `eager`; when that fails, this may be called again.
 
         Raises
         ------
@@ -134,8 +142,9 @@ class Recheck:
             It is not what was pledged, or not what the reference gives.
         """
         while self._seen:
-            seen = self._seen.pop()
-            expected = self._alone(eager, seen.seed, seen.call)
+            seen = self._seen[-1]
+            with reliably(eager) if reliably is not None else contextlib.nullcontext():
+                expected = self._alone(eager, seen.seed, seen.call)
             found = seen.outputs
             alike = _alike(expected, found)
             # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
@@ -143,6 +152,7 @@ class Recheck:
                 raise Failed(Finding("CHEATED", "It changed what it had returned after it was timed."))
             wrong = self._differs(expected, found)
             if wrong is None and alike:
+                self._seen.pop()
                 continue
             if wrong is None:
                 raise Failed(Finding("CHEATED", "Its outputs while timed were not written by the judge's own code."))

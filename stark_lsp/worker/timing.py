@@ -236,11 +236,11 @@ class _Attempt:
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
         self._at_rest(threads)
-        self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
+        self._recheck(recheck, timer, weights)
         recheck = recheck.of_the_clock()
         notes += reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory, recheck))
         # What it did while the judge held the clock must be the work as well.
-        self._asking(lambda: recheck.judge(timer, self._bench.eager_with(weights)))
+        self._recheck(recheck, timer, weights)
         return Measured(times, self._names[1:], notes)
 
     def _asking(self, run: Callable[[], Any]) -> Any:
@@ -249,6 +249,18 @@ class _Attempt:
             return run()
         except RUNNER_FAILURES as error:
             raise Failed(classify(error, "time", self._path)) from error
+
+    def _recheck(self, recheck: Recheck, timer: Timer, weights: str) -> None:
+        """Compare what was drawn; where eager's process is lost, that is no failure of the candidate's."""
+
+        def run() -> None:
+            try:
+                eager = self._bench.eager_with(weights)
+            except RUNNER_FAILURES as error:
+                raise Broken(f"The reference could not be compared with: {error}.", "Try again.") from error
+            self._asking(lambda: recheck.judge(timer, eager, self._bench.reliably))
+
+        reference_timed(self._bench, run)
 
     def _rounds(self, timer: Timer) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
         """Take turns."""

@@ -193,6 +193,38 @@ def test_what_a_runner_claims_to_have_kept_never_harms_the_judge(name: str, tmp_
     assert len(raised.value.finding.message) < 1200
 
 
+def test_a_reference_that_is_lost_is_asked_again_and_nothing_is_forgotten() -> None:
+    class Lost(Exception):
+        """The reference's process died."""
+
+    class Eager:
+        """Fails once."""
+
+        asked = 0
+
+        def alone(self, seed: str, index: int, limit: int) -> tensorfile.Loaded:
+            self.asked += 1
+            if self.asked == 2:
+                raise Lost
+            return tensorfile.capture(torch.ones(2), "cpu")
+
+    class Candidate:
+        """Kept what is right."""
+
+        def kept(self, index: int, limit: int) -> tensorfile.Loaded:
+            return tensorfile.capture(torch.ones(2), "cpu")
+
+    eager: Any = Eager()
+    candidate: Any = Candidate()
+    drawn = Recheck(8, None)
+    for number in range(3):
+        drawn.look(f"seed {number}", Round(Sample(1.0, [1.0]), [kept.digest_of([torch.ones(2)])]), candidate)
+    with pytest.raises(Lost):
+        drawn.judge(candidate, eager)
+    drawn.judge(candidate, eager)
+    assert eager.asked == 4
+
+
 def test_outputs_that_wait_are_the_same_when_they_are_moved() -> None:
     held = tensorfile.capture({"y": torch.randn(3, 4).t()}, "cpu")
     moved = held.moved("cpu")
