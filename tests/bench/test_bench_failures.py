@@ -62,7 +62,7 @@ async def test_a_model_that_hands_in_nothing_has_failed_and_what_it_took_counts(
     server = serve(lambda request: replies.refusal("cyber", "The request was declined."))
     own = {"system.md": "Words of our own."}
     row = await run(replace(a_cell(empty_limit=2), prompts=own), tmp_path / "cell")
-    assert row.outcome is Outcome.MEASURED
+    assert row.outcome is Outcome.MEASURED, row.reason
     assert row.best is None
     assert [attempt.status for attempt in row.attempts] == [VerdictStatus.NO_CANDIDATE] * 3
     assert (row.spend.calls, len(server.requests)) == (3, 3)
@@ -96,7 +96,7 @@ async def test_a_fault_of_the_machine_says_what_had_been_spent(serve: Serve, tmp
     refused = iter([replies.refusal("cyber", "The request was declined.")])
     serve(lambda request: next(refused, None) or replies.rate_limited("100000"))
     row = await run(a_cell(fault_limit=1), tmp_path / "cell")
-    assert row.outcome is Outcome.FAULT
+    assert row.outcome is Outcome.FAULT, row.reason
     assert row.spend.calls == 1
     assert [attempt.status for attempt in row.attempts] == [VerdictStatus.NO_CANDIDATE]
     tail = report.page([row, replace(row, key="other")], 0, ()).partition("## What it took")[2]
