@@ -171,8 +171,12 @@ class Desk:
         view.session = session
         if (now := self.text(view)) is not None and now != text:
             view.resync(now)
-        # A new run takes the place of what was shown of the one before.
-        self._views.pop(problem.key, None)
+        # A new run takes the place of what was shown of the one before, which may be the same that now goes on.
+        before = self._views.pop(problem.key, None)
+        if before is not None:
+            before.phase = Phase.OVER
+            if before.question is not None:
+                self._server.withdraw(before.question)
         self._views[problem.key] = view
 
         def stop() -> None:

@@ -34,6 +34,12 @@ def test_questions_are_counted_by_the_system(system: str, calls: tuple[int, int]
     assert _estimate(system).calls == calls
 
 
+def test_a_single_attempt_is_a_plan_and_its_code() -> None:
+    found = _estimate(attempts=1)
+    assert found.calls == (2, 2)
+    assert found.text.startswith(f"1 attempt with stark on {NEW}: about 2 questions")
+
+
 def test_more_attempts_and_larger_prompts_take_more() -> None:
     small, large = _estimate(attempts=10), _estimate(attempts=20)
     assert large.tokens[0] > small.tokens[0]

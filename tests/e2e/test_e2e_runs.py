@@ -184,6 +184,31 @@ async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path:
 
 
 @pytest.mark.slow
+async def test_with_a_larger_budget_a_finished_run_goes_on_and_its_question_is_taken_back(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(MODULE)
+    async with session(published(), tmp_path / "state", {"attempts": 1}) as editor:
+        uri = editor.open(file)
+        editor.held = asyncio.Event()
+        started = await editor.execute("stark.optimize", uri, "Model")
+        await editor.until_question()
+        # The complaint tells that the settings were read.
+        editor.client.set_configuration({**SMALL, "attempts": 2, "writeMode": "?"}, section="stark")
+        editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=None))
+        await editor.until_message("stark.writeMode")
+        await editor.execute("stark.optimize", uri, "Model")
+        assert str(started["run"]) in await editor.until_message("goes on with the earlier run")
+        await editor.until(lambda: editor.withdrawn == 1, "the question to be taken back")
+        await editor.until(lambda: len(editor.questions) == 2, "the second question")
+        stored = store_in(tmp_path / "state").load(str(started["run"]))
+        assert (stored.run.state, stored.run.budget.attempts, len(stored.nodes)) == (RunState.FINISHED, 2, 3)
+        await editor.execute("stark.accept", {"run": started["run"]})
+        await editor.until_message("was accepted")
+        assert store_in(tmp_path / "state").load(str(started["run"])).run.decision is Decision.ACCEPTED
+        editor.held.set()
+
+
+@pytest.mark.slow
 async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(tmp_path: Path) -> None:
     names = ("deleted", "edited", "renamed")
     files = {name: tmp_path / f"{name}.py" for name in names}

@@ -69,7 +69,7 @@ class Estimate:
         calls = _span(*(f"{count:,}" for count in self.calls))
         tokens = _span(*(_rounded(count) for count in self.tokens))
         text = (
-            f"{self.attempts} attempts with {self.system} on {', '.join(self.models)}: "
+            f"{self.attempts} {'attempt' if self.attempts == 1 else 'attempts'} with {self.system} on {', '.join(self.models)}: "
             f"about {calls} questions and {tokens} tokens"
         )
         if self.dollars is not None:
@@ -170,7 +170,8 @@ def _sum(
 ) -> _Sum:
     total = _Sum(0, 0, 0.0)
     for role, share in mix.items():
-        calls = round(attempts * share)
+        # The first attempt is no repair.
+        calls = int(attempts * share + (0.0 if role is ModelRole.DEBUG else 0.5))
         price = prices.of(settings.of(role).model or default_model)
         answer = min(TYPICAL_ANSWER[role][1 if long else 0], settings.of(role).max_tokens)
         size = sizes.get(role) or max(sizes.values(), key=lambda one: one.shared + one.body, default=PromptSize(0, 0))
