@@ -147,7 +147,9 @@ async def test_what_a_model_does_not_give_is_a_failed_attempt_with_its_plan(answ
         await agents.plan(context(), Random(0))
 
 
-@pytest.mark.parametrize("error", [Fault("down"), BadInput("no key"), BudgetSpent("spent", Limit.TOKENS), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error", [Fault("down"), BadInput("no key"), BudgetSpent("spent", Limit.TOKENS), asyncio.CancelledError()]
+)
 async def test_what_is_wrong_with_the_model_passes_through(error: BaseException) -> None:
     def fail(question: Question) -> Answer:
         raise error

@@ -68,10 +68,8 @@ class Estimate:
         """The estimate in a sentence or two, for a person."""
         calls = _span(*(f"{count:,}" for count in self.calls))
         tokens = _span(*(_rounded(count) for count in self.tokens))
-        text = (
-            f"{self.attempts} {'attempt' if self.attempts == 1 else 'attempts'} with {self.system} on {', '.join(self.models)}: "
-            f"about {calls} questions and {tokens} tokens"
-        )
+        attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
+        text = f"{attempts} with {self.system} on {', '.join(self.models)}: about {calls} questions and {tokens} tokens"
         if self.dollars is not None:
             money = _span(*(f"${dollars:,.2f}" for dollars in self.dollars))
             dated = f", by prices of {self.prices_date}" if self.prices_date else ""
