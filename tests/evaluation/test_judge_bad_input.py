@@ -97,6 +97,7 @@ async def test_a_program_that_is_no_python_is_a_fault_with_its_name(tmp_path: Pa
     assert "not a python" in caught.value.message
 
 
+@pytest.mark.slow
 async def test_a_missing_compiler_is_a_fault_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)

@@ -100,6 +100,7 @@ async def opened(folder: Path, text: str | None = None) -> WorkerJudge:
     )
 
 
+@pytest.mark.slow
 async def test_two_workers_share_candidates_and_both_are_gone_at_the_end(tmp_path: Path) -> None:
     judges = [await opened(tmp_path), await opened(tmp_path)]
     pool = JudgePool(judges, lambda line: None)

@@ -174,6 +174,7 @@ async def test_a_judge_that_is_closed_while_a_worker_is_started_again_leaves_not
         assert not [pid for pid in below if alive(pid)]
 
 
+@pytest.mark.slow
 async def test_a_lost_reference_process_is_started_again(tmp_path: Path) -> None:
     async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         await judge.prepare(lambda text: None)
