@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from stark_lsp.agents.models.estimate import taking
 from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.suite import CLASS
@@ -53,14 +54,8 @@ class Outlook:
     @property
     def text(self) -> str:
         """The outlook for a person, in a sentence or two."""
-        calls = _span(*(f"{count:,}" for count in self.calls))
-        tokens = _span(*(_rounded(count) for count in self.tokens))
-        told = f"An estimate for {self.runs} {'run' if self.runs == 1 else 'runs'} on language models: "
-        told += f"about {calls} questions and {tokens} tokens"
-        if self.dollars is not None:
-            told += f", {_span(*(f'${dollars:,.2f}' for dollars in self.dollars))}"
-            told += f" by prices of {self.prices_date}" if self.prices_date else ""
-        told += "."
+        taken = taking(self.calls, self.tokens, self.dollars, self.prices_date)
+        told = f"An estimate for {self.runs} {'run' if self.runs == 1 else 'runs'} on language models: {taken}."
         if self.unpriced:
             told += f" The price of {', '.join(self.unpriced)} is unknown."
         if self.limit is not None:
@@ -159,13 +154,3 @@ def _name(cell: Cell) -> str:
         return default_model()
     except LookupError as error:
         raise BadInput("The installed SDK lists no model.", cure="Name one: --model anthropic:NAME.") from error
-
-
-def _span(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
-
-
-def _rounded(count: int) -> str:
-    return (
-        f"{count / 1e6:,.1f} million" if count >= 950_000 else f"{round(count, -3):,}" if count >= 1000 else str(count)
-    )

@@ -66,15 +66,23 @@ class Estimate:
     @property
     def text(self) -> str:
         """The estimate in a sentence or two, for a person."""
-        calls = _span(*(f"{count:,}" for count in self.calls))
-        tokens = _span(*(_rounded(count) for count in self.tokens))
         attempts = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
-        text = f"{attempts} with {self.system} on {', '.join(self.models)}: about {calls} questions and {tokens} tokens"
+        taken = taking(self.calls, self.tokens, self.dollars, self.prices_date)
+        text = f"{attempts} with {self.system} on {', '.join(self.models)}: {taken}."
         if self.dollars is not None:
-            money = _span(*(f"${dollars:,.2f}" for dollars in self.dollars))
-            dated = f", by prices of {self.prices_date}" if self.prices_date else ""
-            return f"{text}, {money}{dated}. An estimate; no question is asked that could cross a limit."
-        return f"{text}. The price of {', '.join(self.unpriced)} is unknown."
+            return f"{text} An estimate; no question is asked that could cross a limit."
+        return f"{text} The price of {', '.join(self.unpriced)} is unknown."
+
+
+def taking(
+    calls: tuple[int, int], tokens: tuple[int, int], dollars: tuple[float, float] | None, prices_date: str
+) -> str:
+    """Return the least and the most that is likely as words: `about 45 to 60 questions and 1.2 million tokens, ...`."""
+    text = f"about {_span(*(f'{count:,}' for count in calls))} questions and {_span(*map(_rounded, tokens))} tokens"
+    if dollars is None:
+        return text
+    dated = f", by prices of {prices_date}" if prices_date else ""
+    return f"{text}, {_span(*(f'${amount:,.2f}' for amount in dollars))}{dated}"
 
 
 def measure(question: Question, node: int = 0) -> PromptSize:
