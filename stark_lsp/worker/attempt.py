@@ -357,7 +357,8 @@ class Attempt:
         self._progress("Looking for memory errors", self._limit("profile"))
         tools = [watched.sanitizer(program, tool) for tool in sanitize.TOOLS]
         size = self._reference.cases[0].inputs_nbytes
-        reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs)[1], size)
+        patience = watched.Patience()
+        reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs, patience)[1], size)
         for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
             found = sanitize.read(report, kernels, self._asked.resources)
             if found is not None:
@@ -367,12 +368,14 @@ class Attempt:
             if kernels and not sanitize.complete(report):
                 self._notes.append(sanitize.INCOMPLETE.format(tool=tool))
 
-    def _watched(self, tool: Tool, command: str, inputs: str) -> tuple[str, str]:
+    def _watched(
+        self, tool: Tool, command: str, inputs: str, patience: watched.Patience | None = None
+    ) -> tuple[str, str]:
         def build(runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
             with self._building:
                 return self._build(runner, request)
 
-        return watched.run(self._judge, self._source, self._loading, build, tool, command, inputs)
+        return watched.run(self._judge, self._source, self._loading, build, tool, command, inputs, patience)
 
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""

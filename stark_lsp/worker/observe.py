@@ -47,7 +47,7 @@ def cpu_time() -> CpuTime | None:
         with open("/proc/stat") as file:
             fields = [int(word) for word in file.readline().split()[1:]]
         tick = os.sysconf("SC_CLK_TCK")
-        ours = sum(_own(pid) for pid in [os.getpid(), *processes.descendants(os.getpid())])
+        ours = sum(_own(pid) for pid in [os.getpid(), *processes.below(os.getpid())])
     except (OSError, ValueError):
         return None
     if len(fields) < 8:
@@ -229,7 +229,7 @@ class _GpuWatch:
         uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
         self._gpu = _gpu_of(uuid)
         self._states: list[nvml.State] = []
-        self._mine = {os.getpid(), *processes.descendants(os.getpid())}
+        self._mine = {os.getpid(), *processes.below(os.getpid())}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         if self._gpu is not None:
@@ -248,6 +248,7 @@ class _GpuWatch:
         self._over.set()
         # One question to the GPU can take a fifth of a second; what is known by now is enough.
         states = list(self._states) or [self._gpu.state()]
+        # All of them: one of ours that is not known here would be said to be somebody else's.
         mine = self._mine | {os.getpid(), *processes.descendants(os.getpid())}
         listed = {pid for state in states for pid in state.processes}
         return gpu_notes(states, listed - STRANGERS.among(states, mine))

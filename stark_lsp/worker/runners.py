@@ -182,6 +182,7 @@ class RunnerProcess:
         self.files = folder
         """Its private folder."""
         self._wrapped = confinement is not None and confinement.wraps
+        self._watched = tool is not None
         # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
         self._links = confinement is None or confinement.separates_files
         self.builds: Builder | None = None
@@ -318,6 +319,9 @@ class RunnerProcess:
 
     def _compilers(self) -> list[int]:
         """Return the processes it started itself, such as those of a just-in-time compiler."""
+        if self._watched:
+            # Those of the tool, which are there all the time, cannot be told from them.
+            return []
         # A sandbox stands around it as two processes: one outside of the new namespaces, one inside.
         own = 2 if self._wrapped else 0
         return processes.descendants(self.pid)[own:]
@@ -397,6 +401,10 @@ class RunnerProcess:
                 self.stuck = True
         self._channel.close()
         self._unshare()
+
+    def strike(self) -> None:
+        """Kill the processes, from another thread: whoever waits for an answer is told that the child died."""
+        self._kill_tree()
 
     def _kill_tree(self) -> None:
         """Send SIGKILL to the process and all below it."""

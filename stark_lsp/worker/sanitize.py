@@ -20,7 +20,7 @@ EXIT_CODE = 86
 MOST = 100
 """Errors that are written down; each can be that of many threads."""
 LAUNCH_S = 60
-"""After this time a kernel is given up."""
+"""Within this time the program must have started."""
 MISSING = "Memory errors were not looked for: compute-sanitizer was not found. It comes with the CUDA toolkit."
 INCOMPLETE = "compute-sanitizer's {tool} could not run to its end here."
 

@@ -321,7 +321,7 @@ class Idle:
     def during(self, turn: Callable[[], list[float]]) -> list[float]:
         """Let another have its turn, and look what this process does meanwhile."""
         # What it starts only now is found by the next turn; looking for it takes as long as many a turn.
-        pids = [self._pid, *processes.descendants(self._pid)]
+        pids = [self._pid, *processes.below(self._pid)]
         before, begin = wanted_ns(pids), time.monotonic_ns()
         found = turn()
         self._wanted += max(0, wanted_ns(pids) - before)
@@ -339,7 +339,7 @@ class Idle:
 def thread_count(pid: int) -> int:
     """Return how many threads a process and all below it have; 0 where the system does not tell."""
     count = 0
-    for one in [pid, *processes.descendants(pid)]:
+    for one in [pid, *processes.below(pid)]:
         try:
             count += len(os.listdir(f"/proc/{one}/task"))
         except OSError:
@@ -352,7 +352,7 @@ def still_working(pid: int) -> float:
     deadline = time.monotonic() + GRACE_S
     quiet = 0
     while True:
-        pids = [pid, *processes.descendants(pid)]
+        pids = [pid, *processes.below(pid)]
         before, begin = wanted_ns(pids), time.monotonic_ns()
         time.sleep(LOOK_S)
         busy = (wanted_ns(pids) - before) / (time.monotonic_ns() - begin)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,12 @@ SLOWER = 20.0
 """How many times longer everything may take under a tool."""
 LONGEST_S = 300.0
 """After so long a tool is given up in any case, which a note then says: somebody waits for the finalist."""
+LEAST_S, TIMES = 20.0, 10.0
+"""Once one tool is through, the others have so many times as long as it took, and at least so long.
+
+Tools make a pass slower in much the same way. But a kernel can make one of them hang: on an H200 initcheck never came
+back from one that stores through the copy engine (`cp.async.bulk`), which memcheck was through with in two seconds.
+"""
 LAST_WORDS_S = 60.0
 SMALL = 1 << 30
 """Bytes of inputs up to which several passes fit the device side by side."""
@@ -46,6 +55,46 @@ def sanitizer(program: str, tool: str) -> Tool:
     return wrapped
 
 
+class Patience:
+    """How long each of several tools has, side by side or one after the other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seconds: float | None = None
+        self._begun: dict[RunnerProcess, float] = {}
+        self._timers: dict[RunnerProcess, threading.Timer] = {}
+
+    @contextlib.contextmanager
+    def with_tool(self, runner: RunnerProcess) -> Iterator[None]:
+        """Kill a runner in the block when its time is over."""
+        begin = time.monotonic()
+        with self._lock:
+            self._begun[runner] = begin
+            self._time(runner)
+        through = False
+        try:
+            yield
+            through = True
+        finally:
+            with self._lock:
+                del self._begun[runner]
+                timer = self._timers.pop(runner, None)
+                if timer is not None:
+                    timer.cancel()
+                if through and self._seconds is None:
+                    self._seconds = max(LEAST_S, TIMES * (time.monotonic() - begin))
+                    for other in self._begun:
+                        self._time(other)
+
+    def _time(self, runner: RunnerProcess) -> None:
+        if self._seconds is None:
+            return
+        left = self._begun[runner] + self._seconds - time.monotonic()
+        timer = self._timers[runner] = threading.Timer(max(0.0, left), runner.strike)
+        timer.daemon = True
+        timer.start()
+
+
 def run(
     judge: Judge,
     source: str,
@@ -54,6 +103,7 @@ def run(
     tool: Tool,
     command: str,
     inputs: str,
+    patience: Patience | None = None,
 ) -> tuple[str, str]:
     """Run one forward pass under a tool.
 
@@ -69,6 +119,8 @@ def run(
         The runner's command for the pass.
     inputs
         File with the inputs.
+    patience
+        Limits it by how long other tools take.
 
     Returns
     -------
@@ -81,10 +133,11 @@ def run(
         runner.files.write("candidate.py", source)
         runner.builds = lambda request: build(runner, request)
         try:
-            runner.ask("load_candidate", run_s=limit, build_s=limit, **loading(runner))
-            extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
-            runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
-            runner.finish(LAST_WORDS_S)
+            with patience.with_tool(runner) if patience is not None else contextlib.nullcontext():
+                runner.ask("load_candidate", run_s=limit, build_s=limit, **loading(runner))
+                extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
+                runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
+                runner.finish(LAST_WORDS_S)
         except RUNNER_FAILURES:
             # What the tool says until then is what is wanted; the run itself was verified without it.
             runner.kill()
