@@ -392,11 +392,15 @@ class Attempt:
         return " ".join(notes)
 
     def _verdict(self, finding: Finding) -> dict[str, Any]:
-        """Put the verdict together; the runner is dead afterwards, so that its log is complete."""
+        """Put the verdict together; the runner does nothing more by then, so that its log is complete."""
         log = finding.details
         failed_in = None if finding.status == "OK" else finding.stage or self._stages[-1][0]
         if self._runner is not None:
-            self._end_runner()
+            if finding.status == "OK":
+                # `end` waits until it is gone; a context on a GPU takes its time.
+                self._runner.strike()
+            else:
+                self._end_runner()
             captured = self._runner.log()
             log = f"{captured}\n{log}" if captured and log else captured or log
             self._stages.append(("build", self._runner.build_s))

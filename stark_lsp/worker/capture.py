@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import select
+import termios
 import threading
+import time
 
 FLOOD = 64 << 20
 """Bytes of output after which a process is taken for a log bomb."""
@@ -36,6 +40,23 @@ class Capture:
         """Whether more came than any honest process prints."""
         return self.total > FLOOD
 
+    def drain(self, wait_s: float) -> None:
+        """Wait up to `wait_s` until all that has been written is kept."""
+        deadline = time.monotonic() + wait_s
+        while self._thread.is_alive() and self._left() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _left(self) -> bool:
+        """Whether bytes wait in the pipe."""
+        with self._lock:
+            if not self._thread.is_alive():
+                return False
+            try:
+                return any(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)))
+            except OSError:
+                # It was closed a moment ago.
+                return False
+
     def text(self, wait_s: float = 0.0) -> str:
         """Return what was kept; first wait up to `wait_s` for the end of the output."""
         self._thread.join(wait_s)
@@ -46,19 +67,20 @@ class Capture:
             return (bytes(self._head) + middle + tail).decode("utf-8", "replace")
 
     def _drain(self) -> None:
+        readable = select.poll()
+        readable.register(self._fd, select.POLLIN)
         while True:
-            try:
-                data = os.read(self._fd, 1 << 16)
-            except OSError:
-                data = b""
-            if not data:
-                break
+            readable.poll()
+            # What is no longer in the pipe is kept, for whoever holds the lock.
             with self._lock:
+                try:
+                    data = os.read(self._fd, 1 << 16)
+                except OSError:
+                    data = b""
+                if not data:
+                    os.close(self._fd)
+                    return
                 self._keep(data)
-        try:
-            os.close(self._fd)
-        except OSError:
-            return
 
     def _keep(self, data: bytes) -> None:
         self.total += len(data)

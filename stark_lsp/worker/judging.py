@@ -16,6 +16,7 @@ from .building.inductor_cache import InductorCache
 from .building.service import BuildService
 from .building.triton_cache import TritonCache
 from .children import RUNNER, Children
+from .endings import Endings
 from .errors import Broken
 from .limits import Limits, memory_limit
 from .profile import cost, roofline
@@ -72,6 +73,7 @@ class Judge:
         )
         self.threads = torch.get_num_threads()
         self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
+        self.endings = Endings(self.parallel)
         inputs = self.reference.input_tensors()
         progress("Looking at the machine", 60.0)
         self.environment = fingerprint.environment(self.reference.device, self.threads, inputs)
@@ -272,6 +274,7 @@ class Judge:
         Broken
             The machine or the reference failed, not the candidate.
         """
+        self.endings.wait()
         stuck = self.children.household.stuck()
         if stuck:
             raise Broken(
@@ -281,10 +284,16 @@ class Judge:
             )
         attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
         self._reserve.begin()
+        verdict: dict[str, Any] | None = None
         try:
-            return attempt.run()
+            verdict = attempt.run()
+            return verdict
         finally:
-            attempt.end()
+            # One that was accepted did what it was asked and rests; whatever else happened is over with its verdict.
+            if verdict is not None and verdict["status"] == "OK":
+                self.endings.begin(attempt.end)
+            else:
+                attempt.end()
             self._reserve.end()
 
 

@@ -29,6 +29,8 @@ KILL_S = 5.0
 """A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
 SIGNALLED = 128
 """Exit codes above it tell of a signal."""
+DRAIN_S = 0.2
+"""Longest wait for what has been printed to be read."""
 START_S = 120.0
 """A runner that has not imported torch after this long never will."""
 
@@ -223,7 +225,8 @@ class RunnerProcess:
         return self._process.poll() is None
 
     def log(self) -> str:
-        """Return the output captured so far; all of it once the process is dead."""
+        """Return the output so far; all of it once the process is dead, or was struck."""
+        self._capture.drain(DRAIN_S)
         return self._capture.text(0.0 if self.alive else 0.5)
 
     def wait_ready(self) -> None:
@@ -403,8 +406,17 @@ class RunnerProcess:
         self._unshare()
 
     def strike(self) -> None:
-        """Kill the processes, from another thread: whoever waits for an answer is told that the child died."""
-        self._kill_tree()
+        """Send SIGKILL to the process and all below it, and wait for none of them.
+
+        Whoever waits for an answer in another thread is told that the child died. Some that were being started may be
+        left, which `kill` finds.
+        """
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGSTOP)
+            for pid in processes.descendants(self.pid):
+                processes.kill(pid)
+            processes.kill(self.pid)
 
     def _kill_tree(self) -> None:
         """Send SIGKILL to the process and all below it."""

@@ -17,6 +17,8 @@ from .errors import Bad, Broken, Reported, broken, describe, full_text
 from .frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
 from .sandbox import kernel
 
+ENDINGS_S = 0.5
+"""Longest wait, once nothing more can be asked, for the end of a candidate that was judged a moment ago."""
 JUDGING = ("evaluate", "confirm")
 """Requests that are about one candidate; several of them are worked on at the same time."""
 OLDEST_PYTHON = (3, 9)
@@ -90,6 +92,9 @@ class Worker:
 
     def _end(self) -> None:
         """Kill every process below, remove the private folder, exit at once."""
+        if self._judge is not None:
+            # What the last candidate had compiled is kept for its next judgement.
+            self._judge.endings.finish(ENDINGS_S)
         processes.kill_below(os.getpid())
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)

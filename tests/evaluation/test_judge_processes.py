@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import replace
@@ -214,3 +215,35 @@ async def test_when_the_server_is_killed_no_process_is_left(tmp_path: Path) -> N
     server.kill()
     await server.wait()
     await until(lambda: not any(alive(pid) for pid in below), 5.0)
+
+
+async def test_of_an_accepted_candidate_nothing_is_left_when_the_next_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    source = candidate_with(f"print('called')\n{HONEST}", before="print('begun')")
+    seen: set[Path] = set()
+
+    def left() -> set[Path]:
+        # Its folder goes when its process is gone.
+        return set(tmp_path.rglob("candidate.py"))
+
+    async def look() -> None:
+        while True:
+            seen.update(left())
+            await asyncio.sleep(0.02)
+
+    async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=QUICK) as (judge, _):
+        await judge.prepare(lambda text: None)
+        looking = asyncio.create_task(look())
+        for _ in range(2):
+            verdict = await judge.evaluate(Candidate(source))
+            assert verdict.status is Status.OK, verdict
+            # The verdict does not wait until the process is gone, and has all that was printed nevertheless.
+            assert verdict.log.startswith("begun")
+            assert verdict.log.count("called") > 5
+        looking.cancel()
+        verdict = await judge.evaluate(Candidate("import torch\n"))
+        assert verdict.status is not Status.OK
+        assert not left()
+    assert len(seen) == 2, "they were not found while they lived either"

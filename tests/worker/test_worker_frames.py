@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 
 import pytest
@@ -57,3 +58,35 @@ def test_captured_output_keeps_head_and_tail() -> None:
     assert "bytes left out" in text
     assert len(text) < 1100
     assert capture.total == 200_008
+
+
+def test_what_was_written_is_kept_though_the_writer_lives_on() -> None:
+    read, write = os.pipe()
+    capture = Capture(read, 100_000)
+    for number in range(200):
+        os.write(write, b"%d\n" % number)
+        capture.drain(20.0)
+        assert capture.text().endswith(f"{number}\n")
+    os.close(write)
+    assert capture.text(5.0).count("\n") == 200
+    capture.drain(20.0)
+
+
+def test_a_writer_that_never_stops_is_not_waited_for_for_ever() -> None:
+    read, write = os.pipe()
+    capture = Capture(read, 1000)
+    over = threading.Event()
+
+    def flood() -> None:
+        while not over.is_set():
+            os.write(write, b"x" * 4096)
+
+    writer = threading.Thread(target=flood)
+    writer.start()
+    begin = time.monotonic()
+    capture.drain(0.1)
+    assert time.monotonic() - begin < 10.0
+    over.set()
+    writer.join()
+    os.close(write)
+    capture.text(5.0)
