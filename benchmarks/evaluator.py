@@ -44,6 +44,8 @@ QUEUED = "gelu-small"
 """The problem whose candidates are queued."""
 THROUGHPUT = 15.0
 """Candidates a minute of a mixed queue."""
+CALM_S = 6.0
+"""Pause before each candidate, in which processes that were used are replaced; a model takes longer to write one."""
 
 
 def problem(folder: Path, function: str, size: str) -> Problem:
@@ -95,6 +97,7 @@ async def single(judge: WorkerJudge, chosen: list[Case], again: int) -> list[dic
     """Judge each candidate cold, and so many times warm."""
     rows: list[dict[str, Any]] = []
     for case in chosen:
+        await asyncio.sleep(CALM_S)
         rows.append(await row(judge, case, again))
         print_row(rows[-1])
     return rows
@@ -243,7 +246,7 @@ def main() -> int:
     parser.add_argument("--settings", choices=sorted(PRESETS), default="kernelbench")
     parser.add_argument("--isolation", choices=[item.value for item in Isolation], default="auto")
     parser.add_argument("--times", type=int, default=20, help="repetitions of the repeatability part")
-    parser.add_argument("--warm", type=int, default=5, help="warm judgements of each candidate")
+    parser.add_argument("--warm", type=int, default=3, help="warm judgements of each candidate")
     parser.add_argument("--out", type=Path, help="folder for evaluator.json")
     return asyncio.run(run(parser.parse_args()))
 

@@ -112,6 +112,7 @@ class Judge:
         if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
             aids.start()
         slot = slots.Slot(locks, key)
+        observe.STRANGERS.judges = slots.Present(locks, key).others
         self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -129,11 +129,14 @@ class Strangers:
 
     Which of these processes are ours cannot be looked up then. What is certain is used alone: those that were there
     before we began are others', and so are those that appear while somebody is timed, when none of ours begins to use
-    the GPU; and if there are more than we have processes at all, some are others'.
+    the GPU; and if there are more than we have processes at all, some are others'. Where other judges of the same user
+    are at work, which keep quiet while one measures, only the last is certain.
     """
 
     def __init__(self) -> None:
         self._known: set[int] = set()
+        self.judges: Callable[[], set[int]] = set
+        """Returns the processes of other judges of the same user, by their numbers here, see `slots.Present`."""
 
     def were_there(self, listed: Iterable[int]) -> None:
         """Take note of the processes that used a GPU before we did."""
@@ -150,12 +153,23 @@ class Strangers:
             Our own processes, by their numbers here, both before and after.
         """
         listed = {pid for state in states for pid in state.processes}
-        if not listed or listed & ours:
-            return listed - ours
-        self._known |= listed - set(states[0].processes)
-        found = listed & self._known
-        more = min(len(state.processes) for state in states) - len(ours)
+        if not listed - ours:
+            return set()
+        friends = self._friends()
+        if listed & ours:
+            return listed - ours - friends
+        found: set[int] = set()
+        if not friends:
+            self._known |= listed - set(states[0].processes)
+            found = listed & self._known
+        more = min(len(state.processes) for state in states) - len(ours) - len(friends)
         return found or set(sorted(listed)[: max(0, more)])
+
+    def _friends(self) -> set[int]:
+        """Return the other judges and all that is below them."""
+        found = self.judges()
+        table = processes.parents() if found else {}
+        return found | {pid for judge in found for pid in processes.descendants(judge, table)}
 
 
 STRANGERS = Strangers()

@@ -222,6 +222,34 @@ class Slot:
             time.sleep(TICK_S)
 
 
+class Present:
+    """Which judges of this user have to do with a device: all of them keep quiet while one measures.
+
+    Parameters
+    ----------
+    folder
+        The user's folder for locks.
+    key
+        Names the device.
+    """
+
+    def __init__(self, folder: str, key: str) -> None:
+        self._folder = os.path.join(folder, f"{file_name(key)}.judges")
+        self._ticket: _Ticket | None = None
+        # A file system without locks: nobody can be known.
+        with contextlib.suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._ticket = _Ticket(self._folder)
+
+    def others(self) -> set[int]:
+        """Return the processes of the other judges."""
+        if self._ticket is None:
+            return set()
+        names = living(self._folder, mine=self._ticket.name)
+        pids = {name.split("-")[1] for name in names if name.count("-") == 2}
+        return {int(pid) for pid in pids if pid.isdigit()} - {os.getpid()}
+
+
 class Cancelled(Exception):
     """Whoever waited no longer wants the slot."""
 

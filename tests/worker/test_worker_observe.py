@@ -129,6 +129,27 @@ def test_in_a_container_more_than_we_have_at_all_are_not_all_ours() -> None:
     assert strangers.among(seen, {1, 7}) == set()
 
 
+def test_other_judges_of_the_same_user_are_no_strangers() -> None:
+    """They keep quiet while one measures."""
+    strangers = Strangers()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as below:
+        strangers.judges = lambda: {os.getpid()}
+        seen = [state(processes=(4000007, os.getpid(), below.pid, 4000008))]
+        assert strangers.among(seen, {4000007}) == {4000008}
+        below.communicate()
+
+
+def test_in_a_container_with_other_judges_only_a_surplus_is_told() -> None:
+    strangers = Strangers()
+    strangers.were_there([40000])
+    strangers.judges = lambda: {4000001}
+    assert strangers.among([state(processes=(40000, 41001))] * 2, {1, 7}) == set(), "it may be theirs"
+    assert strangers.among([state(processes=(40000,)), state(processes=(40000, 41001))], {1, 7}) == set()
+    assert len(strangers.among([state(processes=(40000, 41001, 41002, 41003))], {1, 7})) == 1
+    strangers.judges = set
+    assert strangers.among([state(processes=(40000, 41001))], {1, 7}) == {40000}
+
+
 class Idle:
     """A GPU on which nobody is."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.worker.slots import VARIABLE, Cancelled, Quiet, Slot, living, slot, user_folder
+from stark_lsp.worker.slots import VARIABLE, Cancelled, Present, Quiet, Slot, living, slot, user_folder
 
 HOLD = """
 import sys, time
@@ -208,3 +208,35 @@ def test_a_folder_that_was_cleared_away_is_made_again(tmp_path: Path) -> None:
     shutil.rmtree(folder)
     with held.turn(), quiet.measuring():
         assert held.queue() == 1
+
+
+PRESENT = """
+import sys
+sys.path.insert(0, {root!r})
+from stark_lsp.worker.slots import Present
+mine = Present({folder!r}, "gpu")
+print("there", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_judges_of_one_user_know_of_each_other_as_long_as_they_live(tmp_path: Path) -> None:
+    mine = Present(str(tmp_path), "gpu")
+    assert mine.others() == set()
+    script = PRESENT.format(root=ROOT, folder=str(tmp_path))
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "there\n"
+        assert mine.others() == {other.pid}
+        assert Present(str(tmp_path), "another").others() == set()
+        other.kill()
+        other.wait()
+        assert mine.others() == set()
+    (tmp_path / "gpu.judges" / "what-is-this").write_text("")
+    assert mine.others() == set()
+
+
+def test_without_a_folder_for_locks_nobody_is_known(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert Present(str(tmp_path / "file"), "gpu").others() == set()
