@@ -3,7 +3,7 @@
     python benchmarks/gate.py                  about half a minute on a GPU that nobody else uses
 
 First part: medians of 20 calls, 20 times over, with gates of several lengths; the shortest is as good as none. Second
-part: five processes, one after the other, that each time the same calls in ten rounds, after pauses of several lengths.
+part: eight processes, one after the other, that each time the same calls, and none, in ten rounds after pauses.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from stark_lsp.worker.intervals import median  # noqa: E402
 
 GATES_MS = (1e-6, GATE_MS / 2, GATE_MS, 2 * GATE_MS)
 SHAPES = ((64, 1024), (4096, 4096))
-PAUSES_S = (0.0, 0.01, 0.03)
-PROCESSES = 5
+PAUSES_S = (0.0, 0.03)
+PROCESSES = 8
 
 Call = Callable[[Any], torch.Tensor]
 
@@ -49,6 +49,16 @@ def gelu(arguments: Any) -> torch.Tensor:
     """A chain of short kernels."""
     x: torch.Tensor = arguments[0][0]
     return 0.5 * x * (1.0 + torch.erf(x * 0.7071))
+
+
+def nothing(arguments: Any) -> torch.Tensor:
+    """No kernel at all: what the two events beside a call take themselves."""
+    x: torch.Tensor = arguments[0][0]
+    return x
+
+
+TIMED = {"gelu chain": gelu, "relu": relu, "nothing": nothing}
+"""What each process times, to see whether what makes processes differ goes with a call or with its events."""
 
 
 def mixer(shape: tuple[int, int]) -> fresh.Mixer:
@@ -80,7 +90,7 @@ def one_process() -> None:
     """Print the medians of ten rounds after each pause."""
     ticks, inputs = clock.Clock("cuda"), mixer(SHAPES[0])
     cells = []
-    for call in (gelu, relu):
+    for call in TIMED.values():
         microseconds(ticks, call, inputs, "warm-up", 20, GATE_MS)
         for pause in PAUSES_S:
             found = []
@@ -101,7 +111,7 @@ def main() -> int:
         return 0
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
     gates(clock.Clock("cuda"))
-    names = [f"{name}, pause {1e3 * pause:g} ms" for name in ("gelu chain", "relu") for pause in PAUSES_S]
+    names = [f"{name}, pause {1e3 * pause:g} ms" for name in TIMED for pause in PAUSES_S]
     print(f"\n| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
     for _ in range(PROCESSES):
         subprocess.run([sys.executable, __file__, "--one-process"], check=True)
