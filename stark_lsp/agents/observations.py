@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stark_lsp.agents.edits import describe, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
-from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest, summary
+from stark_lsp.core.profile_phrases import TOP, duration, least, remarks, rest, summary
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Profile, Reference, Timing, Verdict
@@ -164,7 +164,7 @@ def profile_lines(profile: Profile | None, environment: Environment | None) -> t
         )
     lines += [text for text in (rest(profile), summary(profile, environment)) if text]
     if profile.floor_us:
-        lines.append(f"no version can take less than about {duration(profile.floor_us)}, by what this device can do")
+        lines.append(f"{least(profile)}: only a version that needs less of it can be faster")
     return tuple(lines)
 
 

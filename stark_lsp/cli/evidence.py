@@ -170,10 +170,7 @@ def launched(launches: tuple[Launch, ...]) -> Table:
 
 def roofline_of(profile: Profile, environment: Environment) -> str:
     """Return how close it comes to what this device can do; empty if that is not known."""
-    least = (
-        f"no version can take less than {phrases.duration(profile.floor_us)}" if profile.floor_us is not None else ""
-    )
-    return "; ".join(text for text in (phrases.summary(profile, environment), least) if text)
+    return "; ".join(text for text in (phrases.summary(profile, environment), phrases.least(profile)) if text)
 
 
 def _where(environment: Environment) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,7 @@ def show(console: Console, number: int, verdict: Verdict, reference: Reference |
     if profile is not None:
         text = phrases.summary(profile, environment)
         if text:
-            line(console, f"{subject} {text}." if text.startswith("moves") else f"{subject} is {text}.")
+            line(console, f"{subject} {text}." if profile.bytes else f"{subject} is {text}.")
             subject = "It"
     if verdict.environment is not None:
         line(console, f"{subject} was {clean(phrases.isolation(verdict.environment))}.", "dim")

@@ -33,6 +33,8 @@ MANY_REGISTERS = 128
 """Registers of a thread worth a word: from here on fewer than a quarter of the threads fit (64 Ki for 2048)."""
 FEW_WARPS = 0.5
 """Occupancy below which it is worth a word."""
+BEATEN = 1.02
+"""Share of what the device can do from which more than noise of the measurement is beyond it."""
 
 
 def isolation(environment: Environment) -> str:
@@ -61,17 +63,31 @@ def duration(us: float) -> str:
 def traffic(profile: Profile, environment: Environment | None = None) -> str:
     """Return what must move and how well the runtime uses the device; empty if unknown.
 
-    For instance `moves 64 MiB, 78 % of this GPU's bandwidth`.
+    For instance `has 64 MiB to move, 78 % of this GPU's bandwidth`.
     """
     parts = []
     whose = "this CPU's" if environment is not None and environment.device_type == "cpu" else "this GPU's"
     if profile.bytes:
-        parts.append(f"moves {amount(profile.bytes)}")
+        parts.append(f"has {amount(profile.bytes)} to move")
     if profile.bandwidth_share is not None:
         parts.append(f"{_percent(profile.bandwidth_share)} of {whose} bandwidth")
     if profile.compute_share is not None and profile.flops:
         parts.append(f"{_percent(profile.compute_share)} of {whose} arithmetic rate")
     return ", ".join(parts)
+
+
+def least(profile: Profile) -> str:
+    """Return how long the device needs for all that is to be read, computed and written; empty if unknown.
+
+    Not what any version needs: one that never loads what a mask removes is faster.
+    """
+    if profile.floor_us is None:
+        return ""
+    work = "moving that once, with the original's products," if profile.flops else "moving that once"
+    text = f"{work} takes {duration(profile.floor_us)} here at best"
+    if max(profile.bandwidth_share or 0.0, profile.compute_share or 0.0) > BEATEN:
+        return f"{text}; this one needs less of it, or finds some in a cache"
+    return text
 
 
 def limit(profile: Profile, environment: Environment | None = None) -> str:

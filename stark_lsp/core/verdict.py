@@ -140,13 +140,16 @@ class Profile:
     device_us: float | None = None
     """Time of all launches together."""
     bytes: int | None = None
-    """Fewest bytes that must move: inputs, weights and outputs once each."""
+    """Inputs, weights and outputs once each."""
     flops: int | None = None
     """Floating-point operations of the reference's matrix products and convolutions."""
     floor_us: float | None = None
-    """No version runs faster than this, by the measured bandwidth and rate of this device."""
+    """What moving `bytes` or computing `flops` takes, whichever takes longer, at this device's measured best.
+
+    A version that skips a part of them is faster.
+    """
     bandwidth_share: float | None = None
-    """`bytes` over the runtime, as a share of the measured bandwidth; above 1 where caches help."""
+    """`bytes` over the runtime, as a share of the measured bandwidth; above 1 where caches or masks help."""
     compute_share: float | None = None
     """`flops` over the runtime, as a share of the measured rate of this dtype."""
     bound: str = ""

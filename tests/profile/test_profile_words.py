@@ -68,16 +68,29 @@ def test_times_have_the_unit_that_suits(us: float, text: str) -> None:
 
 
 def test_a_profile_is_one_line() -> None:
-    assert phrases.summary(PROFILE, GPU) == "moves 64 MiB, 78 % of this GPU's bandwidth, limited by memory traffic"
+    assert (
+        phrases.summary(PROFILE, GPU) == "has 64 MiB to move, 78 % of this GPU's bandwidth, limited by memory traffic"
+    )
     assert phrases.summary(Profile(), GPU) == ""
     product = replace(PROFILE, flops=1 << 40, compute_share=0.034, bound="compute")
     assert phrases.summary(product, GPU).endswith("3.4 % of this GPU's arithmetic rate, limited by arithmetic")
 
 
+def test_what_the_device_needs_for_all_of_it_is_no_bound() -> None:
+    """An honest masked softmax that never loads masked scores was faster than its inputs can be read."""
+    assert phrases.least(Profile()) == ""
+    assert phrases.least(PROFILE) == "moving that once takes 20.9 µs here at best"
+    product = replace(PROFILE, flops=1 << 40)
+    assert phrases.least(product) == "moving that once, with the original's products, takes 20.9 µs here at best"
+    beaten = phrases.least(replace(PROFILE, bandwidth_share=1.19))
+    assert beaten == "moving that once takes 20.9 µs here at best; this one needs less of it, or finds some in a cache"
+    assert "this one" not in phrases.least(replace(PROFILE, bandwidth_share=1.01)), "that is noise"
+
+
 def test_a_cpu_is_called_one() -> None:
     cpu = replace(GPU, device_type="cpu")
     text = phrases.summary(replace(PROFILE, bound="overhead"), cpu)
-    assert text == "moves 64 MiB, 78 % of this CPU's bandwidth, limited by the cost of calling operators"
+    assert text == "has 64 MiB to move, 78 % of this CPU's bandwidth, limited by the cost of calling operators"
 
 
 def test_every_layer_has_its_words() -> None:
@@ -113,7 +126,7 @@ def test_a_hover_tells_launches_limit_isolation_and_notes() -> None:
         "- gelu_kernel<float, 4> 22.1 µs\n",
         "3.10 µs · spills 64 B a thread, 168 registers, 37 % of the warps fit\n",
         "- and 3 more, 1.20 µs together\n",
-        "Profile moves 64 MiB, 78 % of this GPU's bandwidth, limited by memory traffic\n",
+        "Profile has 64 MiB to move, 78 % of this GPU's bandwidth, limited by memory traffic\n",
         "Counters memory throughput 78.1 %\n",
         "Isolation kept apart by bubblewrap\n",
         "Others use this GPU.\n",
@@ -139,7 +152,7 @@ def terminal(verdict: Verdict, reference: Reference | None = REFERENCE) -> str:
 def test_a_terminal_tells_the_same_in_eighty_columns() -> None:
     text = terminal(VERDICT)
     assert text.startswith("Attempt 3 runs 9 kernels, 27.6 µs; eager 8 kernels, 200 µs\n")
-    assert "\nIt moves 64 MiB, 78 % of this GPU's bandwidth, limited by memory traffic.\n" in text
+    assert "\nIt has 64 MiB to move, 78 % of this GPU's bandwidth, limited by memory traffic.\n" in text
     assert "\nIt was kept apart by bubblewrap.\n" in text
     assert "  3.10 µs  2x  " in text
     assert "and 3 more, 1.20 µs together" in text

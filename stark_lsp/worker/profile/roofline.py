@@ -41,7 +41,7 @@ _now = time.perf_counter
 
 
 def floor(bytes: int | None, flops: int | None, dtype: str, calibration: Calibration | None) -> float | None:
-    """Return the microseconds no version of a call is expected to beat; None where nothing is known.
+    """Return the microseconds that all of a call takes at this device's best; None where nothing is known.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ def floor(bytes: int | None, flops: int | None, dtype: str, calibration: Calibra
 
     Notes
     -----
-    It is a yardstick and no proof of cheating: the cache may keep outputs that were never written to memory, and some
-    products can be done in fewer operations (Winograd, or by algebra).
+    It is a yardstick, no bound and no proof of cheating: the cache may keep outputs that were never written to memory,
+    some products can be done in fewer operations (Winograd, or by algebra), and what a mask removes need not be read.
+    On an H200, an honest masked softmax took 30.2 us where all of it takes 35.9.
     """
     times = [
         time_us
