@@ -164,7 +164,7 @@ def profile_lines(profile: Profile | None, environment: Environment | None) -> t
         )
     lines += [text for text in (rest(profile), summary(profile, environment)) if text]
     if profile.floor_us:
-        lines.append(f"{least(profile)}: only a version that needs less of it can be faster")
+        lines.append(f"{least(profile)}: faster is only what needs less of it, or finds some in a cache")
     return tuple(lines)
 
 

@@ -84,9 +84,9 @@ def least(profile: Profile) -> str:
     if profile.floor_us is None:
         return ""
     work = "moving that once, with the original's products," if profile.flops else "moving that once"
-    text = f"{work} takes {duration(profile.floor_us)} here at best"
+    text = f"{work} takes {duration(profile.floor_us)} at this device's measured rates"
     if max(profile.bandwidth_share or 0.0, profile.compute_share or 0.0) > BEATEN:
-        return f"{text}; this one needs less of it, or finds some in a cache"
+        return f"{text}; this one needs less"
     return text
 
 

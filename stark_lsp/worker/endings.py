@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent import futures
 
@@ -19,12 +20,14 @@ class Endings:
 
     def __init__(self, most: int) -> None:
         self._pool = futures.ThreadPoolExecutor(max(1, most), thread_name_prefix="stark-ending")
+        self._lock = threading.Lock()
         self._pending: list[futures.Future[None]] = []
 
     def begin(self, end: Callable[[], None]) -> None:
         """Have `end` called now, in another thread."""
-        self._pending = [one for one in self._pending if not one.done() or one.exception() is not None]
-        self._pending.append(self._pool.submit(end))
+        with self._lock:
+            self._pending = [one for one in self._pending if not one.done() or one.exception() is not None]
+            self._pending.append(self._pool.submit(end))
 
     def wait(self) -> None:
         """Wait for all that were begun, so that nothing of theirs is in the way any more.
@@ -34,11 +37,14 @@ class Endings:
         Exception
             What one of them raised, once.
         """
-        pending, self._pending = self._pending, []
+        with self._lock:
+            pending, self._pending = self._pending, []
         futures.wait(pending)
         for one in pending:
             one.result()
 
     def finish(self, seconds: float) -> None:
         """Wait for all that were begun, but no longer than that, and whatever comes of them."""
-        futures.wait(self._pending, timeout=seconds)
+        with self._lock:
+            pending = list(self._pending)
+        futures.wait(pending, timeout=seconds)

@@ -25,8 +25,8 @@ LONGEST_S = 300.0
 LEAST_S, TIMES = 20.0, 10.0
 """Once one tool is through, the others have so many times as long as it took, and at least so long.
 
-Tools make a pass slower in much the same way. But a kernel can make one of them hang: on an H200 initcheck never came
-back from one that stores through the copy engine (`cp.async.bulk`), which memcheck was through with in two seconds.
+Tools make a pass slower in much the same way. But a kernel can make one of them hang: on an H200 initcheck did not
+come back in 75 seconds from one that stores by `cp.async.bulk`, which memcheck was through with in two.
 """
 LAST_WORDS_S = 60.0
 SMALL = 1 << 30

@@ -79,11 +79,14 @@ def test_a_profile_is_one_line() -> None:
 def test_what_the_device_needs_for_all_of_it_is_no_bound() -> None:
     """An honest masked softmax that never loads masked scores was faster than its inputs can be read."""
     assert phrases.least(Profile()) == ""
-    assert phrases.least(PROFILE) == "moving that once takes 20.9 µs here at best"
+    assert phrases.least(PROFILE) == "moving that once takes 20.9 µs at this device's measured rates"
     product = replace(PROFILE, flops=1 << 40)
-    assert phrases.least(product) == "moving that once, with the original's products, takes 20.9 µs here at best"
+    assert (
+        phrases.least(product)
+        == "moving that once, with the original's products, takes 20.9 µs at this device's measured rates"
+    )
     beaten = phrases.least(replace(PROFILE, bandwidth_share=1.19))
-    assert beaten == "moving that once takes 20.9 µs here at best; this one needs less of it, or finds some in a cache"
+    assert beaten == "moving that once takes 20.9 µs at this device's measured rates; this one needs less"
     assert "this one" not in phrases.least(replace(PROFILE, bandwidth_share=1.01)), "that is noise"
 
 

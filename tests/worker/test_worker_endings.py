@@ -56,3 +56,25 @@ def test_whoever_ends_everything_waits_for_a_while_only() -> None:
 
 def void(_: object) -> None:
     """Take what nobody needs."""
+
+
+def test_none_is_forgotten_when_several_threads_begin_and_wait() -> None:
+    endings, over, lock = Endings(4), [0], threading.Lock()
+
+    def end() -> None:
+        with lock:
+            over[0] += 1
+
+    def work() -> None:
+        for _ in range(200):
+            endings.begin(end)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        endings.wait()
+    for thread in threads:
+        thread.join()
+    endings.wait()
+    assert over == [1600]
