@@ -9,11 +9,17 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+if TYPE_CHECKING:
+    from .timed import Timed
+
 DRIVER = "triton-driver"
 """Folder among the temporary files where Triton keeps what it compiles for itself."""
+REHEARSED = (torch.float32, torch.float16, torch.bfloat16)
+"""Types of numbers that most models compute with."""
 KERNEL = """
 import triton
 import triton.language as tl
@@ -34,19 +40,40 @@ def load(device: str) -> None:
             importlib.import_module(name)
 
 
-def use_gpu() -> None:
-    """Start using the GPU, and Triton where it is installed.
+def use_gpu(timed: Timed) -> None:
+    """Start using the GPU, and Triton where it is installed, and time something.
 
     Whatever fails here fails again for a candidate that needs it, where it can be told.
+
+    Parameters
+    ----------
+    timed
+        What the candidate is going to be timed with.
     """
     try:
         ones = torch.ones(128, device="cuda")
         if importlib.util.find_spec("triton") is not None:
             with _cache(os.path.join(tempfile.gettempdir(), DRIVER)):
                 _launch(ones)
+        rehearse(timed, "cuda")
         torch.cuda.synchronize()
     except Exception as error:  # noqa: BLE001 - told; it is no candidate's fault yet
         print(f"Not everything could be made ready: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def rehearse(timed: Timed, device: str) -> None:
+    """Time a small call as a candidate's are timed: each kernel of torch is loaded on the GPU when it is first used.
+
+    Nothing of it is held afterwards.
+    """
+    for dtype in REHEARSED:
+        tensors = [torch.linspace(-1.0, last, 1024, device=device).to(dtype).view(32, 32) for last in (1.0, 2.0)]
+        sets: list[Any] = [((tensor,), {}) for tensor in tensors]
+        timed.hold(lambda arguments: torch.relu(arguments[0][0]), sets, device, warmup=1, round_ms=1.0)
+        del tensors, sets
+    timed.let_go()
+    if device == "cuda":
+        torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager

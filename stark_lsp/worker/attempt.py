@@ -115,6 +115,8 @@ class Attempt:
             with self._stage("check"):
                 self._check()
             with self._stage("start"):
+                # Not before the check, which needs no process.
+                self._judge.clear()
                 runner = self._start()
             with self._working():
                 with self._stage("load"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from . import fingerprint, intervals, slots
+from . import fingerprint, hidden, intervals, slots
 from .building import inductor_cache
 from .children import Children
 from .errors import Broken
@@ -209,13 +210,39 @@ class Bench:
                 self._sides[name] = timer
             return timer
 
-    def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
+    def cover(self, names: Sequence[str]) -> hidden.Cover:
+        """Return the gate before all calls of a session with these sides.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut
+            See `held`.
+        ReferenceLost
+        """
+        if self.device != "cuda":
+            return hidden.Cover(None, True)
+        timers = [self.held(name) for name in names]
+
+        def hides(length: float) -> bool:
+            for timer in timers:
+                calls = min(hidden.TRIED, timer.calls)
+                with self.reliably(timer):
+                    made = timer.round(secrets.token_hex(8), calls, lead_ms=length)
+                if not hidden.mostly(made.late, calls):
+                    return False
+            return True
+
+        return hidden.cover(max(timer.launch_ms for timer in timers), hides)
+
+    def side(self, name: str, seeds: list[str], tally: hidden.Tally, calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.
 
         Parameters
         ----------
         seeds
             For each round what its inputs are made from.
+        tally
+            Has the length of the gate, and takes in which calls it did not hide the launch of.
         calls
             For each round how many calls it makes; as many as make a round by default.
 
@@ -231,7 +258,9 @@ class Bench:
         def once(index: int) -> list[float]:
             timer = second if of_twin(index) else first
             with self.reliably(timer):
-                return timer.round(seeds[index], calls[index] if calls else 0).sample.ms
+                made = timer.round(seeds[index], calls[index] if calls else 0, lead_ms=tally.gate_ms)
+            tally.add(name, made.late, len(made.sample.ms))
+            return made.sample.ms
 
         return once
 

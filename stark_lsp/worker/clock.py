@@ -24,6 +24,7 @@ _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
 _elapsed = torch.cuda.Event.elapsed_time
 _wait = torch.cuda.Event.synchronize
+_done = torch.cuda.Event.query
 
 CPU_FLUSH_LIMIT = 96 << 20
 """Bytes; flushing a larger cache before each call would take longer than most calls."""
@@ -94,8 +95,8 @@ class _CudaFlush:
 
     def __init__(self) -> None:
         size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)) or (64 << 20)
-        self._buffer = torch.empty(2 * size, dtype=torch.int8, device="cuda")
-        self._zero = self._buffer.zero_
+        buffer = torch.empty(2 * size, dtype=torch.int8, device="cuda")
+        self._zero = buffer.zero_
         self._reset = _persisting_reset()
 
     def __call__(self) -> None:
@@ -115,8 +116,14 @@ class Clock:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._flush: Callable[[], None] = _CudaFlush() if device == "cuda" else _CpuFlush()
+        self._flush: Callable[[], None] | None = None
         self._gate = gate.Gate() if device == "cuda" else None
+        self.late = 0
+        """Calls of the last measurement that were still being launched when the gate before them had opened."""
+
+    def let_go(self) -> None:
+        """Give the memory back that caches are emptied with; taken again when it is needed."""
+        self._flush = None
 
     def measure(
         self,
@@ -145,7 +152,8 @@ class Clock:
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            empty = self._flush if flush else _nothing
+            self.late = 0
+            empty = self._emptying() if flush else _nothing
             if self._gate is None:
                 return self._cpu(call, numbers, before, after or _ignore, empty)
             ahead = functools.partial(self._ahead, self._gate, empty, gate_ms)
@@ -154,6 +162,12 @@ class Clock:
             if collects:
                 gc.enable()
 
+    def _emptying(self) -> Callable[[], None]:
+        """Return what empties the caches."""
+        if self._flush is None:
+            self._flush = _CudaFlush() if self._device == "cuda" else _CpuFlush()
+        return self._flush
+
     def cost_ms(self, call: Call, number: int, before: Before, after: After | None = None) -> float:
         """Return the wall-clock milliseconds of one call with all that goes with it."""
         if self._device == "cuda":
@@ -161,6 +175,21 @@ class Clock:
         begin = _now_ns()
         self.measure(call, [number], before, after)
         return (_now_ns() - begin) / 1e6
+
+    def launch_ms(self, call: Call, numbers: list[int], before: Before) -> float:
+        """Return how long the processor takes to launch a call on a GPU that is idle; the median of some."""
+        if self._device != "cuda":
+            return 0.0
+        found = []
+        for number in numbers:
+            arguments = before(number)
+            _synchronize()
+            begin = _now_ns()
+            result = call(arguments)
+            found.append((_now_ns() - begin) / 1e6)
+            del result
+        _synchronize()
+        return sorted(found)[len(found) // 2]
 
     def tails_ms(self, call: Call, numbers: list[int], before: Before) -> list[list[float]]:
         """Return for each call the milliseconds until its stream was done, and from then until the device was.
@@ -201,8 +230,9 @@ class Clock:
         empty()
         close.close(gate_ms)
 
-    @staticmethod
-    def _cuda(call: Call, numbers: list[int], before: Before, after: After, ahead: Callable[[], None]) -> list[float]:
+    def _cuda(
+        self, call: Call, numbers: list[int], before: Before, after: After, ahead: Callable[[], None]
+    ) -> list[float]:
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
         _synchronize()
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
@@ -211,6 +241,7 @@ class Clock:
             _record(begin)
             result = call(arguments)
             _record(end)
+            self.late += bool(_done(begin))
             after(result)
             del result
         # All of the device, so that work on other streams is within the judge's own measure of this round.

@@ -252,6 +252,23 @@ class Judge:
         finally:
             self.reference.release()
 
+    def clear(self) -> None:
+        """Wait until nothing is left of the candidates before.
+
+        Raises
+        ------
+        Broken
+            Something cannot be ended.
+        """
+        self.endings.wait()
+        stuck = self.children.household.stuck()
+        if stuck:
+            raise Broken(
+                f"Process {stuck[0]} cannot be ended: it hangs in the system, most likely in the driver of the device. "
+                "Nothing more is started there.",
+                "Wait until the process is gone (ps shows it), or restart the machine.",
+            )
+
     def judge(
         self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0
     ) -> dict[str, Any]:
@@ -275,14 +292,6 @@ class Judge:
         Broken
             The machine or the reference failed, not the candidate.
         """
-        self.endings.wait()
-        stuck = self.children.household.stuck()
-        if stuck:
-            raise Broken(
-                f"Process {stuck[0]} cannot be ended: it hangs in the system, most likely in the driver of the device. "
-                "Nothing more is started there.",
-                "Wait until the process is gone (ps shows it), or restart the machine.",
-            )
         attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
         self._reserve.begin()
         verdict: dict[str, Any] | None = None

@@ -123,7 +123,7 @@ class Runner:
         from .exchange import Exchange, Unavailable
 
         if self._ahead is not None:
-            self._ahead.use_gpu()
+            self._ahead.use_gpu(self._timed)
         try:
             if self._shared[0] >= 0:
                 self._exchange = self._timed.exchange = Exchange.attach(*self._shared)

@@ -22,6 +22,9 @@ FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
 LITTLE = 16 << 20
 """Bytes of inputs and outputs of a call that one thread copies soon enough."""
+LAUNCHES = 3
+"""Calls that are looked at to know how long launching takes; one, where they are long."""
+LONG_MS = 100.0
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
 _get_threads = torch.get_num_threads
@@ -96,11 +99,20 @@ class Timed:
         count = round_ms / max(cost, 1e-3)
         if cost < 2 * round_ms:
             count = max(count, FEW)
+        looked_at = range(LAUNCHES if cost < LONG_MS else 1)
+        launch = self._clock.launch_ms(call, list(looked_at), self._before(WARMUP_SEED))
         # A round of full length brings all memory that rounds need into the allocator's hands.
         calls = int(max(1, min(self._kept.calls, count)))
         self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
         self._sample = result
-        return {"calls": calls, "cost_ms": cost, "sets": self._mixer.sets}
+        return {"calls": calls, "cost_ms": cost, "launch_ms": launch, "sets": self._mixer.sets}
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self._call = lambda arguments: None
+        self._mixer = self._kept = self._sample = None
+        if self._clock is not None:
+            self._clock.let_go()
 
     def _inputs(self, seed: str, number: int) -> Any:
         if self._mixer is None:
@@ -164,7 +176,7 @@ class Timed:
         before = self._before(seed)
         times = self._clock.measure(call, list(range(calls)), before, self._take, flush=flush, gate_ms=gate_ms)
         with self._alone():
-            return {"ms": times, "pledge": self._kept.pledge()}
+            return {"ms": times, "late": self._clock.late, "pledge": self._kept.pledge()}
 
     def kept(self, index: int, outputs: str) -> dict[str, Any]:
         """Write what call `index` of the last round returned."""

@@ -29,6 +29,8 @@ class Round(NamedTuple):
     sample: Sample
     pledge: list[int]
     """A digest of the output of each call, in order."""
+    late: int = 0
+    """Calls that were still being launched when the gate before them had opened, see `hidden`."""
 
 
 class Timer:
@@ -47,6 +49,8 @@ class Timer:
         self._seconds = seconds
         self.calls = 1
         """Calls of a round."""
+        self.launch_ms = 0.0
+        """How long the processor takes to launch a call on a GPU."""
         self.lead_ms = 0.0
         """Gate before a call that the judge times by its own clock, on a GPU.
 
@@ -93,7 +97,10 @@ class Timer:
         cost = answer.get("cost_ms")
         if not isinstance(cost, float) or not cost >= 0.0:
             raise self._forged("the cost of a call", cost)
-        self.calls = calls
+        launch = answer.get("launch_ms")
+        if not isinstance(launch, float) or not launch >= 0.0:
+            raise self._forged("the length of a launch", launch)
+        self.calls, self.launch_ms = calls, launch
         # Who says less than is true is measured less well, to his own harm; who says more only waits.
         self.lead_ms = min(max(LEAD_MS, LEAD_COSTS * cost), MOST_LEAD_MS)
 
@@ -122,7 +129,7 @@ class Timer:
         gate = {} if lead_ms is None else {"gate_ms": lead_ms}
         answer = self.runner.ask("time", seed=seed, calls=calls, flush=flush, empty=empty, run_s=self._seconds, **gate)
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
-        times, pledge = answer.get("ms"), answer.get("pledge")
+        times, late, pledge = answer.get("ms"), answer.get("late"), answer.get("pledge")
         least = 0.0 if empty else 1e-7
         if not isinstance(times, list) or not all(isinstance(one, float) and least <= one < 1e9 for one in times):
             raise self._forged("times", times)
@@ -132,7 +139,9 @@ class Timer:
         # One for each call, so that any of them may be drawn.
         if not isinstance(pledge, list) or len(pledge) != calls or not all(type(one) is int for one in pledge):
             raise self._forged("digests of that many outputs", pledge)
-        return Round(Sample(wall_ms, times), pledge)
+        if type(late) is not int or not 0 <= late <= calls:
+            raise self._forged("a number of late calls", late)
+        return Round(Sample(wall_ms, times), pledge, late)
 
     def sample(self, calls: int, lead_ms: float, *, empty: bool = False) -> Sample:
         """Time a round with warm caches and inputs of its own."""

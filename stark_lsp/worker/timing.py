@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import kept, observe, rounds, wall
+from . import hidden, kept, observe, rounds, wall
 from .bench import APART_MS, Bench, reference_timed, spin_limit
 from .classify import Finding, classify
 from .errors import Broken
@@ -176,17 +176,25 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
         The reference could not be timed.
     """
 
-    def run() -> tuple[rounds.RoundTimes, list[str]]:
+    def session(tally: hidden.Tally) -> tuple[rounds.RoundTimes, list[str]]:
         plan = Plan(settings, final=False, most=_fitting(bench))
-        sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
+        sides = {name: bench.side(name, plan.seeds, tally, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
             times.apart_ms = APART_MS[bench.device]
         _remember(bench, times, watch)
-        return times, watch.notes
+        return times, [*watch.notes, *tally.notes()]
 
-    found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, run)
+    found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, lambda: _covered(bench, names, session))
     return found
+
+
+def _covered(bench: Bench, names: Sequence[str], session: Callable[[hidden.Tally], Any]) -> Any:
+    """Make a session; once more with a longer gate, where launching was charged to one of the originals in `names`."""
+    tally = hidden.Tally(bench.cover(names))
+    found = session(tally)
+    longer = tally.better(names)
+    return found if longer is None else session(hidden.Tally(longer))
 
 
 def _fitting(bench: Bench) -> int:
@@ -263,24 +271,28 @@ class _Attempt:
         reference_timed(self._bench, run)
 
     def _rounds(self, timer: Timer) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
-        """Take turns."""
+        """Take turns; whatever fails before the candidate's turn is no fault of its own."""
+        try:
+            return _covered(self._bench, self._names, lambda tally: self._session(timer, tally))
+        except RUNNER_FAILURES as error:
+            raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
+
+    def _session(self, timer: Timer, tally: hidden.Tally) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
         plan = Plan(self._settings, final=self._final, most=_fitting(self._bench))
         recheck = self._bench.recheck()
 
         def candidate(index: int) -> list[float]:
             def ask() -> list[float]:
-                made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0)
+                made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0, lead_ms=tally.gate_ms)
+                tally.add("candidate", made.late, len(made.sample.ms))
                 recheck.look(plan.seeds[index], made, timer)
                 return made.sample.ms
 
             times: list[float] = self._asking(ask)
             return times
 
-        try:
-            idle = wall.Idle(self._runner.pid)
-            sides = {name: _resting(self._bench.side(name, plan.seeds, plan.calls), idle) for name in self._names}
-        except RUNNER_FAILURES as error:
-            raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
+        idle = wall.Idle(self._runner.pid)
+        sides = {name: _resting(self._bench.side(name, plan.seeds, tally, plan.calls), idle) for name in self._names}
         sides["candidate"] = candidate
         with observe.observing(self._bench.device) as watch:
             give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
@@ -295,7 +307,8 @@ class _Attempt:
             raise Failed(
                 Finding("CHEATED", f"Its process went on working ({busy:.1f} CPUs) while the original was timed.")
             )
-        return times, recheck, watch.notes
+        waits = hidden.waiting_counts(self._bench.held("eager").launch_ms, timer.launch_ms, times.median("eager"))
+        return times, recheck, [*watch.notes, *tally.notes(), *waits]
 
     def _at_rest(self, threads: int) -> None:
         """See that nothing goes on in the candidate's process while it waits."""

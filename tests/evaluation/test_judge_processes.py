@@ -243,7 +243,8 @@ async def test_of_an_accepted_candidate_nothing_is_left_when_the_next_is_judged(
             assert verdict.log.startswith("begun")
             assert verdict.log.count("called") > 5
         looking.cancel()
-        verdict = await judge.evaluate(Candidate("import torch\n"))
-        assert verdict.status is not Status.OK
+        # One that runs: what is refused unread needs no process, and waits for none.
+        verdict = await judge.evaluate(Candidate(candidate_with("raise ValueError('no')")))
+        assert verdict.status is Status.RUNTIME_ERROR, verdict
         assert not left()
     assert len(seen) == 2, "they were not found while they lived either"

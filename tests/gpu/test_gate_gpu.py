@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker import clock, gate  # noqa: E402 - needs torch
+from stark_lsp.worker import clock, gate, hidden  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
@@ -48,6 +48,27 @@ def test_what_the_processor_does_before_a_launch_is_hidden() -> None:
 
     assert median_ms(slow_to_launch) < 0.05
     assert median_ms(slow_to_launch, gate_ms=1e-6) > 0.06
+
+
+def test_a_gate_as_long_as_it_is_chosen_hides_a_slow_launch_and_a_short_one_is_known_not_to() -> None:
+    x = torch.randn(64, 1024, device="cuda")
+
+    def slow_to_launch(arguments: object) -> Any:
+        end = time.perf_counter() + 0.0005
+        while time.perf_counter() < end:
+            pass
+        return torch.relu(x)
+
+    ticks = clock.Clock("cuda")
+    launch_ms = ticks.launch_ms(slow_to_launch, CALLS[:5], lambda number: None)
+    assert 0.5 <= launch_ms < 2.0
+    short = statistics.median(ticks.measure(slow_to_launch, CALLS, lambda number: None))
+    assert ticks.late == len(CALLS)
+    assert short > 0.3
+    length = hidden.length_ms(launch_ms)
+    long = statistics.median(ticks.measure(slow_to_launch, CALLS, lambda number: None, gate_ms=length))
+    assert hidden.mostly(ticks.late, len(CALLS))
+    assert long < 0.05
 
 
 def test_work_on_another_stream_that_waits_for_nothing_does_not_begin_before_the_clock() -> None:

@@ -146,9 +146,9 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def open_at(folder: Path, settings: EvaluationSettings = SETTINGS) -> WorkerJudge:
+async def open_at(folder: Path, settings: EvaluationSettings = SETTINGS, text: str = REFERENCE) -> WorkerJudge:
     return await open_judge(
-        problem_at(folder), interpreter=sys.executable, settings=settings, cache_dir=folder / "cache", log=print
+        problem_at(folder, text), interpreter=sys.executable, settings=settings, cache_dir=folder / "cache", log=print
     )
 
 
@@ -202,6 +202,51 @@ async def test_the_unchanged_reference_is_ok(prepared: tuple[WorkerJudge, Refere
     assert verdict.errors is not None
     assert verdict.errors.max_abs == 0.0
     print(verdict.speedup_vs_eager)
+
+
+SLOW_TO_LAUNCH = """import time
+
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        end = time.perf_counter() + 0.0005
+        while time.perf_counter() < end:
+            pass
+        return torch.relu(x) + 1.0
+
+
+def get_inputs():
+    return [torch.randn(64, 1024)]
+
+
+def get_init_inputs():
+    return []
+"""
+FAST_TO_LAUNCH = """import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + 1.0
+"""
+
+
+async def test_what_the_original_needs_to_be_launched_is_not_charged_to_it(tmp_path: Path) -> None:
+    judge = await open_at(tmp_path, replace(SETTINGS, compile_baseline=False), SLOW_TO_LAUNCH)
+    try:
+        reference = await judge.prepare(print)
+        assert reference.baselines.eager.median_ms < 0.1
+        verdict = await judge.evaluate(Candidate(FAST_TO_LAUNCH))
+        assert verdict.status is Status.OK, verdict
+        assert verdict.speedup_vs_eager is not None
+        assert 0.5 < verdict.speedup_vs_eager.value < 2.0, "the same two kernels"
+        assert any(note.startswith("Launching one call takes the processor 0.5") for note in verdict.notes), verdict
+    finally:
+        await judge.close()
 
 
 FAILURES = {

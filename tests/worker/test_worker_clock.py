@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker import clock, tensorfile  # noqa: E402 - torch first: without it nothing here can run
+from stark_lsp.worker import ahead, clock, tensorfile  # noqa: E402 - torch first: without it nothing here can run
 from stark_lsp.worker.failed import Failed  # noqa: E402
 from stark_lsp.worker.recheck import Recheck  # noqa: E402
 from stark_lsp.worker.runners import RunnerForged  # noqa: E402
@@ -209,3 +209,22 @@ def test_an_empty_round_makes_the_same_inputs_and_calls_nothing(tmp_path: Path) 
     sample = timer.sample(7, 0.0, empty=True)
     assert not calls
     assert len(sample.ms) == 7
+
+
+def test_nothing_of_a_rehearsal_is_held_and_what_follows_is_timed(tmp_path: Path) -> None:
+    called: list[torch.Tensor] = []
+    runner = Here(tmp_path, lambda x: called.append(x) or honest(x))  # type: ignore[func-returns-value]
+    ahead.rehearse(runner.timed, "cpu")
+    with pytest.raises(LookupError, match="no inputs are held"):
+        runner.timed.time("seed", 2)
+    with pytest.raises(LookupError, match="nothing is kept"):
+        runner.timed.kept(0, str(tmp_path / "out.raw"))
+
+    path = str(tmp_path / "case.raw")
+    tensorfile.save(path, ((torch.randn(32, 16),), {}))
+    timer = Timer(runner, 10.0)  # type: ignore[arg-type]
+    timer.hold([path], warmup=2, round_ms=1.0, run_s=10.0, build_s=10.0)
+    before = len(called)
+    made = timer.round("seed", 5)
+    assert len(called) - before == 6, "five timed calls and the one before them"
+    assert len(made.sample.ms) == len(made.pledge) == 5
