@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 GATE_MS = 0.2
-"""Latency of launching a call that is hidden; what a call needs beyond that counts."""
+"""Latency of launching a call that is hidden at least, see `hidden`."""
 MOST_MS = 20.0
 """Longest time that a gate is closed."""
 THREADS = 256
