@@ -66,14 +66,16 @@ def rehearse(timed: Timed, device: str) -> None:
 
     Nothing of it is held afterwards.
     """
-    for dtype in REHEARSED:
-        tensors = [torch.linspace(-1.0, last, 1024, device=device).to(dtype).view(32, 32) for last in (1.0, 2.0)]
-        sets: list[Any] = [((tensor,), {}) for tensor in tensors]
-        timed.hold(lambda arguments: torch.relu(arguments[0][0]), sets, device, warmup=1, round_ms=1.0)
-        del tensors, sets
-    timed.let_go()
-    if device == "cuda":
-        torch.cuda.empty_cache()
+    try:
+        for dtype in REHEARSED:
+            tensors = [torch.linspace(-1.0, last, 1024, device=device).to(dtype).view(32, 32) for last in (1.0, 2.0)]
+            sets: list[Any] = [((tensor,), {}) for tensor in tensors]
+            timed.hold(lambda arguments: torch.relu(arguments[0][0]), sets, device, warmup=1, round_ms=1.0)
+            del tensors, sets
+    finally:
+        timed.let_go()
+        if device == "cuda":
+            torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager

@@ -160,6 +160,7 @@ class Bench:
         """Keeps work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
+        self._gates: dict[str, float | None] = {}
         outputs = reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
         """Bytes that one call returns."""
@@ -213,6 +214,8 @@ class Bench:
     def cover(self, names: Sequence[str]) -> hidden.Cover:
         """Return the gate before all calls of a session with these sides.
 
+        What an original needs is found once, before any candidate comes.
+
         Raises
         ------
         RunnerError, RunnerDied, RunnerTimedOut
@@ -220,19 +223,20 @@ class Bench:
         ReferenceLost
         """
         if self.device != "cuda":
-            return hidden.Cover(None, True)
-        timers = [self.held(name) for name in names]
+            return hidden.Cover(None)
+        for name in names:
+            if name not in self._gates:
+                self._gates[name] = self._gate_of(self.held(name))
+        return hidden.cover({name: self._gates[name] for name in names})
+
+    def _gate_of(self, timer: Timer) -> float | None:
+        calls = min(hidden.TRIED, timer.calls)
 
         def hides(length: float) -> bool:
-            for timer in timers:
-                calls = min(hidden.TRIED, timer.calls)
-                with self.reliably(timer):
-                    made = timer.round(secrets.token_hex(8), calls, lead_ms=length)
-                if not hidden.mostly(made.late, calls):
-                    return False
-            return True
+            with self.reliably(timer):
+                return hidden.mostly(timer.round(secrets.token_hex(8), calls, lead_ms=length).late, calls)
 
-        return hidden.cover(max(timer.launch_ms for timer in timers), hides)
+        return hidden.needed_ms(timer.launch_ms, hides)
 
     def side(self, name: str, seeds: list[str], tally: hidden.Tally, calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.

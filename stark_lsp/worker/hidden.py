@@ -6,14 +6,14 @@ call: a busy processor would make what torch.compile made slower, and a candidat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .gate import GATE_MS
 from .timer import MOST_LEAD_MS
 
 TIMES, TIMES_LONG, ROOM_MS = 4.0, 2.0, 1.0
-"""A gate is so many times as long as the launch it hides: on a busy processor one took almost three times as long."""
+"""A gate is so many times as long as the launch it hides, or so many times and that much: a processor may be busy."""
 LONGER = 4.0
 """So many times as long is the gate of a second session, where that of the first hid too little."""
 TRIED = 5
@@ -33,41 +33,55 @@ def length_ms(launch_ms: float) -> float:
     return min(max(GATE_MS, min(TIMES * launch_ms, TIMES_LONG * launch_ms + ROOM_MS)), MOST_LEAD_MS)
 
 
-class Cover(NamedTuple):
-    """What hides launching in a session."""
+def needed_ms(launch_ms: float, hides: Callable[[float], bool]) -> float | None:
+    """Return how long a gate must be for one original; None where none hides its launch.
 
-    gate_ms: float | None
-    """How long the gate is before each call; None where there is none, on a CPU."""
-    whole: bool
-    """Whether it hid the launches of all originals when it was tried."""
-
-    @property
-    def longer(self) -> Cover | None:
-        """A gate that hides more, None where none would."""
-        if self.gate_ms is None or not self.whole or self.gate_ms >= MOST_LEAD_MS:
-            return None
-        return Cover(min(LONGER * self.gate_ms, MOST_LEAD_MS), True)
-
-
-def cover(launch_ms: float, hides: Callable[[float], bool]) -> Cover:
-    """Return the gate for all sides of a session on a GPU.
-
-    What a candidate needs to be launched beyond that counts as its own.
+    That is so where it waits for the device in the midst of a call, or has more launches than the driver queues.
 
     Parameters
     ----------
     launch_ms
-        Of the original that takes longest to launch, by itself or compiled.
+        How long its launch takes.
     hides
-        Tries a length; returns whether it hid the launches of all originals.
+        Tries a length.
     """
-    first = length = length_ms(launch_ms)
+    length = length_ms(launch_ms)
     while not hides(length):
         if length >= MOST_LEAD_MS:
-            # One waits for the device in the midst of a call, which nothing hides.
-            return Cover(first, False)
+            return None
         length = min(2 * length, MOST_LEAD_MS)
-    return Cover(length, True)
+    return length
+
+
+class Cover(NamedTuple):
+    """The gate before all calls of a session, the same for all sides.
+
+    What a candidate needs to be launched beyond it counts as its own.
+    """
+
+    gate_ms: float | None
+    """Its length; None where there is none, on a CPU."""
+    originals: tuple[str, ...] = ()
+    """Those whose launches it hid when it was tried."""
+
+    @property
+    def longer(self) -> Cover | None:
+        """A gate that hides more, None where there is none."""
+        if self.gate_ms is None or self.gate_ms >= MOST_LEAD_MS:
+            return None
+        return Cover(min(LONGER * self.gate_ms, MOST_LEAD_MS), self.originals)
+
+
+def cover(needed: Mapping[str, float | None]) -> Cover:
+    """Return the gate for a session on a GPU with these originals.
+
+    Parameters
+    ----------
+    needed
+        What each needs, see `needed_ms`.
+    """
+    lengths = {name: length for name, length in needed.items() if length is not None}
+    return Cover(max(lengths.values(), default=GATE_MS), tuple(lengths))
 
 
 def mostly(late: int, calls: int) -> bool:
@@ -76,8 +90,8 @@ def mostly(late: int, calls: int) -> bool:
 
 
 class _Count(NamedTuple):
-    late: int
-    made: int
+    late: int = 0
+    made: int = 0
 
 
 class Tally:
@@ -108,19 +122,24 @@ class Tally:
         made
             All its calls.
         """
-        before = self._counts.get(name, _Count(0, 0))
+        before = self._counts.get(name, _Count())
         self._counts[name] = _Count(before.late + late, before.made + made)
 
-    def better(self, originals: Iterable[str]) -> Cover | None:
-        """Return what to time with once more, since launching was charged to an original; None if it was not."""
-        counts = [self._counts[name] for name in originals if name in self._counts]
-        return None if all(mostly(count.late, count.made) for count in counts) else self.cover.longer
+    def hid(self, name: str) -> bool:
+        """Whether the launches of a side were hidden."""
+        count = self._counts.get(name, _Count())
+        return self.gate_ms is not None and mostly(count.late, count.made)
+
+    @property
+    def better(self) -> Cover | None:
+        """What to time with once more, since launching was charged to an original that can do without."""
+        return None if all(self.hid(name) for name in self.cover.originals) else self.cover.longer
 
     def notes(self) -> list[str]:
         """Say which sides' times hold more than the device's work."""
         found = []
         for name, count in self._counts.items():
-            if self.gate_ms is None or mostly(count.late, count.made):
+            if self.gate_ms is None or self.hid(name):
                 continue
             share = f"{100 * count.late / count.made:.0f} % of its calls"
             found.append(f"{SIDES[name]} took longer than the {self.gate_ms:.2g} ms that are hidden in {share}.")
@@ -133,13 +152,14 @@ def waiting_counts(original_ms: float, candidate_ms: float, median_ms: float) ->
     Parameters
     ----------
     original_ms, candidate_ms
-        How long launching takes.
+        How long launching takes; of the candidate only its own process knows.
     median_ms
         Of the original's work.
     """
     if original_ms <= max(median_ms, GATE_MS / 2):
         return []
     return [
-        f"Launching one call takes the processor {original_ms:.2g} ms for the original, {candidate_ms:.2g} ms for the "
-        "kernel. That is hidden here; where a program waits for each call, it counts."
+        f"Launching one call takes the processor {original_ms:.2g} ms for the original; for the kernel "
+        f"{candidate_ms:.2g} ms, by its own account. That is hidden here; where a program waits for each call, it "
+        "counts."
     ]

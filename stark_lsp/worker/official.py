@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 SHARE = 2
-"""Of the final rounds, one half is made in any case, see `timing.FINAL_SHARE`."""
+"""Of the final rounds, one half is made in any case, see `session.FINAL_SHARE`."""
 SLOWER = 2
 """So many times slower than eager a candidate may be and still have its number of calls."""
 LONGEST_S = 60.0

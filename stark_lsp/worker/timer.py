@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import time
@@ -98,7 +99,7 @@ class Timer:
         if not isinstance(cost, float) or not cost >= 0.0:
             raise self._forged("the cost of a call", cost)
         launch = answer.get("launch_ms")
-        if not isinstance(launch, float) or not launch >= 0.0:
+        if not isinstance(launch, float) or not 0.0 <= launch < math.inf:
             raise self._forged("the length of a launch", launch)
         self.calls, self.launch_ms = calls, launch
         # Who says less than is true is measured less well, to his own harm; who says more only waits.

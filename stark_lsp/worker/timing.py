@@ -7,25 +7,22 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import hidden, kept, observe, rounds, wall
-from .bench import APART_MS, Bench, reference_timed, spin_limit
+from . import hidden, observe, rounds, wall
+from .bench import Bench, reference_timed, spin_limit
 from .classify import Finding, classify
 from .errors import Broken
 from .failed import Failed
 from .recheck import Recheck
 from .runners import RUNNER_FAILURES, RunnerProcess
+from .session import Plan, Session, covered, fitting
 from .slots import Waiting
 from .timer import Timer
 from .wall import Sample
 
-OFFICIAL_ROUNDS = 10
-"""Rounds that a fixed number of calls is divided into; more, if the outputs of so many calls cannot all be kept."""
 TAILS = 4
 """Calls that are looked at for work on other streams."""
 TAIL_MS = 0.05
 """Waiting for a device that is done already takes less than this."""
-FINAL_SHARE = 2
-"""Of the final rounds, one half is made in any case."""
 
 
 class Measured:
@@ -111,52 +108,6 @@ def measure(
         return attempt.run(weights, memory)
 
 
-class Plan:
-    """How many rounds are made, and how many calls each has.
-
-    Parameters
-    ----------
-    settings
-        `core.EvaluationSettings` in wire form.
-    final
-        Whether it is for a proposal.
-    most
-        Most calls of a round whose outputs can all be kept.
-    """
-
-    def __init__(self, settings: dict[str, Any], *, final: bool, most: int = kept.MOST) -> None:
-        total = int(settings.get("timed_calls", 0))
-        self.calls: list[int] | None = None
-        """Calls of each round; None for as many as make a round."""
-        self.rounds = int(settings["final_rounds" if final else "rounds"])
-        self.seconds = float(settings["final_timing_s" if final else "timing_s"])
-        self.target = float(settings.get("target_error", 0.0))
-        self.fewest = self.rounds // FINAL_SHARE if final else rounds.FEWEST
-        if total > 0:
-            self.rounds = min(total, max(OFFICIAL_ROUNDS, -(-total // most)))
-            each, more = divmod(total, self.rounds)
-            self.calls = [each + (index < more) for index in range(self.rounds)]
-            self.seconds, self.target = float("inf"), 0.0
-        self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
-        """For each round what its inputs are made from."""
-
-    def interleave(
-        self, sides: dict[str, rounds.Side], between: float, *, candidate: str | None = None, give_up: int = 0
-    ) -> rounds.RoundTimes:
-        """Time all sides as planned."""
-        return rounds.interleave(
-            sides,
-            self.rounds,
-            seconds=self.seconds,
-            candidate=candidate,
-            target=self.target,
-            fewest=self.fewest,
-            give_up=0 if self.calls else give_up,
-            each=self.calls is not None,
-            between=between,
-        )
-
-
 def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
     """Time the reference itself; to be called with the device held (`Bench.turn`).
 
@@ -176,36 +127,15 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
         The reference could not be timed.
     """
 
-    def session(tally: hidden.Tally) -> tuple[rounds.RoundTimes, list[str]]:
-        plan = Plan(settings, final=False, most=_fitting(bench))
+    def session(tally: hidden.Tally) -> Session:
+        plan = Plan(settings, final=False, most=fitting(bench))
         sides = {name: bench.side(name, plan.seeds, tally, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
-            times.apart_ms = APART_MS[bench.device]
-        _remember(bench, times, watch)
-        return times, [*watch.notes, *tally.notes()]
+        return Session(times, watch, tally, bench.recheck(), bench.held("eager").launch_ms)
 
-    found: tuple[rounds.RoundTimes, list[str]] = reference_timed(bench, lambda: _covered(bench, names, session))
-    return found
-
-
-def _covered(bench: Bench, names: Sequence[str], session: Callable[[hidden.Tally], Any]) -> Any:
-    """Make a session; once more with a longer gate, where launching was charged to one of the originals in `names`."""
-    tally = hidden.Tally(bench.cover(names))
-    found = session(tally)
-    longer = tally.better(names)
-    return found if longer is None else session(hidden.Tally(longer))
-
-
-def _fitting(bench: Bench) -> int:
-    """Return how many calls of a round all have their outputs kept."""
-    return kept.fitting(bench.device, bench.output_bytes)
-
-
-def _remember(bench: Bench, times: rounds.RoundTimes, watch: observe.Watch) -> None:
-    """Learn from a session how much sessions differ."""
-    if not times.early and not watch.unlucky:
-        bench.remember(times.rounds_ms("eager"))
+    found: Session = reference_timed(bench, lambda: covered(bench, names, session))
+    return found.times, found.notes(bench)
 
 
 def _resting(side: rounds.Side, idle: wall.Idle) -> rounds.Side:
@@ -240,13 +170,16 @@ class _Attempt:
             lambda: self._bench.timer(self._runner, run_s=limit, build_s=float(self._settings["build_timeout_s"]))
         )
         threads = wall.thread_count(self._runner.pid)
-        times, recheck, notes = reference_timed(self._bench, lambda: self._rounds(timer))
-        if times.early:
-            notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
+        session: Session = reference_timed(self._bench, lambda: self._rounds(timer))
+        times, recheck = session.times, session.recheck
+        notes = self._told(session, timer)
         self._at_rest(threads)
         self._recheck(recheck, timer, weights)
         recheck = recheck.of_the_clock()
-        notes += reference_timed(self._bench, lambda: self._hold_against_the_clock(timer, times, memory, recheck))
+        gate_ms = session.tally.gate_ms or 0.0
+        notes += reference_timed(
+            self._bench, lambda: self._hold_against_the_clock(timer, times, memory, recheck, gate_ms)
+        )
         # What it did while the judge held the clock must be the work as well.
         self._recheck(recheck, timer, weights)
         return Measured(times, self._names[1:], notes)
@@ -270,15 +203,15 @@ class _Attempt:
 
         reference_timed(self._bench, run)
 
-    def _rounds(self, timer: Timer) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
+    def _rounds(self, timer: Timer) -> Session:
         """Take turns; whatever fails before the candidate's turn is no fault of its own."""
         try:
-            return _covered(self._bench, self._names, lambda tally: self._session(timer, tally))
+            return covered(self._bench, self._names, lambda tally: self._session(timer, tally))
         except RUNNER_FAILURES as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
 
-    def _session(self, timer: Timer, tally: hidden.Tally) -> tuple[rounds.RoundTimes, Recheck, list[str]]:
-        plan = Plan(self._settings, final=self._final, most=_fitting(self._bench))
+    def _session(self, timer: Timer, tally: hidden.Tally) -> Session:
+        plan = Plan(self._settings, final=self._final, most=fitting(self._bench))
         recheck = self._bench.recheck()
 
         def candidate(index: int) -> list[float]:
@@ -297,9 +230,6 @@ class _Attempt:
         with observe.observing(self._bench.device) as watch:
             give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
             times = plan.interleave(sides, self._bench.between, candidate="candidate", give_up=give_up)
-        _remember(self._bench, times, watch)
-        times.between = max(self._bench.between, watch.unlucky)
-        times.apart_ms = APART_MS[self._bench.device]
         self._asking(lambda: recheck.finish(timer))
         busy = idle.busy()
         # Where the user has threads spin, they spin into the turns of others.
@@ -307,8 +237,18 @@ class _Attempt:
             raise Failed(
                 Finding("CHEATED", f"Its process went on working ({busy:.1f} CPUs) while the original was timed.")
             )
-        waits = hidden.waiting_counts(self._bench.held("eager").launch_ms, timer.launch_ms, times.median("eager"))
-        return times, recheck, [*watch.notes, *tally.notes(), *waits]
+        return Session(times, watch, tally, recheck, self._bench.held("eager").launch_ms)
+
+    def _told(self, session: Session, timer: Timer) -> list[str]:
+        """Return what a user should know about the times."""
+        times = session.times
+        notes = session.notes(self._bench)
+        times.between = max(self._bench.between, session.watch.unlucky)
+        if session.tally.hid("eager"):
+            notes += hidden.waiting_counts(session.launch_ms, timer.launch_ms, times.median("eager"))
+        if times.early:
+            notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
+        return notes
 
     def _at_rest(self, threads: int) -> None:
         """See that nothing goes on in the candidate's process while it waits."""
@@ -321,9 +261,15 @@ class _Attempt:
             )
 
     def _hold_against_the_clock(
-        self, timer: Timer, times: rounds.RoundTimes, memory: Memory | None, recheck: Recheck
+        self, timer: Timer, times: rounds.RoundTimes, memory: Memory | None, recheck: Recheck, gate_ms: float
     ) -> list[str]:
-        """Accuse a candidate whose times cannot be true; returns what is to be known of times that were corrected."""
+        """Accuse a candidate whose times cannot be true; returns what is to be known of times that were corrected.
+
+        Parameters
+        ----------
+        gate_ms
+            What hid its launches when these times were taken; no less hides them here.
+        """
         device, median_ms = self._bench.device, times.median("candidate")
         if memory is not None:
             floor = wall.floor_ms(self._bench.output_bytes, memory.cache_bytes, memory.bytes_per_s)
@@ -331,7 +277,7 @@ class _Attempt:
             if text:
                 raise Failed(Finding("CHEATED", text))
         eager = self._bench.held("eager")
-        lead_ms = max(timer.lead_ms, eager.lead_ms) if device == "cuda" else 0.0
+        lead_ms = max(timer.lead_ms, eager.lead_ms, gate_ms) if device == "cuda" else 0.0
 
         def empty(calls: int) -> Sample:
             with self._bench.reliably(eager):
@@ -352,7 +298,7 @@ class _Attempt:
             sample: Sample = self._asking(lambda: timer.sample(calls, lead_ms, empty=True))
             return sample
 
-        most = _fitting(self._bench)
+        most = fitting(self._bench)
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
             text = wall.accusation(run, empty, own_empty, device, median_ms, lead_ms, most=most)

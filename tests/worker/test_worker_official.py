@@ -17,7 +17,8 @@ from stark_lsp.evaluation.judge import fewest_calls
 from stark_lsp.worker import official, timing
 from stark_lsp.worker.attempt import Attempt
 from stark_lsp.worker.rounds import RoundTimes
-from stark_lsp.worker.timing import FINAL_SHARE, Measured, Plan
+from stark_lsp.worker.session import FINAL_SHARE, Plan
+from stark_lsp.worker.timing import Measured
 
 SETTINGS: dict[str, Any] = to_wire(EvaluationSettings())
 

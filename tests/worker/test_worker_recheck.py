@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 from stark_lsp.worker import kept, recheck, tensorfile  # noqa: E402 - torch first: without it nothing here can run
 from stark_lsp.worker.failed import Failed  # noqa: E402
 from stark_lsp.worker.recheck import Recheck  # noqa: E402
+from stark_lsp.worker.session import OFFICIAL_ROUNDS, Plan  # noqa: E402
 from stark_lsp.worker.timer import Round  # noqa: E402
-from stark_lsp.worker.timing import OFFICIAL_ROUNDS, Plan  # noqa: E402
 from stark_lsp.worker.wall import Sample  # noqa: E402
 
 CALLS = 10

@@ -142,9 +142,10 @@ def calibrate(device: str, budget_s: float | None = None) -> Calibration:
     notes: list[str] = []
     bandwidth: float | None = None
     rates: dict[str, float] = {}
+    closed = gate.Gate() if device == "cuda" else None
     with torch.no_grad():
         try:
-            bandwidth = _bandwidth(device, begin + budget * COPY_SHARE[device])
+            bandwidth = _bandwidth(device, begin + budget * COPY_SHARE[device], closed)
         except RuntimeError as error:  # out of memory is one
             notes.append(f"The memory bandwidth could not be measured: {_first_line(error)}.")
         wanted = [dtype for dtype in DTYPES if device == "cuda" or dtype != "tf32"]
@@ -153,7 +154,7 @@ def calibrate(device: str, budget_s: float | None = None) -> Calibration:
             if left <= 0:
                 break
             try:
-                rate = _rate(device, dtype, _now() + left / (len(wanted) - index))
+                rate = _rate(device, dtype, _now() + left / (len(wanted) - index), closed)
             except RuntimeError as error:
                 notes.append(f"Matrix products in {dtype} could not be measured: {_first_line(error)}.")
                 continue
@@ -181,7 +182,7 @@ def cache_bytes(device: str) -> int:
     return clock.last_level_cache()
 
 
-def _bandwidth(device: str, until: float) -> float:
+def _bandwidth(device: str, until: float, closed: gate.Gate | None) -> float:
     """Return the best rate of a copy that no cache holds, in bytes read and written a second."""
     size = 4 * cache_bytes(device)
     if device == "cuda":
@@ -190,11 +191,11 @@ def _bandwidth(device: str, until: float) -> float:
         size = min(max(size, 64 << 20), CPU_COPY_LIMIT, _free_memory() // 8)
     source = torch.ones(max(1, size // 4), dtype=torch.float32, device=device)
     target = torch.empty_like(source)
-    seconds = _best(lambda: target.copy_(source), device, until, repeats=COPIES[device])
+    seconds = _best(lambda: target.copy_(source), until, closed, repeats=COPIES[device])
     return 2.0 * source.numel() * 4 / seconds
 
 
-def _rate(device: str, dtype: str, until: float) -> float:
+def _rate(device: str, dtype: str, until: float, closed: gate.Gate | None) -> float:
     """Return the best rate of square matrix products in operations a second."""
     with _tf32(dtype == "tf32"):
         kind = getattr(torch, "float32" if dtype == "tf32" else dtype)
@@ -213,7 +214,7 @@ def _rate(device: str, dtype: str, until: float) -> float:
             def product(left: Any = left, right: Any = right, out: Any = out) -> None:
                 torch.mm(left, right, out=out)
 
-            seconds = _best(product, device, until, repeats=6)
+            seconds = _best(product, until, closed, repeats=6)
             rate = max(rate, 2.0 * size**3 / seconds)
             # Twice the size is eight times the work.
             if size >= largest or 8 * seconds > longest_s or _now() > until:
@@ -236,7 +237,7 @@ def _tf32(allowed: bool) -> Any:
         setattr(matmul, name, before)
 
 
-def _best(call: Callable[[], Any], device: str, until: float, repeats: int) -> float:
+def _best(call: Callable[[], Any], until: float, closed: gate.Gate | None, repeats: int) -> float:
     """Return the shortest of a few calls in seconds; at least two are made, the first of them untimed.
 
     On a GPU they are queued behind a gate, so that launching is not part of them. Without it, and with ten copies, an
@@ -244,7 +245,6 @@ def _best(call: Callable[[], Any], device: str, until: float, repeats: int) -> f
     """
     call()
     times: list[float] = []
-    closed = gate.Gate() if device == "cuda" else None
     while len(times) < repeats and (not times or _now() < until):
         if closed is not None:
             first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
