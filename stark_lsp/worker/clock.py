@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import gate
+from . import gate, intervals
 
 _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
@@ -189,7 +189,7 @@ class Clock:
             found.append((_now_ns() - begin) / 1e6)
             del result
         _synchronize()
-        return sorted(found)[len(found) // 2]
+        return intervals.median(found)
 
     def tails_ms(self, call: Call, numbers: list[int], before: Before) -> list[list[float]]:
         """Return for each call the milliseconds until its stream was done, and from then until the device was.
