@@ -26,7 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evaluator_candidates import REFERENCES, SIZES, Case, cases, queue, reference, source
+from evaluator_candidates import ONE_BY_ONE, REFERENCES, SIZES, Case, cases, queue, reference, source
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
@@ -187,6 +187,11 @@ async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str,
     }
 
 
+def wanted(parts: list[str], name: str, size: str) -> bool:
+    """Whether a problem has something to measure for these parts."""
+    return "repeat" in parts or ("single" in parts and size in ONE_BY_ONE) or ("queue" in parts and name == QUEUED)
+
+
 async def run(options: argparse.Namespace) -> int:
     """Run the parts that were asked for; returns 1 if a bound was passed."""
     settings = replace(
@@ -201,7 +206,7 @@ async def run(options: argparse.Namespace) -> int:
     try:
         for name in problems:
             function, _, size = name.partition("-")
-            if not set(parts) - {"queue"} and name != QUEUED:
+            if not wanted(parts, name, size):
                 continue
             async with judging(folder, function, size, settings) as judge:
                 if "queue" in parts and name == QUEUED:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from stark_lsp.core.status import Dialect, VerdictStatus
 
-SIZES = {"small": (64, 1024), "large": (8192, 8192)}
-"""Shapes of the float32 input: 256 KiB and 256 MiB."""
+SIZES = {"small": (64, 1024), "middle": (4096, 2048), "large": (8192, 8192)}
+"""Shapes of the float32 input: 256 KiB, 32 MiB and 256 MiB."""
+ONE_BY_ONE = ("small", "large")
+"""Sizes of the candidates that are timed one by one."""
 
 REFERENCES = {
     "gelu": "torch.nn.functional.gelu(x, approximate='tanh') * 2.0",
@@ -256,7 +258,7 @@ def cases(salt: str) -> list[Case]:
     """Return every candidate that is timed one by one."""
     found = []
     for function in REFERENCES:
-        for size in SIZES:
+        for size in ONE_BY_ONE:
             for dialect in (Dialect.RAW, Dialect.INLINE, Dialect.TRITON):
                 key = f"{function}_{size}_{dialect.value}_{salt}"
                 text = source(function, dialect, salt=key)
