@@ -10,6 +10,7 @@ copied first.
 
 from __future__ import annotations
 
+from stark_lsp.playbook.kernels.cuda_split import scratch_bytes
 from stark_lsp.playbook.kernels.places import Places
 from stark_lsp.playbook.kernels.program import Group, Layout, Program
 from stark_lsp.playbook.kernels.types import COMPUTE, is_floating
@@ -185,8 +186,6 @@ class Launcher:
         return "\n".join(lines) + "\n"
 
     def _scratch_lines(self) -> list[str]:
-        from stark_lsp.playbook.kernels.cuda import scratch_bytes
-
         size = scratch_bytes(self.program, self.variant)
         results = " * ".join(f"shape[{d}]" for d in range(len(self.spec.space)) if d not in self.spec.reduce_dims)
         total = f"{results} * {size}" if results else str(size)

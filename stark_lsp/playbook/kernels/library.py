@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from stark_lsp.playbook.kernels import cpu, cuda, launcher, mathlib
+from stark_lsp.playbook.kernels import cpu, cuda, helpers, launcher
 from stark_lsp.playbook.kernels.launcher import Launcher
 from stark_lsp.playbook.kernels.naming import with_safe_operands
 from stark_lsp.playbook.kernels.program import Program
@@ -100,7 +100,8 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
     ValueError
         If a spec is not supported; `supports` tells beforehand.
     """
-    helpers: set[str] = set()
+    device = cpu if device_type == "cpu" else cuda
+    called: set[str] = set()
     functions: list[str] = []
     launchers: list[Launcher] = []
     for spec, variant, fallback in kernels:
@@ -108,14 +109,10 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
         if reason:
             raise ValueError(f"{spec.name}: {reason}")
         program = Program(with_safe_operands(spec))
-        if device_type == "cpu":
-            functions.append(cpu.CpuKernel(program, variant, helpers).text())
-        else:
-            functions.append(cuda.CudaKernel(program, variant, helpers).text())
+        functions.append(device.kernel(program, variant, called).text())
         launchers.append(Launcher(program, variant, fallback, device_type))
     body = "\n".join(functions)
-    device = cpu if device_type == "cpu" else cuda
-    source = device.source(body, mathlib.helper_text(helpers, device_type, body))
+    source = device.source(body, helpers.helper_text(called, device_type, body))
     return _assemble(source, launchers, device_type)
 
 

@@ -1,0 +1,154 @@
+"""What all kernels for the CPU have in common."""
+
+from __future__ import annotations
+
+from stark_lsp.playbook.kernels.body import Body, indent, without_unused
+from stark_lsp.playbook.kernels.expressions import Writer
+from stark_lsp.playbook.kernels.program import Group, Pass, Program
+from stark_lsp.playbook.kernels.variant import Variant
+from stark_lsp.playbook.spec import Step
+
+SMALL = 32768
+"""Fewer elements than this stay on one thread: waking the others would cost more."""
+BLOCK = 2048
+"""Elements of a streamed block; it stays in the first-level cache."""
+SHARE = 16384
+"""Elements that a thread takes at a time when tasks are handed out on demand."""
+
+
+class CpuKernel:
+    """Writes one kernel for the CPU.
+
+    Parameters
+    ----------
+    program
+        What it computes.
+    variant
+        How.
+    helpers
+        Names of the helper functions it calls are added to them.
+    """
+
+    def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
+        self.program = program
+        self.variant = variant
+        self.body = Body(program, Writer("cpu", helpers=helpers))
+        self.writer = self.body.writer
+        self.places = self.body.places
+        self.names = self.places.names
+        self.kept = program.kept if variant.keep and not variant.split and not self.places.segments() else ()
+
+    def text(self) -> str:
+        """The C++ function with the comment above it."""
+        parameters = [*self.body.pointer_parameters(), *self.body.size_parameters(), "int threads"]
+        counted = [f"const int64_t count = {self.places.count()};"] if self.body.counts else []
+        lines = [
+            *self.body.heading(),
+            f'extern "C" void _stark_{self.program.spec.name}(',
+            *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
+            *indent(without_unused([*counted, *self.lines()])),
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def lines(self) -> list[str]:
+        """The statements of the function."""
+        raise NotImplementedError
+
+    @property
+    def _block(self) -> int:
+        return self.variant.block or BLOCK
+
+    def _schedule(self, task: str) -> str:
+        """The clause that shares tasks among the threads; `task` is how many elements one has."""
+        if not self.variant.dynamic:
+            return " schedule(static)"
+        return f" schedule(dynamic, 1 + {SHARE} / ({task}))"
+
+    def _parallel(self, size: str, extra: str = "") -> str:
+        return f"#pragma omp parallel{extra} num_threads(threads) if (parallel : {size} > {SMALL})"
+
+    def _team(
+        self, size: str, loop: list[str], task: str, extra: str = "", buffers: list[str] | None = None
+    ) -> list[str]:
+        """A loop over tasks that are shared among the threads; buffers belong to a thread."""
+        schedule = self._schedule(task)
+        if not buffers and not self.variant.streaming:
+            return [self._parallel(size, f" for{extra}{schedule}"), *loop]
+        return [
+            self._parallel(size),
+            "{",
+            *indent([*(buffers or []), f"#pragma omp for{extra}{schedule} nowait", *loop]),
+            *indent(["_stark_stream_end();"] if self.variant.streaming else []),
+            "}",
+        ]
+
+    def _row_pointers(self, operands: tuple[str, ...], index: dict[Group, str] | None = None) -> list[str]:
+        lines = []
+        for operand in operands:
+            base = self.places.operand_row(operand, index or {})
+            start = f"{self.names[operand]} + {base}" if base else self.names[operand]
+            lines.append(f"const {self.body.operand_type(operand)}* {self.names[operand]}_row = {start};")
+        return lines
+
+    def _output_pointers(self, index: dict[Group, str] | None = None) -> list[str]:
+        lines = []
+        for k in self.body.outputs(False):
+            name = self.names[f"out {k}"]
+            base = self.places.output_row(False, index or {})
+            lines.append(f"{self.body.output_types()[k]}* {name}_row = {f'{name} + {base}' if base else name};")
+        return lines
+
+    def _row_values(self) -> list[str]:
+        lines = []
+        for operand in self.program.row_reads:
+            lines.append(
+                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
+            )
+        return lines + self.body.compute(self.program.before)
+
+    def _value_of(self, one: Pass, number: int, at: str) -> tuple[list[str], tuple[Step, ...]]:
+        """Loads, and the steps still to compute, for the element at an index; kept values are read back."""
+        kept_before = {
+            name
+            for name in self.kept
+            if any(name in {s.name for s in earlier.elements} for earlier in self.program.passes[:number])
+        }
+        roots = {a for s in one.reductions for a in s.args if isinstance(a, str)}
+        roots |= set(self.program.element_outputs) if not one.reductions else set()
+        known = frozenset(n for n in self.program.level if n not in self.program.element_values) | kept_before
+        used: set[str] = set()
+        todo = [r for r in roots if r in self.program.element_values]
+        while todo:
+            name = todo.pop()
+            if name in used:
+                continue
+            used.add(name)
+            if name not in known and name in self.program.steps:
+                args = self.program.steps[name].args
+                todo += [a for a in args if isinstance(a, str) and a in self.program.element_values]
+        lines = [self.body.load(o, f"{self._element(o, at)}") for o in self.program.operands if o in used]
+        for name in self.kept:
+            if name in used and name in kept_before:
+                lines.append(f"const {self.writer.c_types[name]} {self.names[name]} = {self.names[name]}_kept[{at}];")
+        return lines, tuple(s for s in one.elements if s.name in used and s.name not in kept_before)
+
+    def _element(self, operand: str, at: str) -> str:
+        moves = self.program.advances(operand, self.program.groups[-1])
+        return f"{self.names[operand]}_row[{at if moves else 0}]"
+
+    def _stream_block(self, one: Pass, number: int) -> list[str]:
+        self.writer.helpers.add("stream")
+        loads, steps = self._value_of(one, number, "begin + j")
+        types = self.body.output_types()
+        numbers = self.body.outputs(False)
+        names = {k: self.names[f"out {k}"] for k in numbers}
+        return [
+            *[f"alignas(64) {types[k]} {names[k]}_block[{self._block}];" for k in numbers],
+            "#pragma omp simd",
+            "for (int64_t j = 0; j < width; ++j) {",
+            *indent([*loads, *self.body.compute(steps)]),
+            *indent([f"{names[k]}_block[j] = {self.body.output_value(k)};" for k in numbers]),
+            "}",
+            *[f"_stark_stream({names[k]}_row + begin, {names[k]}_block, width * sizeof({types[k]}));" for k in numbers],
+        ]

@@ -1,0 +1,200 @@
+"""Kernels for the CPU that reduce rows: a thread takes a row, or all threads share one."""
+
+from __future__ import annotations
+
+from stark_lsp.playbook.kernels.body import indent
+from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
+from stark_lsp.playbook.kernels.expressions import identity
+from stark_lsp.playbook.kernels.places import take_apart
+from stark_lsp.playbook.kernels.program import Group, Pass
+from stark_lsp.playbook.spec import Step
+
+CHUNK = 16384
+"""Elements of a shared row that one partial result is taken over."""
+
+
+class CpuRows(CpuKernel):
+    """Writes one kernel that reduces rows."""
+
+    def lines(self) -> list[str]:
+        """The statements of the function."""
+        return self._rows_split() if self.variant.split else self._rows()
+
+    def _keep(self, one: Pass, number: int) -> list[str]:
+        earlier = {s.name for p in self.program.passes[:number] for s in p.elements}
+        fresh = [n for n in self.kept if n in {s.name for s in one.elements} and n not in earlier]
+        return [f"{self.names[n]}_kept[j] = {self.names[n]};" for n in fresh]
+
+    def _accumulate(self, one: Pass, number: int, begin: str, end: str) -> list[str]:
+        """Visit the elements of a row (or a piece of one) and add them to the lanes."""
+        loads, steps = self._value_of(one, number, "j")
+        adds = []
+        for step in one.reductions:
+            lane = f"{self.names[step.name]}_lanes[lane]"
+            c_type = self.writer.c_types[step.name]
+            value = self.body.reduction_value(step)
+            adds.append(f"{lane} = {self.writer.combine(step.op, lane, value, c_type)};")
+        self.writer.helpers.add("walk")
+        return [
+            f"_stark_walk<{self.variant.vector}>({begin}, {end}, [&](int64_t j, int lane) STARK_INLINE {{",
+            *indent([*loads, *self.body.compute(steps), *self._keep(one, number), *adds]),
+            "});",
+        ]
+
+    def _lanes(self, step: Step) -> list[str]:
+        self.writer.helpers.add("walk")
+        name, c_type = self.names[step.name], self.writer.c_types[step.name]
+        return [
+            f"{c_type} {name}_lanes[{self.variant.vector}];",
+            f"_stark_fill(_lanes, {identity(step.op, c_type)});".replace("_lanes", f"{name}_lanes", 1),
+        ]
+
+    def _join(self, step: Step) -> str:
+        c_type = self.writer.c_types[step.name]
+        joined = self.writer.combine(step.op, "a", "b", c_type)
+        lambda_text = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
+        return f"_stark_join({self.names[step.name]}_lanes, {lambda_text})"
+
+    def _write(self, one: Pass, number: int, extent: str) -> list[str]:
+        """The loop over a row that stores the element outputs."""
+        if self.variant.streaming:
+            return self._write_streaming(one, number, extent)
+        loads, steps = self._value_of(one, number, "j")
+        stores = [f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)]
+        return [
+            "#pragma omp simd",
+            f"for (int64_t j = 0; j < {extent}; ++j) {{",
+            *indent([*loads, *self.body.compute(steps), *stores]),
+            "}",
+        ]
+
+    def _write_streaming(self, one: Pass, number: int, extent: str) -> list[str]:
+        return [
+            f"for (int64_t begin = 0; begin < {extent}; begin += {self._block}) {{",
+            *indent([f"const int64_t width = {extent} - begin < {self._block} ? {extent} - begin : {self._block};"]),
+            *indent(self._stream_block(one, number)),
+            "}",
+        ]
+
+    def _store_rows(self) -> list[str]:
+        return [
+            f"{self.names[f'out {k}']}[{self.places.output_row(True, {}) or '0'}] = {self.body.output_value(k)};"
+            for k in self.body.outputs(True)
+        ]
+
+    def _segments(self, lines: list[str], pointers: list[str]) -> list[str]:
+        """Wrap a walk over a row that consists of several pieces."""
+        groups = self.places.segments()
+        if not groups:
+            return lines
+        extents = [self.places.extents[g] for g in groups]
+        taken = take_apart("segment", tuple((f"s{k}", e) for k, e in enumerate(extents)), {f"s{k}" for k in range(9)})
+        return [
+            f"for (int64_t segment = 0; segment < {' * '.join(extents)}; ++segment) {{",
+            *indent([*taken, *pointers, *lines]),
+            "}",
+        ]
+
+    def _segment_index(self) -> dict[Group, str]:
+        groups = self.places.segments()
+        return {g: "segment" if len(groups) == 1 else f"s{k}" for k, g in enumerate(groups)}
+
+    def _rows(self) -> list[str]:
+        program = self.program
+        index = self._segment_index()
+        reads = tuple(o for o in program.operands if any(o in program.reads(p) for p in program.passes))
+        inside = self.places.decode((*reads, *program.row_reads))
+        if not index:
+            inside += [*self._row_pointers(reads), *self._output_pointers()]
+        inside += self._row_values()
+        for number, one in enumerate(program.passes):
+            inside.append(self.body.title(one))
+            for step in one.reductions:
+                inside += self._lanes(step)
+            pointers = self._row_pointers(program.reads(one), index) if index else []
+            if one.reductions:
+                inside += self._segments(self._accumulate(one, number, "0", "cols"), pointers)
+            else:
+                pointers += self._output_pointers(index) if index else []
+                inside += self._segments(self._write(one, number, "cols"), pointers)
+            for step in one.reductions:
+                inside.append(f"const {self.writer.c_types[step.name]} {self.names[step.name]} = {self._join(step)};")
+            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+        inside += self._store_rows()
+        if not program.outer:
+            buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
+            end = ["_stark_stream_end();"] if self.variant.streaming else []
+            return [*buffers, *inside, *end]
+        rows = self.places.rows()
+        loop = [f"for (int64_t row = 0; row < {rows}; ++row) {{", *indent(inside), "}"]
+        buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
+        return self._team(f"{rows} * {self.places.count()}", loop, self.places.count(), buffers=buffers)
+
+    def _kept_type(self, name: str) -> str:
+        c_type = self.writer.c_types[name]
+        return "char" if c_type == "bool" else c_type
+
+    def _rows_split(self) -> list[str]:
+        """Few long rows: all threads share one, chunk by chunk; partial results are joined in the chunks' order."""
+        program = self.program
+        reads = tuple(o for o in program.operands if any(o in program.reads(p) for p in program.passes))
+        inside = self.places.decode((*reads, *program.row_reads))
+        inside += [*self._row_pointers(reads), *self._output_pointers(), *self._row_values()]
+        share = self._parallel("cols", " for schedule(static)")
+        lines = [f"const int64_t chunks = (cols + {CHUNK - 1}) / {CHUNK};"]
+        for number, one in enumerate(program.passes):
+            inside.append(self.body.title(one))
+            if one.reductions:
+                work = [
+                    f"const int64_t begin = chunk * {CHUNK}, end = begin + {CHUNK} < cols ? begin + {CHUNK} : cols;"
+                ]
+                for step in one.reductions:
+                    work += self._lanes(step)
+                    lines.append(f"std::vector<{self._part_type(step)}> {self.names[step.name]}_parts(chunks);")
+                work += self._accumulate(one, number, "begin", "end")
+                work += [f"{self.names[s.name]}_parts[chunk] = {self._join(s)};" for s in one.reductions]
+            else:
+                work = self._chunk_write(one, number)
+            inside += [share, "for (int64_t chunk = 0; chunk < chunks; ++chunk) {", *indent(work), "}"]
+            for step in one.reductions:
+                inside += self._join_parts(step)
+            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+        inside += self._store_rows()
+        if not program.outer:
+            return [*lines, *inside]
+        return [*lines, f"for (int64_t row = 0; row < {self.places.rows()}; ++row) {{", *indent(inside), "}"]
+
+    def _part_type(self, step: Step) -> str:
+        c_type = self.writer.c_types[step.name]
+        return "double" if c_type == "float" and step.op == "sum" else "char" if c_type == "bool" else c_type
+
+    def _join_parts(self, step: Step) -> list[str]:
+        name, c_type, wide = self.names[step.name], self.writer.c_types[step.name], self._part_type(step)
+        wide = "bool" if wide == "char" else wide
+        joined = self.writer.combine(step.op, f"{name}_all", f"{wide}({name}_parts[chunk])", wide)
+        return [
+            f"{wide} {name}_all = {identity(step.op, wide)};",
+            f"for (int64_t chunk = 0; chunk < chunks; ++chunk) {name}_all = {joined};",
+            f"const {c_type} {name} = {c_type}({name}_all);",
+        ]
+
+    def _chunk_write(self, one: Pass, number: int) -> list[str]:
+        work = [f"const int64_t first = chunk * {CHUNK}, last = first + {CHUNK} < cols ? first + {CHUNK} : cols;"]
+        if self.variant.streaming:
+            return [
+                *work,
+                f"for (int64_t begin = first; begin < last; begin += {self._block}) {{",
+                *indent([f"const int64_t width = last - begin < {self._block} ? last - begin : {self._block};"]),
+                *indent(self._stream_block(one, number)),
+                "}",
+                "_stark_stream_end();",
+            ]
+        loads, steps = self._value_of(one, number, "j")
+        stores = [f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)]
+        return [
+            *work,
+            "#pragma omp simd",
+            "for (int64_t j = first; j < last; ++j) {",
+            *indent([*loads, *self.body.compute(steps), *stores]),
+            "}",
+        ]
