@@ -24,7 +24,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ from urllib.parse import parse_qs, urlsplit
 if __package__ in (None, ""):  # run as a command
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from messages_api import replies
+from messages_api import replies, wire
 from messages_api.manners import MODELS, Counter, refuse
 from messages_api.replies import Reply
 
@@ -256,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._open_stream()
                 self._stream(request, reply, skip=0)
             else:
-                self._json(request, 200, self._message(request, reply))
+                self._json(request, 200, wire.message(request, reply, self._usage(request, reply)))
         except (_Gone, ConnectionError):
             if not request.finished:
                 request.disconnected_at = time.monotonic()
@@ -267,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         if streamed:
             self._open_stream()
             # Whoever answers is not known yet; the model asked for stands for it.
-            self._event("message_start", _start_of(request, Reply(), self._usage(request, Reply())))
+            self._event("message_start", wire.start_of(request, Reply(), self._usage(request, Reply())))
         last_ping = time.monotonic()
         while True:
             try:
@@ -280,12 +280,12 @@ class _Handler(BaseHTTPRequestHandler):
                     self._event("ping", {"type": "ping"})
         request.reply = reply
         if not streamed:
-            self._json(request, 200, self._message(request, reply))
+            self._json(request, 200, wire.message(request, reply, self._usage(request, reply)))
         else:
             self._stream(request, reply, skip=1)
 
     def _stream(self, request: Request, reply: Reply, skip: int) -> None:
-        for count, (name, data) in enumerate(_events(request, reply, self._usage(request, reply))):
+        for count, (name, data) in enumerate(wire.events(request, reply, self._usage(request, reply))):
             if count < skip:
                 continue
             if reply.cut_after is not None and count >= reply.cut_after:
@@ -311,20 +311,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _usage(self, request: Request, reply: Reply) -> dict[str, int]:
         if reply.usage is not None:
             return reply.usage
-        written = len(reply.text) + len(reply.thinking) + len(_tool_json(reply) or "")
+        written = len(reply.text) + len(reply.thinking) + len(wire.tool_json(reply) or "")
         return self.server.owner.counter.count(request.body, written)
-
-    def _message(self, request: Request, reply: Reply) -> dict[str, Any]:
-        usage = self._usage(request, reply)
-        content: list[dict[str, Any]] = []
-        if reply.thinking:
-            content.append({"type": "thinking", "thinking": reply.thinking, "signature": "signed"})
-        if reply.text:
-            content.append({"type": "text", "text": reply.text})
-        if reply.tool_input is not None:
-            content.append({"type": "tool_use", "id": "toolu_1", "name": request.tool, "input": reply.tool_input})
-        message = _start_of(request, reply, usage)["message"]
-        return {**message, "content": content, "stop_reason": _stop_of(reply), "usage": usage}
 
     def _list_models(self, request: Request, query: Mapping[str, list[str]]) -> None:
         names = list(self.server.owner.models)
@@ -409,67 +397,6 @@ def _in_order(scripted: Sequence[Reply]) -> Answerer:
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     return answer
-
-
-def _tool_json(reply: Reply) -> str | None:
-    if reply.tool_json is not None:
-        return reply.tool_json
-    return None if reply.tool_input is None else json.dumps(reply.tool_input)
-
-
-def _stop_of(reply: Reply) -> str:
-    return reply.stop or ("end_turn" if _tool_json(reply) is None else "tool_use")
-
-
-def _start_of(request: Request, reply: Reply, usage: Mapping[str, int]) -> dict[str, Any]:
-    message: dict[str, Any] = {
-        "id": f"msg_{request.number:04d}",
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model or request.model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-    }
-    if usage:
-        message["usage"] = {**usage, "output_tokens": 1}
-    return {"type": "message_start", "message": message}
-
-
-def _events(request: Request, reply: Reply, usage: Mapping[str, int]) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "message_start", _start_of(request, reply, usage)
-    yield "ping", {"type": "ping"}
-    tool_json = _tool_json(reply)
-    blocks: list[tuple[dict[str, Any], str, str, str]] = []
-    if reply.thinking:
-        begin = {"type": "thinking", "thinking": "", "signature": ""}
-        blocks.append((begin, "thinking_delta", "thinking", reply.thinking))
-    if reply.text:
-        blocks.append(({"type": "text", "text": ""}, "text_delta", "text", reply.text))
-    if tool_json is not None:
-        begin = {"type": "tool_use", "id": "toolu_1", "name": request.tool, "input": {}}
-        blocks.append((begin, "input_json_delta", "partial_json", tool_json))
-    for index, (begin, kind, key, content) in enumerate(blocks):
-        yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": begin}
-        for piece in _cut_up(content, reply.pieces):
-            delta = {"type": kind, key: piece}
-            yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
-        yield "content_block_stop", {"type": "content_block_stop", "index": index}
-    if reply.stream_error is not None:
-        kind, message = reply.stream_error
-        yield "error", {"type": "error", "error": {"type": kind, "message": message}}
-        return
-    delta = {"stop_reason": _stop_of(reply), "stop_sequence": None, "stop_details": reply.stop_details}
-    ended: dict[str, Any] = {"type": "message_delta", "delta": delta}
-    if usage:
-        ended["usage"] = dict(usage)
-    yield "message_delta", ended
-    yield "message_stop", {"type": "message_stop"}
-
-
-def _cut_up(content: str, pieces: int) -> list[str]:
-    size = max(1, -(-len(content) // max(1, pieces)))
-    return [content[begin : begin + size] for begin in range(0, len(content), size)]
 
 
 def main() -> None:
