@@ -44,6 +44,9 @@ QUEUED = "gelu-small"
 """The problem whose candidates are queued."""
 THROUGHPUT = 15.0
 """Candidates a minute of a mixed queue."""
+AGAIN = 0.02
+"""Share by which the medians of one kernel may differ from their median; what takes less than some 20 us may pass it, see
+docs/measurements.md."""
 CALM_S = 6.0
 """Pause before each candidate, in which processes that were used are replaced; a model takes longer to write one."""
 
@@ -171,7 +174,8 @@ async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str,
     contains = sum(interval.low <= 1.0 <= interval.high for interval in intervals)
     print(
         f"{function} {size} again: {len(medians)} of {times} judged, median {middle * 1e3:.2f} us, furthest from it "
-        f"{100 * spread:.2f} %; unchanged reference: {contains} of {len(intervals)} intervals contain 1.0",
+        f"{100 * spread:.2f} %{'' if spread <= AGAIN else ' (over the bound)'}; "
+        f"unchanged reference: {contains} of {len(intervals)} intervals contain 1.0",
         flush=True,
     )
     return {
@@ -237,7 +241,7 @@ def good(result: dict[str, Any]) -> bool:
         result["queue"]["per_minute"] >= THROUGHPUT and not result["queue"]["not_as_expected"]
     )
     repeat_good = all(
-        item["furthest_from_median"] <= 0.02 and item["intervals_with_1"] >= 0.9 * item["reference_judged"]
+        item["furthest_from_median"] <= AGAIN and item["intervals_with_1"] >= 0.9 * item["reference_judged"]
         for item in result["repeat"]
     )
     return single_good and queue_good and repeat_good
