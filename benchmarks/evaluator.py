@@ -45,8 +45,8 @@ QUEUED = "gelu-small"
 THROUGHPUT = 15.0
 """Candidates a minute of a mixed queue."""
 AGAIN = 0.02
-"""Share by which the medians of one kernel may differ from their median; what takes less than some 20 us may pass it, see
-docs/measurements.md."""
+"""Share by which the medians of one kernel may differ from their median; what takes less than some 20 us may pass it
+(docs/measurements.md)."""
 CALM_S = 6.0
 """Pause before each candidate, in which processes that were used are replaced; a model takes longer to write one."""
 
