@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import Body, indent, without_unused
+from stark_lsp.playbook.kernels.body import indent, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
+from stark_lsp.playbook.kernels.kernel import Kernel
 from stark_lsp.playbook.kernels.program import Group, Pass, Program
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import Step
@@ -16,26 +17,11 @@ SHARE = 16384
 """Elements that a thread takes at a time when tasks are handed out on demand."""
 
 
-class CpuKernel:
-    """Writes one kernel for the CPU.
-
-    Parameters
-    ----------
-    program
-        What it computes.
-    variant
-        How.
-    helpers
-        Names of the helper functions it calls are added to them.
-    """
+class CpuKernel(Kernel):
+    """Writes one kernel for the CPU; the names of helper functions that it calls are added to `helpers`."""
 
     def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
-        self.program = program
-        self.variant = variant
-        self.body = Body(program, Writer("cpu", helpers=helpers))
-        self.writer = self.body.writer
-        self.places = self.body.places
-        self.names = self.places.names
+        super().__init__(program, variant, Writer("cpu", helpers=helpers))
         self.kept = program.kept if variant.keep and not variant.split and not self.places.segments() else ()
 
     def text(self) -> str:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import Body, indent, without_unused
+from stark_lsp.playbook.kernels.body import indent, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
+from stark_lsp.playbook.kernels.kernel import Kernel
 from stark_lsp.playbook.kernels.program import Layout, Program
 from stark_lsp.playbook.kernels.variant import Variant
 
 
-class CudaKernel:
-    """Writes one kernel for CUDA.
-
-    Parameters
-    ----------
-    program
-        What it computes.
-    variant
-        How.
-    helpers
-        Names of the helper functions it calls are added to them.
-    """
+class CudaKernel(Kernel):
+    """Writes one kernel for CUDA; the names of helper functions that it calls are added to `helpers`."""
 
     def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
-        self.program = program
-        self.variant = variant
-        self.body = Body(program, Writer("cuda", helpers=helpers, shifted=program.shifted))
-        self.writer = self.body.writer
-        self.places = self.body.places
-        self.names = self.places.names
+        super().__init__(program, variant, Writer("cuda", helpers=helpers, shifted=program.shifted))
         self.columns = program.layout is Layout.COLUMNS
         self.last = program.groups[-1]
         self.segmented = bool(self.places.segments())
@@ -36,12 +22,8 @@ class CudaKernel:
         self.walked = "length" if self.columns or self.segmented else "cols"
         helpers |= {"vec", "launch"}
 
-    def text(self) -> str:
-        """The kernels and their exported launcher, with a comment above."""
-        raise NotImplementedError
-
     def whole(self, kernels: list[str], launch: list[str], more: str = "") -> str:
-        """That text, of kernels and what the launcher does."""
+        """The text of kernels and of their exported launcher, with a comment above."""
         return "\n".join([*self.body.heading(), *kernels, *self.exported(launch, more)]) + "\n"
 
     def kernel(self, name: str, template: str, lines: list[str], size: str = "int64_t", more: str = "") -> list[str]:
