@@ -18,7 +18,16 @@ PLAIN_WIDTH = 120
 """Columns when the output is not a terminal."""
 
 
-def make(*, to_stderr: bool = False, quiet: bool = False) -> Console:
+class _UnreadConsole(Console):
+    """A console that falls silent when its reader has gone, as in `| head`; rich's own ends the program with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        # Python would complain once more when it flushes the stream at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
+def make(*, to_stderr: bool = False, quiet: bool = False, unread: bool = False) -> Console:
     """Return the console for people.
 
     Parameters
@@ -27,11 +36,14 @@ def make(*, to_stderr: bool = False, quiet: bool = False) -> Console:
         Leave standard output to a result in a format of its own.
     quiet
         Print nothing.
+    unread
+        Go on when nobody reads what is printed: the exit code, or a file, is a result as well.
     """
     stream = sys.stderr if to_stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows a question mark, not a traceback
-    console = Console(stderr=to_stderr, quiet=quiet, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    kind = _UnreadConsole if unread else Console
+    console = kind(stderr=to_stderr, quiet=quiet, highlight=False, soft_wrap=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PLAIN_WIDTH
     return console

@@ -141,7 +141,7 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     document, candidate = _candidate(args)
     interpreter = find_interpreter(args.python, problem.path)
 
-    out = console.make(to_stderr=args.json == "-")
+    out = console.make(to_stderr=args.json == "-", unread=True)
     names = f"{candidate.class_name} in {console.short_path(document.path)}"
     against = f"{problem.qualname} in {console.short_path(problem.path)}"
     console.line(out, f"STARK: judging {names} against {against}", "bold")

@@ -243,6 +243,28 @@ def test_bad_input_is_in_the_json_as_well(folder: Path) -> None:
     assert error["path"].endswith("raises.py")
 
 
+@pytest.mark.parametrize(("file", "code", "status"), [("candidate.py", 0, "OK"), ("wrong.py", 1, "WRONG_RESULT")])
+def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
+    folder: Path, file: str, code: int, status: str
+) -> None:
+    out = folder / f"unread-{file}.json"
+    process = subprocess.Popen(
+        command("judge", "model.py", file, *EAGER, "--json", str(out)),
+        cwd=folder,
+        env=environment(folder / "state"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    # As `| head` does.
+    process.stdout.close()
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == code, errors
+    assert "Traceback" not in errors
+    assert json.loads(out.read_text())["status"] == status
+
+
 def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
     out = folder / "stopped.json"
     process = subprocess.Popen(
