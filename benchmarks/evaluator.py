@@ -162,9 +162,9 @@ async def throughput(judge: WorkerJudge, salt: str) -> dict[str, Any]:
 
 
 async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str, times: int) -> dict[str, Any]:
-    """Judge the same kernel, and the unchanged reference, again and again."""
-    kernel = source(function, Dialect.RAW, salt=f"again_{salt}")
-    same = [await judge.evaluate(Candidate(kernel)) for _ in range(times)]
+    """Judge the same kernel as a proposal is judged, and the unchanged reference as an attempt, again and again."""
+    kernel = Candidate(source(function, Dialect.RAW, salt=f"again_{salt}"))
+    same = [await judge.confirm(kernel, tools=False) for _ in range(times)]
     text = reference(function, size).replace("class Model(", "class ModelNew(")
     unchanged = [await judge.evaluate(Candidate(text, Dialect.TORCH)) for _ in range(times)]
     medians = [verdict.runtime.median_ms for verdict in same if verdict.runtime is not None]

@@ -41,9 +41,6 @@ TWIN_LIMIT = 256 << 20
 """Bytes of inputs up to which there is one."""
 BETWEEN = {"cpu": 0.06, "cuda": 0.003}
 """What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
-APART_MS = {"cpu": 0.0, "cuda": 0.0002}
-"""What processes that run the same code differ by, however long it takes; on an H200, chains of 1 to 3 short kernels
-differed by 0.06 to 0.35 us (standard deviation) between five processes, and calls of 0.26 ms by as much."""
 SESSIONS = 16
 """So many sessions, the latest, say what they really differ by."""
 LIKE_THE_FIRST = ("seeded", "moved-weights")
@@ -340,7 +337,7 @@ class Bench:
         runner = self._children.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
-            runner.warm_up()
+            self._children.warm_up(runner)
             runner.ask(
                 "load_reference",
                 path=reference.path,

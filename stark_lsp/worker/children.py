@@ -79,12 +79,23 @@ class Children:
         self._quiet = quiet
         self._growing = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="stark-spare")
         self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
+        self._launch_us = 0.0
         self._lock = threading.Lock()
         self.household = Household()
 
     def reference_runner(self) -> RunnerProcess:
         """Start a runner for the user's own code."""
         return self._start(RUNNER, None)
+
+    def warm_up(self, child: RunnerProcess) -> None:
+        """Have a runner start using the GPU, in a context that launches kernels as quickly as that of the first one.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        launch_us = child.warm_up(self._launch_us)
+        self._launch_us = self._launch_us or launch_us
 
     def runner(self) -> RunnerProcess:
         """Return a confined runner that is ready and has loaded nothing yet.
@@ -188,7 +199,7 @@ class Children:
             child.wait_ready()
             if on_gpu and role == RUNNER:
                 with self._quiet.working():
-                    child.warm_up()
+                    self.warm_up(child)
                 self._keep_driver(child)
         except RUNNER_FAILURES as error:
             raise self._not_grown(child, error) from error

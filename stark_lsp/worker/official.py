@@ -16,6 +16,8 @@ LONGEST_S = 60.0
 """For so long a finalist is timed at most for the sake of that number; a call may take seconds."""
 OVERHEAD_S = 0.05
 """Of a round of one side: making inputs, looking at outputs."""
+MORE_ROUNDS = 16
+"""Most rounds of a finalist in each further process that it is timed in."""
 FEWER = (
     "Only {made} calls of a side were timed, since calls are long here: KernelBench's own settings have {calls}, which "
     "would take too long."
@@ -48,3 +50,8 @@ def at_least(calls: int, settings: dict[str, Any], *, in_a_round: int, call_ms: 
         "final_rounds": SHARE * needed,
         "final_timing_s": max(seconds, min(LONGEST_S, estimate_s)),
     }
+
+
+def once_more(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings for timing a finalist in a further process."""
+    return {**settings, "final_rounds": min(MORE_ROUNDS, int(settings["final_rounds"]))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -240,18 +241,31 @@ class RunnerProcess:
             self._receive(START_S, START_S)
             self._ready = True
 
-    def warm_up(self) -> None:
+    def warm_up(self, like_us: float = 0.0) -> float:
         """Have it start using the GPU; the first request does that otherwise.
+
+        Parameters
+        ----------
+        like_us
+            How quickly its context is to launch kernels, see `contexts.draw`; 0 to find out.
+
+        Returns
+        -------
+        float
+            How quickly it does; 0 if that is not known.
 
         Raises
         ------
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
-        if self._cold:
-            self._cold = False
-            answer = self.ask("warm_up", run_s=START_S)
-            if answer.get("shares") is not True:
-                self._unshare()
+        if not self._cold:
+            return 0.0
+        self._cold = False
+        answer = self.ask("warm_up", like_us=like_us, run_s=START_S)
+        if answer.get("shares") is not True:
+            self._unshare()
+        launch_us = answer.get("launch_us")
+        return launch_us if isinstance(launch_us, float) and 0.0 <= launch_us < math.inf else 0.0
 
     def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
         """Send one request and return its result.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import hidden, kept, observe, rounds
-from .bench import APART_MS, Bench
+from . import clock, hidden, kept, observe, rounds
+from .bench import Bench
 from .recheck import Recheck
 
 OFFICIAL_ROUNDS = 10
-"""Rounds that a fixed number of calls is divided into; more, if the outputs of so many calls cannot all be kept."""
+"""Rounds that a fixed number of calls is divided into; more, if a round cannot have so many calls."""
 FINAL_SHARE = 2
 """Of the final rounds, one half is made in any case."""
 
@@ -26,7 +26,7 @@ class Plan:
     final
         Whether it is for a proposal.
     most
-        Most calls of a round whose outputs can all be kept.
+        Most calls of a round.
     """
 
     def __init__(self, settings: dict[str, Any], *, final: bool, most: int = kept.MOST) -> None:
@@ -70,11 +70,16 @@ class Session:
     recheck
         Draws of the candidate's outputs; none were made if it had no candidate.
     launch_ms
-        How long launching the original takes.
+        For each side how long the processor takes to launch a call.
     """
 
     def __init__(
-        self, times: rounds.RoundTimes, watch: observe.Watch, tally: hidden.Tally, recheck: Recheck, launch_ms: float
+        self,
+        times: rounds.RoundTimes,
+        watch: observe.Watch,
+        tally: hidden.Tally,
+        recheck: Recheck,
+        launch_ms: Mapping[str, float],
     ) -> None:
         self.times = times
         self.watch = watch
@@ -84,7 +89,7 @@ class Session:
 
     def notes(self, bench: Bench) -> list[str]:
         """Have the bench learn from the session, and return what a user should know about it."""
-        self.times.apart_ms = APART_MS[bench.device]
+        self.times.apart_ms = {name: rounds.apart_ms(bench.device, each) for name, each in self.launch_ms.items()}
         if not self.times.early and not self.watch.unlucky:
             # How much sessions differ.
             bench.remember(self.times.rounds_ms("eager"))
@@ -105,3 +110,8 @@ def covered(bench: Bench, names: Sequence[str], session: Callable[[hidden.Tally]
 def fitting(bench: Bench) -> int:
     """Return how many calls of a round all have their outputs kept."""
     return kept.fitting(bench.device, bench.output_bytes)
+
+
+def longest(bench: Bench) -> int:
+    """Return how many calls a round may have that is timed with empty caches."""
+    return min(fitting(bench), clock.FRESH) if bench.device == "cuda" else fitting(bench)

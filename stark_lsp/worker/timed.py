@@ -102,7 +102,8 @@ class Timed:
         looked_at = range(LAUNCHES if cost < LONG_MS else 1)
         launch = self._clock.launch_ms(call, list(looked_at), self._before(WARMUP_SEED))
         # A round of full length brings all memory that rounds need into the allocator's hands.
-        calls = int(max(1, min(self._kept.calls, count)))
+        most = min(self._kept.calls, clock.FRESH) if device == "cuda" else self._kept.calls
+        calls = int(max(1, min(most, count)))
         self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
         self._sample = result
         return {"calls": calls, "cost_ms": cost, "launch_ms": launch, "sets": self._mixer.sets}

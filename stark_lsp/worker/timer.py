@@ -9,6 +9,8 @@ import secrets
 import time
 from typing import Any, NamedTuple
 
+import torch
+
 from . import tensorfile
 from .runners import RunnerForged, RunnerProcess
 from .wall import Sample
@@ -126,6 +128,8 @@ class Timer:
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         calls = calls or self.calls
+        if self.runner.device == "cuda":
+            _come_between()
         begin = time.perf_counter_ns()
         gate = {} if lead_ms is None else {"gate_ms": lead_ms}
         answer = self.runner.ask("time", seed=seed, calls=calls, flush=flush, empty=empty, run_s=self._seconds, **gate)
@@ -196,3 +200,9 @@ class Timer:
     def _forged(self, what: str, found: Any) -> RunnerForged:
         self.runner.kill()
         return RunnerForged(f"{what} that are none: {str(found)[:100]}")
+
+
+def _come_between() -> None:
+    """Use the GPU from this process, so that it serves another one than the runner in between (`clock.FRESH`)."""
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()

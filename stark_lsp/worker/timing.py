@@ -14,7 +14,8 @@ from .errors import Broken
 from .failed import Failed
 from .recheck import Recheck
 from .runners import RUNNER_FAILURES, RunnerProcess
-from .session import Plan, Session, covered, fitting
+from .session import Plan, Session, covered, fitting, longest
+from .several import PROCESSES, SeveralTimes, Times, worthwhile
 from .slots import Waiting
 from .timer import Timer
 from .wall import Sample
@@ -38,7 +39,7 @@ class Measured:
         What a user should know about these times.
     """
 
-    def __init__(self, times: rounds.RoundTimes, beside: Sequence[str], notes: list[str]) -> None:
+    def __init__(self, times: Times, beside: Sequence[str], notes: list[str]) -> None:
         self.times = times
         self.beside = tuple(beside)
         self.notes = notes
@@ -108,6 +109,24 @@ def measure(
         return attempt.run(weights, memory)
 
 
+def elsewhere(first: Measured, again: Callable[[], Measured]) -> Measured:
+    """Time a candidate in further processes, where it matters which one its calls run in.
+
+    Parameters
+    ----------
+    first
+        What the first one gave.
+    again
+        Times it in another process.
+    """
+    if not isinstance(first.times, rounds.RoundTimes) or not worthwhile(first.times):
+        return first
+    every = [first, *(again() for _ in range(PROCESSES - 1))]
+    times = SeveralTimes([one.times for one in every if isinstance(one.times, rounds.RoundTimes)])
+    notes = dict.fromkeys(note for one in every for note in one.notes)
+    return Measured(times, first.beside, [*notes, times.note()])
+
+
 def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
     """Time the reference itself; to be called with the device held (`Bench.turn`).
 
@@ -128,11 +147,11 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     """
 
     def session(tally: hidden.Tally) -> Session:
-        plan = Plan(settings, final=False, most=fitting(bench))
+        plan = Plan(settings, final=False, most=longest(bench))
         sides = {name: bench.side(name, plan.seeds, tally, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = plan.interleave(sides, bench.between)
-        return Session(times, watch, tally, bench.recheck(), bench.held("eager").launch_ms)
+        return Session(times, watch, tally, bench.recheck(), {name: bench.held(name).launch_ms for name in names})
 
     found: Session = reference_timed(bench, lambda: covered(bench, names, session))
     return found.times, found.notes(bench)
@@ -211,7 +230,7 @@ class _Attempt:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
 
     def _session(self, timer: Timer, tally: hidden.Tally) -> Session:
-        plan = Plan(self._settings, final=self._final, most=fitting(self._bench))
+        plan = Plan(self._settings, final=self._final, most=longest(self._bench))
         recheck = self._bench.recheck()
 
         def candidate(index: int) -> list[float]:
@@ -237,7 +256,8 @@ class _Attempt:
             raise Failed(
                 Finding("CHEATED", f"Its process went on working ({busy:.1f} CPUs) while the original was timed.")
             )
-        return Session(times, watch, tally, recheck, self._bench.held("eager").launch_ms)
+        launch_ms = {name: self._bench.held(name).launch_ms for name in self._names}
+        return Session(times, watch, tally, recheck, {**launch_ms, "candidate": timer.launch_ms})
 
     def _told(self, session: Session, timer: Timer) -> list[str]:
         """Return what a user should know about the times."""
@@ -245,7 +265,7 @@ class _Attempt:
         notes = session.notes(self._bench)
         times.between = max(self._bench.between, session.watch.unlucky)
         if session.tally.hid("eager"):
-            notes += hidden.waiting_counts(session.launch_ms, timer.launch_ms, times.median("eager"))
+            notes += hidden.waiting_counts(session.launch_ms["eager"], timer.launch_ms, times.median("eager"))
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
         return notes

@@ -88,7 +88,7 @@ def test_what_processes_differ_by_whatever_they_run_widens_the_intervals_of_shor
     for milliseconds in (0.004, 4.0):
         times = made(milliseconds)
         assert times.ratio("eager", "candidate")["high"] == 1.0
-        times.apart_ms = 0.0002
+        times.apart_ms = dict.fromkeys(("eager", "candidate"), 0.0002)
         ratio = times.ratio("eager", "candidate")
         assert ratio["value"] == 1.0
         widths.append(ratio["high"] - ratio["low"])

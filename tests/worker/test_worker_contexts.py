@@ -1,0 +1,35 @@
+"""Which context of a GPU a process keeps; the contexts themselves are made in tests/gpu."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stark_lsp.worker import contexts
+
+LAUNCHES = st.floats(min_value=1.0, max_value=1000.0)
+
+
+def test_the_first_process_keeps_one_of_the_quicker_kind() -> None:
+    seen = [23.4, 22.1, 23.5, 22.1, 23.2]
+    assert not any(contexts.right(seen[:made], 0.0) for made in range(1, len(seen) + 1))
+    assert contexts.right([*seen, 22.2], 0.0)
+
+
+def test_the_first_process_looks_at_a_few_even_if_all_are_alike() -> None:
+    assert not contexts.right([22.0] * (contexts.TRIED - 1), 0.0)
+    assert contexts.right([22.0] * contexts.TRIED, 0.0)
+
+
+@given(LAUNCHES, st.lists(LAUNCHES, max_size=5), st.floats(min_value=-0.2, max_value=0.2))
+def test_every_other_is_like_the_first_whatever_was_seen_before(like: float, before: list[float], off: float) -> None:
+    kept = contexts.right([*before, like * (1.0 + off)], like)
+    if abs(off) < 0.99 * contexts.ALIKE:
+        assert kept
+    if abs(off) > 1.01 * contexts.ALIKE:
+        assert not kept
+
+
+@given(st.lists(LAUNCHES, min_size=contexts.TRIED, max_size=contexts.MOST))
+def test_the_quickest_of_a_few_is_always_right(seen: list[float]) -> None:
+    assert contexts.right([*seen, min(seen)], 0.0)
