@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import claims, elsewhere, integrity, official, sanitize, timing, trees, watched
+from . import claims, elsewhere, integrity, official, timing, trees
 from .asked import MOST_BUILDS, Asked, sources_of
 from .building.triton_cache import TritonFolder
 from .classify import Finding, classify, stages
-from .confinement import Tool
 from .failed import Failed
 from .limits import RestWatch
-from .profile import counters
 from .profile.assemble import make_profile, never_launched
 from .runner import cut
 from .runners import RUNNER_FAILURES, RunnerProcess
+from .tools import Tools
 from .verify import Verifier
 
 if TYPE_CHECKING:
@@ -41,8 +39,6 @@ STAGES = {
 START_LIMIT_S = 300.0
 WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
-SANITIZER_LOG = 8000
-"""Characters of compute-sanitizer's report that are kept."""
 TRITON_LIMIT = 256 << 20
 """Bytes of a candidate's Triton cache that are kept."""
 
@@ -106,8 +102,6 @@ class Attempt:
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
         self._works = False
         """Whether it does; while it is timed it has the device for itself instead."""
-        self._building = threading.Lock()
-        """Held while a pass under a tool asks for a library; several such passes go on at once."""
 
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
@@ -336,62 +330,13 @@ class Attempt:
             raise Failed(Finding("CHEATED", f"A forward pass launches none of its kernels ({names})."))
         metrics: list[dict[str, Any]] = []
         if self._final and self._tools:
-            metrics = self._watch(inputs)
+            tools = Tools(
+                self._judge, self._source, self._loading, self._build, lambda: self._asked.resources, self._notes
+            )
+            metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
         self._profile = make_profile(
             claimed, self._asked.resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes
         )
-
-    def _watch(self, inputs: str) -> list[dict[str, Any]]:
-        """Run it under the tools for finalists; returns hardware counters.
-
-        Raises
-        ------
-        Failed
-            It reads or writes memory that is not its own.
-        """
-        if self._settings["sanitizer"]:
-            self._sanitize(inputs)
-        if not self._settings["counters"]:
-            return []
-        ncu = counters.find()
-        if ncu is None:
-            self._notes.append(counters.MISSING)
-            return []
-        self._progress("Reading hardware counters", self._limit("profile"))
-        _, text = self._watched(watched.ncu(ncu), "counters", inputs)
-        metrics, notes = counters.read(text)
-        self._notes += notes
-        return metrics
-
-    def _sanitize(self, inputs: str) -> None:
-        """Look for memory errors of its kernels with compute-sanitizer, where that is installed."""
-        program = sanitize.available()
-        if program is None:
-            self._notes.append(sanitize.MISSING)
-            return
-        kernels = integrity.kernels(self._source).names
-        self._progress("Looking for memory errors", self._limit("profile"))
-        tools = [watched.sanitizer(program, tool) for tool in sanitize.TOOLS]
-        size = self._reference.cases[0].inputs_nbytes
-        patience = watched.Patience()
-        reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs, patience)[1], size)
-        for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
-            found = sanitize.read(report, kernels, self._asked.resources)
-            if found is not None:
-                finding = Finding("CRASHED", found.message)
-                finding.details = cut(report, SANITIZER_LOG)
-                raise Failed(finding)
-            if kernels and not sanitize.complete(report):
-                self._notes.append(sanitize.INCOMPLETE.format(tool=tool))
-
-    def _watched(
-        self, tool: Tool, command: str, inputs: str, patience: watched.Patience | None = None
-    ) -> tuple[str, str]:
-        def build(runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
-            with self._building:
-                return self._build(runner, request)
-
-        return watched.run(self._judge, self._source, self._loading, build, tool, command, inputs, patience)
 
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""

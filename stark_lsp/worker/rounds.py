@@ -25,6 +25,9 @@ APART_MS, APART_SHARE = 0.0002, 0.0025
 processor takes to launch it. On an H200, one short kernel took 3.68 to 3.92 us, depending on the process, two took 6.27
 to 6.98 us, and 21, whose launch takes 0.17 ms, 39.3 to 41.3 us (standard deviations 0.05, 0.13 and 0.41 us)."""
 
+MOST_APART = 1.0
+"""Of the logarithm of a ratio; nothing is known of what differs by more."""
+
 Side = Callable[[int], list[float]]
 """Times the round of that number and returns the milliseconds of each call."""
 
@@ -86,7 +89,8 @@ class RoundTimes:
             self.apart_ms.get(ours, 0.0) / intervals.median(one),
             self.apart_ms.get(theirs, 0.0) / intervals.median(other),
         )
-        return intervals.paired_ratio(one, other, max(self.between, apart))
+        # How long its launch takes is a candidate's own word.
+        return intervals.paired_ratio(one, other, max(self.between, min(apart, MOST_APART)))
 
     def made(self, name: str) -> int:
         """Return how many calls of a side were timed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stark_lsp.worker.bench import of_twin
-from stark_lsp.worker.rounds import FEWEST, LOSER_ROUNDS, RoundTimes, interleave
+from stark_lsp.worker.rounds import FEWEST, LOSER_ROUNDS, RoundTimes, apart_ms, interleave
 
 
 def side(name: str, order: list[str], times: Callable[[int], float]) -> Callable[[int], list[float]]:
@@ -94,3 +94,12 @@ def test_what_processes_differ_by_whatever_they_run_widens_the_intervals_of_shor
         widths.append(ratio["high"] - ratio["low"])
     assert widths[0] > 0.2
     assert widths[1] < 0.001
+
+
+def test_a_candidate_that_claims_an_endless_launch_makes_its_own_interval_wide_and_nothing_else() -> None:
+    times = interleave({name: lambda index: [1.0] for name in ("eager", "candidate")}, 10)
+    times.apart_ms = {"eager": 0.0, "candidate": apart_ms("cuda", 1.7e308)}
+    ratio = times.ratio("eager", "candidate")
+    assert ratio["value"] == 1.0
+    assert 0.0 < ratio["low"] < 0.2
+    assert 5.0 < ratio["high"] < 10.0

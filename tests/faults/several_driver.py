@@ -1,0 +1,67 @@
+"""A judge in this process that takes all calls for short, so that a finalist is timed in three processes.
+
+Arguments: folder. On a CPU, processes are not expected to differ; here they are said to. Prints what came of an honest
+candidate, and of candidates that are something else in their second process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from fault_cases import problem_at, settings
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.wire import to_wire
+from stark_lsp.worker import elsewhere, processes, rounds, timing
+from stark_lsp.worker.judging import Judge
+
+HONEST = """import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+
+    def forward(self, x):
+        return (x * self.weight + 1.0).clamp_min(0.0)
+"""
+OTHERS = {
+    "honest": HONEST,
+    "raises": HONEST.replace("        super()", "        raise ValueError('not here')\n        super()"),
+    "wrong": HONEST.replace("+ 1.0", "+ 1.5"),
+    "dies": HONEST.replace("        return", "        __import__('os')._exit(3)\n        return"),
+}
+"""What the candidate is in its further processes."""
+
+
+def main(folder: Path) -> None:
+    processes.adopt_orphans()
+    private = folder / "private"
+    private.mkdir()
+    problem = to_wire(problem_at(folder))
+    judge = Judge(problem, to_wire(settings()), str(private), str(folder / "cache"), lambda text, seconds: None)
+    rounds.apart_ms = lambda device, launch_ms: 0.01  # type: ignore[assignment]
+    timing.PROCESSES = 3  # type: ignore[misc]
+    loaded: Callable[..., AbstractContextManager[Any]] = elsewhere.loaded
+    told = {}
+    for name, source in OTHERS.items():
+        elsewhere.loaded = lambda judge, mine, *rest, other=source: loaded(judge, other, *rest)  # type: ignore[misc]
+        said: list[str] = []
+        verdict = judge.judge(to_wire(Candidate(HONEST)), True, lambda text, seconds, said=said: said.append(text))
+        told[name] = {key: verdict[key] for key in ("status", "message", "notes", "runtime", "speedup_vs_eager")}
+        told[name]["said"] = said
+    judge.children.household.end_all()
+    processes.kill_below(os.getpid(), seconds=30.0)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
