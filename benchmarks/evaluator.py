@@ -7,6 +7,7 @@
 Needs a GPU. Every candidate is judged by the settings that KernelBench's own evaluator has (five checks, a
 hundred timed calls) unless --settings says otherwise; the problem is prepared before, as in a search. Cold is the
 first judgement of a source by an empty cache, warm the later ones of the same source: the median of --warm of them.
+A short kernel is judged again and again as proposals are, in seven processes: twenty times take five minutes.
 """
 
 from __future__ import annotations
@@ -45,8 +46,7 @@ QUEUED = "gelu-small"
 THROUGHPUT = 15.0
 """Candidates a minute of a mixed queue."""
 AGAIN = 0.02
-"""Share by which the medians of one kernel may differ from their median; what takes less than some 20 us may pass it
-(docs/measurements.md)."""
+"""Share by which the medians of one kernel may differ from their median."""
 CALM_S = 6.0
 """Pause before each candidate, in which processes that were used are replaced; a model takes longer to write one."""
 

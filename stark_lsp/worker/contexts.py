@@ -2,7 +2,7 @@
 
 How long the device takes from one kernel to the next is drawn when a context is made and stays as it is until the
 context ends. On an H200 it comes in two kinds, some 0.13 us a kernel apart: sixteen kernels that do nothing take 21.6
-to 22.3 us in one half of all contexts and 23.0 to 23.6 in the other, so that the same code took 42.8 us or 45.3 us
+to 22.3 us in some half of all contexts and 23.0 to 23.6 in the others, so that the same code took 42.8 us or 45.2 us
 depending on the process it ran in. Only processes of one kind can be compared.
 """
 
