@@ -59,15 +59,20 @@ class Drawn:
 
     Parameters
     ----------
-    launch_us
-        What `KERNELS` kernels that do nothing take in the one that was kept, in microseconds.
-    made
-        How many were made.
+    seen
+        What `KERNELS` kernels that do nothing take in each of them, in microseconds; the last one was kept.
     """
 
-    def __init__(self, launch_us: float, made: int) -> None:
-        self.launch_us = launch_us
-        self.made = made
+    def __init__(self, seen: Sequence[float]) -> None:
+        self.seen = tuple(seen)
+        """Of each that was made."""
+        self.launch_us = self.seen[-1]
+        """Of the one that was kept."""
+
+    @property
+    def made(self) -> int:
+        """How many were made."""
+        return len(self.seen)
 
 
 def draw(like_us: float = 0.0) -> Drawn:
@@ -93,7 +98,7 @@ def draw(like_us: float = 0.0) -> Drawn:
         driver.make()
         seen.append(driver.launch_us())
         if right(seen, like_us) or len(seen) >= most:
-            return Drawn(seen[-1], len(seen))
+            return Drawn(seen)
         driver.end()
 
 
