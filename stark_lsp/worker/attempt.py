@@ -16,6 +16,7 @@ from .building.triton_cache import TritonFolder
 from .classify import Finding, classify, stages
 from .failed import Failed
 from .limits import RestWatch
+from .loadable import Loadable
 from .profile.assemble import make_profile, never_launched
 from .runner import cut
 from .runners import RUNNER_FAILURES, RunnerProcess
@@ -258,6 +259,10 @@ class Attempt:
             "threads": self._judge.threads,
         }
 
+    def _loadable(self) -> Loadable:
+        """Return what further processes load it by."""
+        return Loadable(self._judge, self._source, self._loading, self._build)
+
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         if self._asked.full:
@@ -292,10 +297,7 @@ class Attempt:
 
         def again() -> timing.Measured:
             self._progress("Timing the candidate in another process", self._limit("load"))
-            with elsewhere.loaded(self._judge, self._source, self._loading, self._build, self._working) as (
-                other,
-                path,
-            ):
+            with elsewhere.loaded(self._loadable(), self._working) as (other, path):
                 return measure(other, path, official.once_more(self._timing))
 
         measured = measure(runner, self._path, self._timing)
@@ -330,9 +332,7 @@ class Attempt:
             raise Failed(Finding("CHEATED", f"A forward pass launches none of its kernels ({names})."))
         metrics: list[dict[str, Any]] = []
         if self._final and self._tools:
-            tools = Tools(
-                self._judge, self._source, self._loading, self._build, lambda: self._asked.resources, self._notes
-            )
+            tools = Tools(self._loadable(), lambda: self._asked.resources, self._notes)
             metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
         self._profile = make_profile(
             claimed, self._asked.resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes

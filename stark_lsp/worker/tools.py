@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from . import integrity, sanitize, watched
 from .classify import Finding
 from .confinement import Tool
 from .failed import Failed
+from .loadable import Loadable
 from .profile import counters
 from .runner import cut
 from .runners import RunnerProcess
-
-if TYPE_CHECKING:
-    from .judging import Judge
 
 SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
@@ -26,36 +25,21 @@ class Tools:
 
     Parameters
     ----------
-    judge
-        Everything that was made once for the problem.
-    source
-        The candidate.
-    loading
-        Returns what a runner is told to load it.
-    build
-        Answers a runner's request to build.
+    candidate
+        What was verified.
     resources
         Returns what the compiler said of each of its kernels.
     notes
         What a user should know; added to.
     """
 
-    def __init__(
-        self,
-        judge: Judge,
-        source: str,
-        loading: Callable[[RunnerProcess], dict[str, Any]],
-        build: Callable[[RunnerProcess, dict[str, Any]], dict[str, Any]],
-        resources: Callable[[], Mapping[str, Any]],
-        notes: list[str],
-    ) -> None:
-        self._judge = judge
-        self._source = source
-        self._loading = loading
-        self._build = build
-        self._resources = resources
+    def __init__(self, candidate: Loadable, resources: Callable[[], Mapping[str, Any]], notes: list[str]) -> None:
         self._building = threading.Lock()
         """Held while a pass under a tool asks for a library; several such passes go on at once."""
+        self._candidate = replace(candidate, build=self._build_one_by_one)
+        self._build = candidate.build
+        self._settings = candidate.judge.settings
+        self._resources = resources
         self._notes = notes
 
     def run(self, inputs: str, progress: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -73,10 +57,10 @@ class Tools:
         Failed
             It reads or writes memory that is not its own.
         """
-        if self._judge.settings["sanitizer"]:
+        if self._settings["sanitizer"]:
             progress("Looking for memory errors")
             self._sanitize(inputs)
-        if not self._judge.settings["counters"]:
+        if not self._settings["counters"]:
             return []
         ncu = counters.find()
         if ncu is None:
@@ -94,9 +78,9 @@ class Tools:
         if program is None:
             self._notes.append(sanitize.MISSING)
             return
-        kernels = integrity.kernels(self._source).names
+        kernels = integrity.kernels(self._candidate.source).names
         tools = [watched.sanitizer(program, tool) for tool in sanitize.TOOLS]
-        size = self._judge.reference.cases[0].inputs_nbytes
+        size = self._candidate.judge.reference.cases[0].inputs_nbytes
         patience = watched.Patience()
         reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs, patience)[1], size)
         for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
@@ -111,8 +95,8 @@ class Tools:
     def _watched(
         self, tool: Tool, command: str, inputs: str, patience: watched.Patience | None = None
     ) -> tuple[str, str]:
-        def build(runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
-            with self._building:
-                return self._build(runner, request)
+        return watched.run(self._candidate, tool, command, inputs, patience)
 
-        return watched.run(self._judge, self._source, self._loading, build, tool, command, inputs, patience)
+    def _build_one_by_one(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
+        with self._building:
+            return self._build(runner, request)

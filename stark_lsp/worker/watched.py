@@ -7,16 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
 
 from . import sanitize
 from .confinement import Tool
 from .folders import Folder
+from .loadable import Loadable
 from .profile import counters
 from .runners import RUNNER_FAILURES, RunnerProcess
-
-if TYPE_CHECKING:
-    from .judging import Judge
 
 SLOWER = 20.0
 """How many times longer everything may take under a tool."""
@@ -96,25 +93,12 @@ class Patience:
 
 
 def run(
-    judge: Judge,
-    source: str,
-    loading: Callable[[RunnerProcess], dict[str, Any]],
-    build: Callable[[RunnerProcess, dict[str, Any]], dict[str, Any]],
-    tool: Tool,
-    command: str,
-    inputs: str,
-    patience: Patience | None = None,
+    candidate: Loadable, tool: Tool, command: str, inputs: str, patience: Patience | None = None
 ) -> tuple[str, str]:
     """Run one forward pass under a tool.
 
     Parameters
     ----------
-    source
-        The candidate.
-    loading
-        Returns what a runner is told to load it.
-    build
-        Answers a runner's request to build.
     command
         The runner's command for the pass.
     inputs
@@ -127,14 +111,13 @@ def run(
     tuple
         What was printed, and what the tool wrote to its report; whatever came until the run failed, if it did.
     """
-    limit = min(LONGEST_S, SLOWER * float(judge.settings["run_timeout_s"]))
-    runner = judge.children.watched_runner(tool)
+    limit = min(LONGEST_S, SLOWER * float(candidate.judge.settings["run_timeout_s"]))
+    runner = candidate.judge.children.watched_runner(tool)
     try:
-        runner.files.write("candidate.py", source)
-        runner.builds = lambda request: build(runner, request)
+        candidate.hand_over(runner)
         try:
             with patience.with_tool(runner) if patience is not None else contextlib.nullcontext():
-                runner.ask("load_candidate", run_s=limit, build_s=limit, **loading(runner))
+                candidate.ask(runner, run_s=limit, build_s=limit)
                 extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
                 runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
                 runner.finish(LAST_WORDS_S)
@@ -143,7 +126,7 @@ def run(
             runner.kill()
         return runner.log(), _report(f"{runner.files.out}/{REPORT}")
     finally:
-        judge.children.end(runner)
+        candidate.judge.children.end(runner)
 
 
 def side_by_side(tools: list[Tool], run: Callable[[Tool], str], inputs_bytes: int) -> list[str]:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from fault_cases import problem_at, settings
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.wire import to_wire
-from stark_lsp.worker import elsewhere, processes, rounds, timing
+from stark_lsp.worker import elsewhere, processes, rounds, timing, watched
+from stark_lsp.worker.attempt import Attempt
 from stark_lsp.worker.judging import Judge
 
 HONEST = """import torch
@@ -42,6 +44,20 @@ OTHERS = {
 """What the candidate is in its further processes."""
 
 
+def under_a_tool(judge: Judge) -> str:
+    """Return what a candidate prints in a pass under a program that only starts it."""
+    attempt = Attempt(
+        judge,
+        to_wire(Candidate(HONEST.replace("        return", "        print('seen')\n        return"))),
+        True,
+        print,
+    )
+    candidate = attempt._loadable()
+    inputs = judge.reference.cases[0].inputs_path
+    printed, report = watched.run(candidate, lambda command, folder: ["/usr/bin/env", *command], "forward", inputs)
+    return f"{printed.strip()} {report}"
+
+
 def main(folder: Path) -> None:
     processes.adopt_orphans()
     private = folder / "private"
@@ -53,11 +69,12 @@ def main(folder: Path) -> None:
     loaded: Callable[..., AbstractContextManager[Any]] = elsewhere.loaded
     told = {}
     for name, source in OTHERS.items():
-        elsewhere.loaded = lambda judge, mine, *rest, other=source: loaded(judge, other, *rest)  # type: ignore[misc]
+        elsewhere.loaded = lambda mine, *rest, other=source: loaded(replace(mine, source=other), *rest)  # type: ignore[misc]
         said: list[str] = []
         verdict = judge.judge(to_wire(Candidate(HONEST)), True, lambda text, seconds, said=said: said.append(text))
         told[name] = {key: verdict[key] for key in ("status", "message", "notes", "runtime", "speedup_vs_eager")}
         told[name]["said"] = said
+    told["under a tool"] = under_a_tool(judge)
     judge.children.household.end_all()
     processes.kill_below(os.getpid(), seconds=30.0)
     print(json.dumps(told))

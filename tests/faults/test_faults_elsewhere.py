@@ -26,7 +26,7 @@ def test_a_finalist_is_judged_by_all_of_its_processes(tmp_path: Path, monkeypatc
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    told: dict[str, Any] = json.loads(done.stdout)
     honest = told["honest"]
     assert honest["status"] == "OK", honest
     [note] = [note for note in honest["notes"] if "processes" in note]
@@ -40,4 +40,5 @@ def test_a_finalist_is_judged_by_all_of_its_processes(tmp_path: Path, monkeypatc
     assert "not here" in told["raises"]["message"]
     assert told["wrong"]["status"] in {"CHEATED", "WRONG_RESULT"}, told["wrong"]
     assert told["dies"]["status"] == "CRASHED", told["dies"]
+    assert told["under a tool"] == "seen ", "the pass that tools for finalists are put around"
     assert not marked(mark), "something is left running"
