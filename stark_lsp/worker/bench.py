@@ -299,6 +299,11 @@ class Bench:
         return timer
 
     @property
+    def launch_us(self) -> float:
+        """How quickly the originals' processes launch kernels, see `contexts.Drawn`; 0 if that is not known."""
+        return self._children.launch_us
+
+    @property
     def in_a_round(self) -> int:
         """How many calls one round of eager has; 1 as long as that is not known."""
         timer = self._sides["eager"]

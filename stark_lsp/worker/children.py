@@ -79,7 +79,8 @@ class Children:
         self._quiet = quiet
         self._growing = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="stark-spare")
         self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
-        self._launch_us = 0.0
+        self.launch_us = 0.0
+        """How quickly the context of the first runner on the GPU launches kernels; 0 as long as that is not known."""
         self._lock = threading.Lock()
         self.household = Household()
 
@@ -94,8 +95,8 @@ class Children:
         ------
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
-        launch_us = child.warm_up(self._launch_us)
-        self._launch_us = self._launch_us or launch_us
+        child.warm_up(self.launch_us)
+        self.launch_us = self.launch_us or child.launch_us
 
     def runner(self) -> RunnerProcess:
         """Return a confined runner that is ready and has loaded nothing yet.

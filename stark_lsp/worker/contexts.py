@@ -117,6 +117,23 @@ def right(seen: Sequence[float], like_us: float) -> bool:
     return len(seen) >= TRIED and seen[-1] <= (1.0 + ALIKE) * min(seen)
 
 
+def unlike(ours_us: float, theirs_us: float) -> str | None:
+    """Return a note where a candidate's context launches kernels more slowly or quickly than the original's.
+
+    Parameters
+    ----------
+    ours_us, theirs_us
+        `Drawn.launch_us` of both; 0 where it is not known.
+    """
+    if ours_us <= 0.0 or theirs_us <= 0.0 or abs(ours_us - theirs_us) <= ALIKE * theirs_us:
+        return None
+    each_us, words = (ours_us - theirs_us) / KERNELS, "slower" if ours_us > theirs_us else "quicker"
+    return (
+        f"The GPU launches each kernel {abs(each_us):.2f} us {words} in its process than in the original's, which is "
+        "chance; its times include it."
+    )
+
+
 class _Driver:
     """The few calls of the driver that are needed (CUDA Driver API)."""
 

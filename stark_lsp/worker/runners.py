@@ -184,6 +184,8 @@ class RunnerProcess:
         self._collected = False
         self.files = folder
         """Its private folder."""
+        self.launch_us = 0.0
+        """How quickly its context launches kernels, see `contexts.Drawn`; 0 if that is not known."""
         self._wrapped = confinement is not None and confinement.wraps
         self._watched = tool is not None
         # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
@@ -241,7 +243,7 @@ class RunnerProcess:
             self._receive(START_S, START_S)
             self._ready = True
 
-    def warm_up(self, like_us: float = 0.0) -> float:
+    def warm_up(self, like_us: float = 0.0) -> None:
         """Have it start using the GPU; the first request does that otherwise.
 
         Parameters
@@ -249,23 +251,19 @@ class RunnerProcess:
         like_us
             How quickly its context is to launch kernels, see `contexts.draw`; 0 to find out.
 
-        Returns
-        -------
-        float
-            How quickly it does; 0 if that is not known.
-
         Raises
         ------
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         if not self._cold:
-            return 0.0
+            return
         self._cold = False
         answer = self.ask("warm_up", like_us=like_us, run_s=START_S)
         if answer.get("shares") is not True:
             self._unshare()
         launch_us = answer.get("launch_us")
-        return launch_us if isinstance(launch_us, float) and 0.0 <= launch_us < math.inf else 0.0
+        if isinstance(launch_us, float) and 0.0 <= launch_us < math.inf:
+            self.launch_us = launch_us
 
     def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
         """Send one request and return its result.

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import hidden, observe, rounds, wall
+from . import contexts, hidden, observe, rounds, wall
 from .bench import Bench, reference_timed, spin_limit
 from .classify import Finding, classify
 from .errors import Broken
@@ -266,6 +266,9 @@ class _Attempt:
         times.between = max(self._bench.between, session.watch.unlucky)
         if session.tally.hid("eager"):
             notes += hidden.waiting_counts(session.launch_ms["eager"], timer.launch_ms, times.median("eager"))
+        chance = contexts.unlike(self._runner.launch_us, self._bench.launch_us)
+        if chance is not None:
+            notes.append(chance)
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
         return notes

@@ -33,3 +33,19 @@ def test_every_other_is_like_the_first_whatever_was_seen_before(like: float, bef
 @given(st.lists(LAUNCHES, min_size=contexts.TRIED, max_size=contexts.MOST))
 def test_the_quickest_of_a_few_is_always_right(seen: list[float]) -> None:
     assert contexts.right([*seen, min(seen)], 0.0)
+
+
+def test_a_candidate_in_a_slower_context_than_the_original_has_a_note() -> None:
+    note = contexts.unlike(23.4, 22.0)
+    assert note is not None
+    assert "0.09 us slower" in note
+    quicker = contexts.unlike(22.0, 23.4)
+    assert quicker is not None
+    assert "0.09 us quicker" in quicker
+
+
+@given(LAUNCHES)
+def test_contexts_that_are_alike_or_not_known_have_none(launch_us: float) -> None:
+    assert contexts.unlike(launch_us, launch_us) is None
+    assert contexts.unlike(0.0, launch_us) is None
+    assert contexts.unlike(launch_us, 0.0) is None
