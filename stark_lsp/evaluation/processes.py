@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 
-_THREADS = 17
-"""Place of `num_threads` in /proc/<pid>/stat after the command, see proc(5)."""
+_THREADS, _MEMORY, _ENVIRONMENT_END = 17, 20, 48
+"""Places of `num_threads`, `vsize` and `env_end` in /proc/<pid>/stat after the command, see proc(5)."""
 
 
 def _table() -> dict[int, tuple[int, bool]]:
@@ -67,30 +67,42 @@ def kill_marked(name: str, value: str, seconds: float = 5.0) -> bool:
     Parameters
     ----------
     seconds
-        How long to go on: one that was being started while others were looked for is found the next time.
+        How long to go on: one that is being started while others are looked for is found the next time.
     """
     if not sys.platform.startswith("linux"):
         return True
     mark = f"{name}={value}".encode()
     deadline = time.monotonic() + seconds
     while True:
-        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, mark)]
-        if not found or time.monotonic() > deadline:
-            return not found
-        for pid in found:
-            _kill(pid)
+        everywhere = {pid: _carries(pid, mark) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        suspects = [pid for pid, carries in everywhere.items() if carries is not False]
+        if not suspects or time.monotonic() > deadline:
+            return not suspects
+        for pid in suspects:
+            if everywhere[pid]:
+                _kill(pid)
         time.sleep(0.005)
 
 
-def _carries(pid: int, mark: bytes) -> bool:
-    """Whether another process has `mark` in its environment; one that has ended has none."""
+def _carries(pid: int, mark: bytes) -> bool | None:
+    """Whether another process has `mark` in its environment, None where that cannot be told yet.
+
+    One that has ended has none. While exec(2) puts a program in place there is none to be read either.
+    """
     if pid == os.getpid():
         return False
     try:
+        # Where the environment ends is said as soon as it can be read, so it is read after that.
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark in file.read().split(b"\0")
+            environment = file.read()
     except OSError:
         return False
+    if environment:
+        return mark in environment.split(b"\0")
+    # The kernel's own threads and zombies have no memory, and never an environment.
+    return None if int(fields[_MEMORY]) and not int(fields[_ENVIRONMENT_END]) else False
 
 
 def kill_tree(root: int, seconds: float = 5.0) -> bool:

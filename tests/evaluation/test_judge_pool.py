@@ -87,7 +87,10 @@ async def test_one_worker_is_given_the_gpu_with_the_least_to_do_unless_the_user_
         )
         try:
             assert isinstance(judge, WorkerJudge)
-            assert psutil.Process(judge.pid).environ().get("CUDA_VISIBLE_DEVICES") == given
+            # Nothing can be read while the program is being put in place.
+            while not (variables := psutil.Process(judge.pid).environ()):
+                await asyncio.sleep(0.01)
+            assert variables.get("CUDA_VISIBLE_DEVICES") == given
             assert any("GPU-b" in line for line in log) is told
         finally:
             await judge.close()
