@@ -95,14 +95,23 @@ def _carries(pid: int, mark: bytes) -> bool | None:
         # Where the environment ends is said as soon as it can be read, so it is read after that.
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read()
+        environment = _environment(f"/proc/{pid}")
+        if not environment and int(fields[_THREADS]) > 1:
+            # Once its main thread has ended, only the others can tell.
+            environment = b"".join(_environment(f"/proc/{pid}/task/{one}") for one in os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return False
     if environment:
         return mark in environment.split(b"\0")
-    # The kernel's own threads and zombies have no memory, and never an environment.
+    # The kernel's own threads, and what has ended, have no memory.
     return None if int(fields[_MEMORY]) and not int(fields[_ENVIRONMENT_END]) else False
+
+
+def _environment(folder: str) -> bytes:
+    """Return that of a thread; nothing if it has ended or begins only now."""
+    with contextlib.suppress(ProcessLookupError), open(f"{folder}/environ", "rb") as file:
+        return file.read()
+    return b""
 
 
 def kill_tree(root: int, seconds: float = 5.0) -> bool:

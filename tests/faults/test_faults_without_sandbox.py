@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import secrets
 import subprocess
 import sys
@@ -20,6 +21,9 @@ from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import Isolation
 from stark_lsp.evaluation.judge import open_judge
 from stark_lsp.evaluation.processes import kill_marked
+
+EXIT = {"x86_64": 60, "aarch64": 93}
+"""Number of exit(2) by machine."""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -58,6 +62,24 @@ def test_what_is_being_started_is_found_although_its_environment_cannot_be_read_
         finally:
             started.kill()
             started.wait()
+
+
+def test_what_goes_on_without_its_main_thread_is_found() -> None:
+    mark = secrets.token_hex(8)
+    # exit(2), not exit_group(2): the other thread lives on.
+    code = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); "
+        f"ctypes.CDLL(None).syscall({EXIT[platform.machine()]}, 0)"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "A_MARK": mark}, start_new_session=True)
+    try:
+        while psutil.Process(started.pid).status() != psutil.STATUS_ZOMBIE:
+            assert started.poll() is None
+        assert kill_marked("A_MARK", mark)
+        assert started.wait(30) == -9
+    finally:
+        started.kill()
+        started.wait()
 
 
 def test_only_what_carries_the_mark_is_killed() -> None:
