@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any, Protocol
 
 from . import claims, integrity
@@ -11,7 +12,7 @@ from .classify import BUILD, Finding, build_finding
 from .failed import Failed
 
 MOST_BUILDS = 16
-"""Extensions one candidate may build."""
+"""Extensions that one process of a candidate may build."""
 NAMED = 80
 """Characters of an extension's name in a note."""
 REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
@@ -55,25 +56,27 @@ class Asked:
         self._service = service
         self._seconds = seconds
         self._made: list[tuple[str, Built]] = []
+        self._by: Counter[int] = Counter()
         self._late_s = 0.0
         self.notes: list[str] = []
         """For a user."""
 
-    @property
-    def full(self) -> bool:
-        """Whether it asked for as many as it may."""
-        return len(self._made) >= MOST_BUILDS
+    def full(self, process: int) -> bool:
+        """Whether one of its processes asked for as many as it may."""
+        return self._by[process] >= MOST_BUILDS
 
     @property
     def resources(self) -> dict[str, dict[str, int]]:
         """The compiler's figures for each kernel, by its mangled name."""
         return {name: figures for _, built in self._made for name, figures in built.resources.items()}
 
-    def build(self, request: dict[str, Any], *, timed: bool) -> Built:
+    def build(self, request: dict[str, Any], process: int, *, timed: bool) -> Built:
         """Have one built.
 
         Parameters
         ----------
+        process
+            Which of its processes asks.
         timed
             Whether the candidate is being timed meanwhile, and others wait for the device. That may take no longer in
             all than one build. It chooses between its kernels then by something that differs from call to call, such
@@ -85,6 +88,7 @@ class Asked:
             That time is used up.
         """
         built = self._late(request) if timed else self._patiently(request)
+        self._by[process] += 1
         self._made.append((str(request.get("name")), built))
         return built
 

@@ -12,14 +12,15 @@ import torch
 
 from . import claims, elsewhere, integrity, official, timing, trees
 from .asked import MOST_BUILDS, Asked, sources_of
-from .building.triton_cache import TritonFolder
-from .classify import Finding, classify, stages
+from .asking import asking
+from .building.triton_cache import FOLDER_LIMIT, TritonFolder
+from .classify import Finding, stages
 from .failed import Failed
 from .limits import RestWatch
 from .loadable import Loadable
 from .profile.assemble import make_profile, never_launched
 from .runner import cut
-from .runners import RUNNER_FAILURES, RunnerProcess
+from .runners import RunnerProcess
 from .tools import Tools
 from .verify import Verifier
 
@@ -40,8 +41,6 @@ STAGES = {
 START_LIMIT_S = 300.0
 WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
-TRITON_LIMIT = 256 << 20
-"""Bytes of a candidate's Triton cache that are kept."""
 
 
 class Attempt:
@@ -120,10 +119,15 @@ class Attempt:
                 with self._stage("verify"):
                     self._verifier.run()
             with self._stage("time"):
-                self._measured = self._time(runner)
+                measured = self._time(runner, self._path, self._timing)
             with self._working(), self._stage("profile"):
                 self._verifier.check_again()
-                self._examine(runner, self._measured.times.median("candidate"))
+                examined = self._examine(runner)
+            if self._final:
+                with self._stage("time"):
+                    measured = timing.elsewhere(measured, self._time_again)
+            self._profile = self._described(examined, measured)
+            self._measured = self._counted(measured)
         except Failed as failure:
             return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
         except RecursionError:
@@ -152,7 +156,7 @@ class Attempt:
     def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
         """Copy what Triton compiled out of the dead runner's folder; returns whether it is whole."""
         try:
-            return trees.copy_tree(runner.files.triton, triton.path, TRITON_LIMIT) > 0
+            return trees.copy_tree(runner.files.triton, triton.path, FOLDER_LIMIT) > 0
         except (OSError, trees.TooLarge):
             return False
 
@@ -178,15 +182,7 @@ class Attempt:
     def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
         """Ask the candidate's runner; what goes wrong is the candidate's failure."""
         assert self._runner is not None
-        try:
-            result: dict[str, Any] = self._runner.ask(
-                command,
-                run_s=float(self._settings["run_timeout_s"]),
-                build_s=float(self._settings["build_timeout_s"]),
-                **params,
-            )
-        except RUNNER_FAILURES as error:
-            raise Failed(classify(error, stage, self._path)) from error
+        result = asking(self._runner, self._settings, self._path)(stage, command, **params)
         if command == "rebuild":
             self._weights = os.path.join(os.path.dirname(self._weights), os.path.basename(params["weights"]))
         if command == "forward":
@@ -236,7 +232,7 @@ class Attempt:
         runner = self._runner = self._judge.children.runner()
         self._rest = RestWatch(runner.watch_rest)
         if self._triton.cached:
-            trees.copy_tree(self._triton.path, runner.files.triton, TRITON_LIMIT)
+            trees.copy_tree(self._triton.path, runner.files.triton, FOLDER_LIMIT)
         return runner
 
     def _load(self, runner: RunnerProcess) -> str:
@@ -265,7 +261,7 @@ class Attempt:
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
-        if self._asked.full:
+        if self._asked.full(runner.pid):
             return {"error": f"More than {MOST_BUILDS} extensions."}
         for text in sources_of(request):
             # Put together at run time, it may be other text than what the check read.
@@ -275,34 +271,36 @@ class Attempt:
         request = {**request, "stock": self._final}
         # The runner waits for the compiler, so others may time on the device.
         with self._aside():
-            built = self._asked.build(request, timed=not self._works)
+            built = self._asked.build(request, runner.pid, timed=not self._works)
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
 
-    def _time(self, runner: RunnerProcess) -> timing.Measured:
-        """Time it, taking turns with the reference; a finalist whose calls are short in several processes."""
+    def _time(self, runner: RunnerProcess, path: str, settings: dict[str, Any]) -> timing.Measured:
+        """Time it in one process, taking turns with the reference."""
+        return timing.measure(
+            self._bench,
+            runner,
+            settings,
+            final=self._final,
+            compiled=self._judge.compiled,
+            path=path,
+            weights=self._weights,
+            waiting=lambda text: self._progress(text, WAITING_S),
+            begin=lambda: self._progress(STAGES["time"], self._limit("time")),
+            memory=self._judge.memory,
+        )
 
-        def measure(runner: RunnerProcess, path: str, settings: dict[str, Any]) -> timing.Measured:
-            return timing.measure(
-                self._bench,
-                runner,
-                settings,
-                final=self._final,
-                compiled=self._judge.compiled,
-                path=path,
-                weights=self._weights,
-                waiting=lambda text: self._progress(text, WAITING_S),
-                begin=lambda: self._progress(STAGES["time"], self._limit("time")),
-                memory=self._judge.memory,
-            )
+    def _time_again(self) -> timing.Measured:
+        """Time it in another process; the first one ends before, so that nothing of it is at work meanwhile."""
+        assert self._runner is not None
+        assert self._verifier is not None
+        self._progress("Timing the candidate in another process", self._limit("load"))
+        self._end_runner()
+        triton = self._runner.files.triton
+        with elsewhere.loaded(self._loadable(), self._verifier, triton, self._working) as (runner, path):
+            return self._time(runner, path, official.once_more(self._timing))
 
-        def again() -> timing.Measured:
-            self._progress("Timing the candidate in another process", self._limit("load"))
-            with elsewhere.loaded(self._loadable(), self._working) as (other, path):
-                return measure(other, path, official.once_more(self._timing))
-
-        measured = measure(runner, self._path, self._timing)
-        if self._final:
-            measured = timing.elsewhere(measured, again)
+    def _counted(self, measured: timing.Measured) -> timing.Measured:
+        """Note where fewer calls were timed than were asked for."""
         made = min(measured.times.made(name) for name in ("candidate", "eager", *measured.beside))
         if made < self._calls and not int(self._timing["timed_calls"]):
             measured.notes.append(official.FEWER.format(made=made, calls=self._calls))
@@ -320,10 +318,16 @@ class Attempt:
             sides=2 + len(self._judge.compiled),
         )
 
-    def _examine(self, runner: RunnerProcess, runtime_ms: float) -> None:
-        """Look at what it launches; of a finalist also at memory errors and hardware counters."""
+    def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """Look at what it launches; of a finalist also at memory errors and hardware counters.
+
+        Returns
+        -------
+        tuple
+            What its process tells of a pass, and counters; None where no profile is wanted.
+        """
         if not self._settings["profile"]:
-            return
+            return None
         inputs = self._reference.cases[0].inputs_path
         claimed = self._ask("forward", "profile", inputs=runner.give(inputs))
         kernels = integrity.kernels(self._source).names
@@ -334,8 +338,18 @@ class Attempt:
         if self._final and self._tools:
             tools = Tools(self._loadable(), lambda: self._asked.resources, self._notes)
             metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
-        self._profile = make_profile(
-            claimed, self._asked.resources, self._judge.cost, self._judge.calibration, runtime_ms, metrics, self._notes
+        return claimed, metrics
+
+    def _described(
+        self, examined: tuple[dict[str, Any], list[dict[str, Any]]] | None, measured: timing.Measured
+    ) -> dict[str, Any] | None:
+        """Return its profile."""
+        if examined is None:
+            return None
+        judge, runtime_ms = self._judge, measured.times.median("candidate")
+        claimed, metrics = examined
+        return make_profile(
+            claimed, self._asked.resources, judge.cost, judge.calibration, runtime_ms, metrics, self._notes
         )
 
     def _considering_weights(self, finding: Finding) -> Finding:

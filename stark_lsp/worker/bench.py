@@ -300,8 +300,13 @@ class Bench:
 
     @property
     def launch_us(self) -> float:
-        """How quickly the originals' processes launch kernels, see `contexts.Drawn`; 0 if that is not known."""
+        """How quickly all processes are to launch kernels, see `contexts.Drawn`; 0 if that is not known."""
         return self._children.launch_us
+
+    def launches(self, names: Sequence[str]) -> dict[str, float]:
+        """Return how quickly those of some originals do that stand, a second process of eager included."""
+        timers = {name: self._sides[name] for name in (*names, TWIN)}
+        return {name: timer.runner.launch_us for name, timer in timers.items() if timer is not None}
 
     @property
     def in_a_round(self) -> int:

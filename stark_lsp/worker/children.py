@@ -227,17 +227,21 @@ class Children:
         if role == RUNNER and confinement is not None and os.path.isdir(self._driver):
             with contextlib.suppress(OSError, trees.TooLarge):
                 trees.copy_tree(self._driver, os.path.join(folder.temporary, DRIVER), DRIVER_LIMIT)
-        return self.household.start(
-            lambda: RunnerProcess(
-                self._spawner,
-                self._environment,
-                folder,
-                self._log_limit,
-                role=role,
-                confinement=confinement,
-                limits=self._limits if confinement is not None else None,
-                tool=tool,
-                # A tool may not know memory that processes share.
-                gpu=self._gpu if role == RUNNER and tool is None else None,
+        try:
+            return self.household.start(
+                lambda: RunnerProcess(
+                    self._spawner,
+                    self._environment,
+                    folder,
+                    self._log_limit,
+                    role=role,
+                    confinement=confinement,
+                    limits=self._limits if confinement is not None else None,
+                    tool=tool,
+                    # A tool may not know memory that processes share.
+                    gpu=self._gpu if role == RUNNER and tool is None else None,
+                )
             )
-        )
+        except BaseException:
+            folder.remove()
+            raise

@@ -217,5 +217,8 @@ def _line(report: dict[str, Any], source_path: str) -> int | None:
 
 
 def stages(pairs: list[tuple[str, float]]) -> list[list[Any]]:
-    """Return `Verdict.stages_s` in wire form."""
-    return [[name, round(seconds, 4)] for name, seconds in pairs]
+    """Return `Verdict.stages_s` in wire form; what came in several parts counts once."""
+    found: dict[str, float] = {}
+    for name, seconds in pairs:
+        found[name] = found.get(name, 0.0) + seconds
+    return [[name, round(seconds, 4)] for name, seconds in found.items()]

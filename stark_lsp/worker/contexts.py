@@ -23,6 +23,13 @@ TRIED = 5
 """Contexts that are looked at to know what the quicker kind is."""
 MOST = 10
 """Contexts that are made at most; whichever is the last is kept."""
+WHERE = {
+    "candidate": "its process",
+    "eager": "the process of the original",
+    "twin": "the second process of the original",
+    "compile": "the process of what torch.compile made",
+    "max_autotune": "the process of what torch.compile made with max-autotune",
+}
 HOLD_NS = 200_000
 """The device is held for so long, so that all launches are queued before the first kernel runs."""
 
@@ -117,20 +124,22 @@ def right(seen: Sequence[float], like_us: float) -> bool:
     return len(seen) >= TRIED and seen[-1] <= (1.0 + ALIKE) * min(seen)
 
 
-def unlike(ours_us: float, theirs_us: float) -> str | None:
-    """Return a note where a candidate's context launches kernels more slowly or quickly than the original's.
+def unlike(ours_us: float, theirs_us: float, side: str = "candidate") -> str | None:
+    """Return a note where a side's context launches kernels more slowly or quickly than it should.
 
     Parameters
     ----------
     ours_us, theirs_us
-        `Drawn.launch_us` of both; 0 where it is not known.
+        `Drawn.launch_us` of the side, and of the context that all others are made to be like; 0 where it is not known.
+    side
+        One of `WHERE`.
     """
     if ours_us <= 0.0 or theirs_us <= 0.0 or abs(ours_us - theirs_us) <= ALIKE * theirs_us:
         return None
     each_us, words = (ours_us - theirs_us) / KERNELS, "slower" if ours_us > theirs_us else "quicker"
     return (
-        f"The GPU launches each kernel {abs(each_us):.2f} us {words} in its process than in the original's, which is "
-        "chance; its times include it."
+        f"The GPU launches each kernel {abs(each_us):.2f} us {words} in {WHERE[side]} than in the others, which is "
+        "chance; the times there include it."
     )
 
 

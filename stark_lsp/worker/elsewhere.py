@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from .classify import classify
+from . import trees
+from .asking import asking
+from .building.triton_cache import FOLDER_LIMIT
 from .failed import Failed
 from .limits import RestWatch
 from .loadable import Loadable
-from .runners import RUNNER_FAILURES, RunnerProcess
+from .runners import RunnerProcess
+from .verify import Verifier
+
+WORDS = "in another process of it"
+"""Added to what is told of a failure there."""
 
 
 @contextmanager
 def loaded(
-    candidate: Loadable, working: Callable[[], AbstractContextManager[None]]
+    candidate: Loadable,
+    verified: Verifier,
+    triton: str,
+    working: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[tuple[RunnerProcess, str]]:
     """Have another confined process load a candidate; it ends with the block.
 
+    What it gives is compared before the block, so that it has built all its kernels, and once more after it.
+
     Parameters
     ----------
+    verified
+        What held the first process against the reference.
+    triton
+        Folder with what Triton compiled there.
     working
         Waits until nobody is timed on the device.
 
@@ -31,23 +47,32 @@ def loaded(
     Raises
     ------
     Failed
-        It does not load there.
+        It does not load there, or is not what it was in the first; so does what fails in the block.
     Broken
         No process can be started.
     """
-    children, settings = candidate.judge.children, candidate.judge.settings
-    runner = children.runner()
-    rest = RestWatch(runner.watch_rest)
-    try:
+    judge = candidate.judge
+    judge.clear()
+    runner = judge.children.runner()
+    with contextlib.ExitStack() as ending:
+        ending.callback(judge.children.end, runner)
+        ending.callback(RestWatch(runner.watch_rest).end)
+        with contextlib.suppress(OSError, trees.TooLarge):
+            trees.copy_tree(triton, runner.files.triton, FOLDER_LIMIT)
         path = candidate.hand_over(runner)
+        ask = asking(runner, judge.settings, path)
+        verifier = verified.elsewhere(ask, runner)
         try:
             with working():
-                candidate.ask(
-                    runner, run_s=float(settings["run_timeout_s"]), build_s=float(settings["build_timeout_s"])
-                )
-        except RUNNER_FAILURES as error:
-            raise Failed(classify(error, "load", path)) from error
-        yield runner, path
-    finally:
-        rest.end()
-        children.end(runner)
+                ask("load", "load_candidate", **candidate.loading(runner))
+                verifier.run_last()
+            yield runner, path
+            with working():
+                verifier.check_again()
+        except Failed as failure:
+            # The verdict has what the first process printed.
+            judge.children.household.end(runner)
+            finding, log = failure.finding, runner.log()
+            finding.message = f"{finding.message} ({WORDS})"
+            finding.details = f"{log}\n{finding.details}" if log and finding.details else log or finding.details
+            raise

@@ -111,6 +111,8 @@ class Exchange:
             return cls(handle.value, nbytes, fd.value)
         except Unavailable:
             _call("cuMemRelease", handle)
+            if fd.value >= 0:
+                os.close(fd.value)
             raise
 
     @classmethod

@@ -1,7 +1,7 @@
 """How long a finalist is timed on a GPU: at least as many calls of each side as an official evaluator makes.
 
-A round is about as long whatever a call takes. Where calls are short, the usual number of rounds has many more; where
-they are long, more rounds are made, each as short as it can be, so that the sides still take turns.
+A round on a GPU has `clock.FRESH` calls at most, and fewer where they are long. So more rounds are made than usual,
+each as short as it can be, so that the sides still take turns.
 """
 
 from __future__ import annotations

@@ -159,13 +159,20 @@ class RunnerProcess:
         main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
         command = [sys.executable, "-u", main, role]
         arguments = [gpu.argument(self.exchange)] if gpu is not None else []
-        if confinement is not None:
-            command, environment = confinement.apply(role, command, environment, folder, arguments=arguments, tool=tool)
-        else:
-            command = [*command, "", *arguments]
-        self._process = spawner.start(
-            command, environment, folder.out, keep=() if self.exchange is None else (self.exchange.fd,)
-        )
+        try:
+            if confinement is not None:
+                command, environment = confinement.apply(
+                    role, command, environment, folder, arguments=arguments, tool=tool
+                )
+            else:
+                command = [*command, "", *arguments]
+            self._process = spawner.start(
+                command, environment, folder.out, keep=() if self.exchange is None else (self.exchange.fd,)
+            )
+        except BaseException:
+            # Nobody else knows of it yet.
+            self._unshare()
+            raise
         if self.exchange is not None:
             self.exchange.close_descriptor()
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import contexts, hidden, observe, rounds, wall
@@ -20,6 +21,7 @@ from .slots import Waiting
 from .timer import Timer
 from .wall import Sample
 
+_FIGURES = re.compile(r"[0-9]+([.,][0-9]+)*(e[-+]?[0-9]+)?")
 TAILS = 4
 """Calls that are looked at for work on other streams."""
 TAIL_MS = 0.05
@@ -123,8 +125,15 @@ def elsewhere(first: Measured, again: Callable[[], Measured]) -> Measured:
         return first
     every = [first, *(again() for _ in range(PROCESSES - 1))]
     times = SeveralTimes([one.times for one in every if isinstance(one.times, rounds.RoundTimes)])
-    notes = dict.fromkeys(note for one in every for note in one.notes)
-    return Measured(times, first.beside, [*notes, times.note()])
+    return Measured(times, first.beside, [*_by_words(note for one in every for note in one.notes), times.note()])
+
+
+def _by_words(notes: Iterable[str]) -> list[str]:
+    """Return the first of all notes that differ by their figures only."""
+    found: dict[str, str] = {}
+    for note in notes:
+        found.setdefault(_FIGURES.sub("0", note), note)
+    return list(found.values())
 
 
 def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
@@ -266,9 +275,9 @@ class _Attempt:
         times.between = max(self._bench.between, session.watch.unlucky)
         if session.tally.hid("eager"):
             notes += hidden.waiting_counts(session.launch_ms["eager"], timer.launch_ms, times.median("eager"))
-        chance = contexts.unlike(self._runner.launch_us, self._bench.launch_us)
-        if chance is not None:
-            notes.append(chance)
+        launches = {"candidate": self._runner.launch_us, **self._bench.launches(self._names)}
+        chance = (contexts.unlike(each, self._bench.launch_us, name) for name, each in launches.items())
+        notes += [note for note in chance if note is not None]
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
         return notes

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from . import claims, compare, layout, modules, tensorfile
+from .asking import Ask
 from .cases import Case, CaseKind
 from .classify import Finding
 from .difference import relative_errors
@@ -33,9 +32,6 @@ OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
     "torch.cuda.current_stream(), or have their own stream wait for it."
 )
-
-Ask = Callable[..., dict[str, Any]]
-"""`ask(stage, command, **params)`: asks the candidate's runner; raises `Failed` when it fails."""
 
 
 class Verifier:
@@ -109,6 +105,29 @@ class Verifier:
         if stale is not None:
             stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
             raise stale
+
+    def elsewhere(self, ask: Ask, runner: RunnerProcess) -> Verifier:
+        """Return what holds another process of the same candidate, with the weights it has now, against the reference.
+
+        Parameters
+        ----------
+        ask
+            Asks that process.
+        runner
+            That process.
+        """
+        other = Verifier(self._reference, ask, runner, self._weights_message)
+        other._last = self._last
+        return other
+
+    def run_last(self) -> None:
+        """Run the last case alone, as in `run`.
+
+        Raises
+        ------
+        Failed
+        """
+        self._check(self._last)
 
     def check_again(self) -> None:
         """Run the last case once more, after the candidate was timed.

@@ -15,13 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fault_cases import problem_at, settings
+from fault_cases import RAW, problem_at, settings
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.wire import to_wire
 from stark_lsp.worker import elsewhere, processes, rounds, timing, watched
 from stark_lsp.worker.attempt import Attempt
 from stark_lsp.worker.judging import Judge
+from stark_lsp.worker.loadable import Loadable
+from stark_lsp.worker.verify import Verifier
 
 HONEST = """import torch
 import torch.nn as nn
@@ -39,9 +41,14 @@ OTHERS = {
     "honest": HONEST,
     "raises": HONEST.replace("        super()", "        raise ValueError('not here')\n        super()"),
     "wrong": HONEST.replace("+ 1.0", "+ 1.5"),
-    "dies": HONEST.replace("        return", "        __import__('os')._exit(3)\n        return"),
+    "dies": HONEST.replace(
+        "        return", "        print('last words')\n        __import__('os')._exit(3)\n        return"
+    ),
+    "writes": HONEST.replace("return ", "result = ") + "        x.zero_()\n        return result\n",
 }
 """What the candidate is in its further processes."""
+KEYS = ("status", "message", "notes", "log", "failed_in", "runtime", "speedup_vs_eager", "stages_s")
+"""Of a verdict."""
 
 
 def under_a_tool(judge: Judge) -> str:
@@ -68,12 +75,18 @@ def main(folder: Path) -> None:
     timing.PROCESSES = 3  # type: ignore[misc]
     loaded: Callable[..., AbstractContextManager[Any]] = elsewhere.loaded
     told = {}
-    for name, source in OTHERS.items():
-        elsewhere.loaded = lambda mine, *rest, other=source: loaded(replace(mine, source=other), *rest)  # type: ignore[misc]
+    for name, source in {**OTHERS, "builds": RAW}.items():
         said: list[str] = []
-        verdict = judge.judge(to_wire(Candidate(HONEST)), True, lambda text, seconds, said=said: said.append(text))
-        told[name] = {key: verdict[key] for key in ("status", "message", "notes", "runtime", "speedup_vs_eager")}
-        told[name]["said"] = said
+        alive: list[bool] = []
+
+        def become(mine: Loadable, verified: Verifier, *rest: Any, other=source, alive=alive) -> Any:  # type: ignore[no-untyped-def]
+            alive.append(verified._runner.alive)
+            return loaded(replace(mine, source=other), verified, *rest)
+
+        elsewhere.loaded = become  # type: ignore[assignment]
+        candidate = Candidate(RAW if name == "builds" else HONEST)
+        verdict = judge.judge(to_wire(candidate), True, lambda text, seconds, said=said: said.append(text))
+        told[name] = {key: verdict[key] for key in KEYS} | {"said": said, "alive": alive}
     told["under a tool"] = under_a_tool(judge)
     judge.children.household.end_all()
     processes.kill_below(os.getpid(), seconds=30.0)

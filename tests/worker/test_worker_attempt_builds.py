@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from stark_lsp.worker.asked import LATE_BUILD
+from stark_lsp.worker.asked import LATE_BUILD, MOST_BUILDS
 from stark_lsp.worker.attempt import Attempt
 from stark_lsp.worker.building.service import Built, Failure
 from stark_lsp.worker.classify import Finding
@@ -20,7 +20,8 @@ from stark_lsp.worker.failed import Failed
 from stark_lsp.worker.slots import Quiet
 
 REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
-RUNNER: Any = SimpleNamespace(give=lambda path: path)
+RUNNER: Any = SimpleNamespace(give=lambda path: path, pid=1)
+OTHER: Any = SimpleNamespace(give=lambda path: path, pid=2)
 
 
 def attempt(folder: Path, build: Callable[[dict[str, Any]], Built], source: str = "", device: str = "cuda") -> Attempt:
@@ -91,6 +92,16 @@ def test_who_measures_is_told_of_an_attempt_to_work_in_the_midst_of_it(tmp_path:
             return True
 
     assert within(20.0, nested)
+
+
+def test_each_process_may_build_so_many_and_none_may_build_more(tmp_path: Path) -> None:
+    one = attempt(tmp_path, lambda request: Built(library="aligned.so"), device="cpu")
+    one._works = True
+    for _ in range(MOST_BUILDS):
+        for runner in (RUNNER, OTHER):
+            assert "library" in one._build(runner, dict(REQUEST))
+    for runner in (RUNNER, OTHER):
+        assert "More than" in one._build(runner, dict(REQUEST))["error"]
 
 
 FIRST_OR_SECOND = """

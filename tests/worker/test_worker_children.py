@@ -102,3 +102,15 @@ def test_a_spare_that_died_is_replaced_and_one_that_is_done_goes_first(children:
     runner = children.runner()
     assert runner is second or runner.alive
     children.end(runner)
+
+
+def test_nothing_is_left_of_a_process_that_could_not_be_started(
+    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(children._spawner, "start", refuse)
+    with pytest.raises(OSError, match="temporarily"):
+        children.runner()
+    assert running(tmp_path / "children") == 0

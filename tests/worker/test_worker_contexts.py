@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch")
+
 from stark_lsp.worker import contexts
+from stark_lsp.worker.bench import COMPILED, TWIN
 
 LAUNCHES = st.floats(min_value=1.0, max_value=1000.0)
 
@@ -41,7 +45,11 @@ def test_a_candidate_in_a_slower_context_than_the_original_has_a_note() -> None:
     assert "0.09 us slower" in note
     quicker = contexts.unlike(22.0, 23.4)
     assert quicker is not None
-    assert "0.09 us quicker" in quicker
+    assert "0.09 us quicker in its process" in quicker
+
+
+def test_every_side_has_words_for_its_process() -> None:
+    assert len({contexts.WHERE[name] for name in ("candidate", "eager", TWIN, *COMPILED)}) == len(contexts.WHERE)
 
 
 @given(LAUNCHES)

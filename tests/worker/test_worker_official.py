@@ -101,7 +101,8 @@ def finalist(device: str, made: int, monkeypatch: pytest.MonkeyPatch) -> tuple[A
         return Measured(times, ["compile"], [])
 
     monkeypatch.setattr(timing, "measure", measure)
-    return attempt, attempt._time(SimpleNamespace())  # type: ignore[arg-type]
+    runner: Any = SimpleNamespace()
+    return attempt, attempt._counted(attempt._time(runner, "", attempt._timing))
 
 
 def test_a_finalist_on_a_gpu_says_if_it_was_called_less_often(monkeypatch: pytest.MonkeyPatch) -> None:

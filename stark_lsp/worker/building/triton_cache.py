@@ -22,6 +22,8 @@ KEPT = 400
 """Folders kept; the ones used longest ago go first."""
 BYTES = 4 << 30
 """Bytes kept in all of them."""
+FOLDER_LIMIT = 256 << 20
+"""Bytes of one candidate's folder that are kept."""
 BUSY = "busy-"
 LOCK = ".lock"
 
