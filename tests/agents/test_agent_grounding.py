@@ -270,14 +270,14 @@ def test_stripping_for_the_ablation_leaves_the_source_alone() -> None:
     ids=["comments", "quotes", "apostrophes", "triple"],
 )
 def test_plans_full_of_what_nearly_ends_cost_nothing(text: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     ground("x = 1\n", f"# <<<IMPROVE BEGIN>>>\n{text}\n# <<<IMPROVE END>>>\n")
-    assert time.perf_counter() - begun < 2.0
+    assert time.process_time() - begun < 2.0
 
 
 def test_texts_of_few_different_lines_are_not_compared_at_length() -> None:
     before = "a\nb\n" * 440
     after = "b\na\nc\n" * 300
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert ground(before, f"# <<<IMPROVE BEGIN>>>\n{after}# <<<IMPROVE END>>>\n").remark == NOT_READABLE
-    assert time.perf_counter() - begun < 2.0
+    assert time.process_time() - begun < 2.0

@@ -58,7 +58,7 @@ class Workers:
         environment = {
             **os.environ,
             "SCRIPTED_MARKS": str(self.marks),
-            "SCRIPTED_S": "2",
+            "SCRIPTED_S": "5",
             "STARK_STATE_DIR": str(self._folder / f"state-{len(self.processes)}"),
             "PYTHONPATH": str(HERE),
         }
@@ -73,7 +73,8 @@ class Workers:
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[Workers]:
+def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    monkeypatch.setattr("stark_lsp.bench.cluster.WORKERS_S", 60.0)
     started = Workers(tmp_path)
     try:
         yield started

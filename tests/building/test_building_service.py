@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_a_killed_build_leaves_nothing_that_the_next_one_waits_for(
     thread = threading.Thread(target=lambda: killed.append(service.build(slow, seconds=SECONDS)))
     thread.start()
     while not builders.started or not processes.descendants(builders.started[0].pid):
-        pass
+        time.sleep(0.005)
     processes.kill(builders.started[0].pid)
     thread.join()
     assert killed[0].failure is Failure.BROKEN

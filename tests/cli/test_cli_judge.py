@@ -286,6 +286,6 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert "Stopped." in errors
-    _, alive = psutil.wait_procs(below, timeout=5)
+    _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
     assert json.loads(out.read_text())["error"]["message"] == "Stopped."

@@ -348,7 +348,7 @@ async def session(
         await client.stop()
 
 
-def gone(processes: list[psutil.Process], limit_s: float = 10.0) -> bool:
+def gone(processes: list[psutil.Process], limit_s: float = 60.0) -> bool:
     """Whether all processes end within the limit."""
     _, alive = psutil.wait_procs(processes, timeout=limit_s)
     return not [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

@@ -31,7 +31,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "new_gelu.py"
 KILLS = 20
 ATTEMPTS = 24
 ANSWER_S = 0.3
-ON_THE_WAY_S = 2.0
+ON_THE_WAY_S = 10.0
 """An answer that was sent less than this before the kill may not have been stored yet."""
 SETTINGS = {
     "model": "anthropic",

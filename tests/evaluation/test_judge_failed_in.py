@@ -28,7 +28,7 @@ exec sleep 31415.8
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WorkerJudge]:
     folder = tmp_path_factory.mktemp("failed-in")
-    settings = replace(QUICK, run_timeout_s=4.0)
+    settings = replace(QUICK, run_timeout_s=8.0)
     async with judging(make_problem(folder / "model.py"), folder, settings=settings) as (judge, _):
         await judge.prepare(lambda text: None)
         yield judge

@@ -14,11 +14,12 @@ from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Baselines, Timing, Verdict
 from stark_lsp.core.wire import dumps, loads
 
-AUTOTUNED = replace(QUICK, max_autotune=True, compile_timeout_s=120.0, profile=False, special_inputs=False)
+AUTOTUNED = replace(QUICK, max_autotune=True, compile_timeout_s=280.0, profile=False, special_inputs=False)
 SAME = Candidate(REFERENCE.replace("class Model", "class ModelNew"))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 async def test_a_finalist_is_timed_next_to_max_autotune_and_others_are_not(tmp_path: Path) -> None:
     async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=AUTOTUNED) as (judge, _):
         told: list[str] = []

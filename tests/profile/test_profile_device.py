@@ -35,7 +35,7 @@ def test_what_was_measured_on_a_busy_machine_is_not_kept(tmp_path: Path, monkeyp
 
 
 def test_the_cpu_is_measured_and_the_result_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(roofline.BUDGET_S, "cpu", 0.3)
+    monkeypatch.setitem(roofline.BUDGET_S, "cpu", 3.0)
     monkeypatch.setattr(roofline, "CPU_COPY_LIMIT", 16 << 20)
     taken = roofline.calibration(str(tmp_path), "cpu")
     assert 1e8 < taken["bandwidth"] < 1e13, "between a hundred megabytes and ten terabytes a second"

@@ -71,6 +71,9 @@ async def test_a_run_is_paused_hinted_given_another_budget_and_goes_on(
     await until(lambda: any(isinstance(one, Notice) and one.text.startswith("Paused") for one in events), task)
     await until(lambda: run.course.paused, task)
     await until(lambda: nothing_under_way(outside, run.id), task)
+    # What is in the store already is told a moment later.
+    stored = {node.id for node in outside.load(run.id).nodes.values() if node.parent is not None}
+    await until(lambda: stored <= {event.node.id for event in judged(events)}, task)
     count, asked = len(judged(events)), len(server.requests)
     await asyncio.sleep(1.0)
     assert (len(judged(events)), len(server.requests)) == (count, asked), "it went on in spite of the pause"

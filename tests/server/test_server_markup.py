@@ -104,6 +104,6 @@ def test_nothing_in_an_advice_links_or_loads(pieces: list[str]) -> None:
 
 
 def test_plain_text_of_an_advice_full_of_backticks_comes_at_once() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     unmarked("".join("`" * number + "a" for number in range(1, 110)) + "\n" * 6000 + "`a" * 3000)
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -128,17 +130,30 @@ def test_a_key_is_no_path(tmp_path: Path) -> None:
         assert sorted(path.name for path in tmp_path.iterdir()) == [".._MIG_1_2.lock", ".._MIG_1_2.tickets"]
 
 
+def until_locked(file: IO[str]) -> None:
+    """Wait until somebody has a lock on a file that keeps all others away."""
+    deadline = time.monotonic() + 10.0
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(0.001)
+    raise AssertionError("nobody locks it")
+
+
 def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path) -> None:
     quiet = Quiet(str(tmp_path), "cpu")
     events: list[str] = []
-    both, begun = threading.Barrier(2, timeout=10), threading.Event()
+    both, begun, waits = threading.Barrier(2, timeout=10), threading.Event(), threading.Event()
 
     def work() -> None:
         with quiet.working():
             # Passed only if both are inside together.
             both.wait()
             begun.set()
-            time.sleep(0.05)
+            waits.wait(10)
             events.append("worked")
 
     def measure() -> None:
@@ -149,9 +164,10 @@ def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path
             events.append("measured")
 
     def late() -> None:
-        begun.wait(10)
-        time.sleep(0.02)
+        with open(tmp_path / "cpu.gate", "w") as gate:
+            until_locked(gate)
         # The one who measures waits already and goes first.
+        waits.set()
         with quiet.working():
             events.append("worked late")
 
