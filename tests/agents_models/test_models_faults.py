@@ -126,8 +126,8 @@ async def test_silence_is_given_up_and_asked_again(serve: Any, connect: Any) -> 
 
 
 async def test_pings_keep_a_slow_answer_alive(serve: Any, connect: Any) -> None:
-    server = serve([replace(WELL, pause_s=2.0, pause_before=4, ping_s=0.05)])
-    patience = replace(HURRIED, silence=1.5)
+    server = serve([replace(WELL, pause_s=5.0, pause_before=4, ping_s=0.05)])
+    patience = replace(HURRIED, silence=4.0)
     answer = await connect(server, patience=patience).ask(question())
     assert answer.tool_input == PLAN
     assert len(server.requests) == 1
