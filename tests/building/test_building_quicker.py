@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Builders
+from building_cases import Builders
 
 from stark_lsp.worker.building import tokens
 from stark_lsp.worker.building.quicker import genuine
