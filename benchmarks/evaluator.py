@@ -15,13 +15,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import secrets
 import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -158,13 +160,24 @@ async def throughput(judge: WorkerJudge, salt: str) -> dict[str, Any]:
     ]
     rate = 60 * len(every) / took
     print(f"queue: {len(every)} candidates in {took:.1f} s, {rate:.1f} a minute; not as expected: {wrong or 'none'}")
-    return {"candidates": len(every), "seconds": took, "per_minute": rate, "not_as_expected": wrong}
+    told = noted(verdicts)
+    for words, often in told.items():
+        print(f"  {often} times: {words}", flush=True)
+    return {"candidates": len(every), "seconds": took, "per_minute": rate, "not_as_expected": wrong, "notes": told}
+
+
+def noted(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Return how many verdicts have a note, by its words without figures."""
+    kinds = [{re.sub(r"[0-9]+(\.[0-9]+)?", "#", note) for note in verdict.notes} for verdict in verdicts]
+    return dict(Counter(kind for one in kinds for kind in one).most_common())
 
 
 async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str, times: int) -> dict[str, Any]:
     """Judge the same kernel as a proposal is judged, and the unchanged reference as an attempt, again and again."""
     kernel = Candidate(source(function, Dialect.RAW, salt=f"again_{salt}"))
+    begin = time.monotonic()
     same = [await judge.confirm(kernel, tools=False) for _ in range(times)]
+    each_s = (time.monotonic() - begin) / times
     text = reference(function, size).replace("class Model(", "class ModelNew(")
     unchanged = [await judge.evaluate(Candidate(text, Dialect.TORCH)) for _ in range(times)]
     medians = [verdict.runtime.median_ms for verdict in same if verdict.runtime is not None]
@@ -174,7 +187,7 @@ async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str,
     contains = sum(interval.low <= 1.0 <= interval.high for interval in intervals)
     print(
         f"{function} {size} again: {len(medians)} of {times} judged, median {middle * 1e3:.2f} us, furthest from it "
-        f"{100 * spread:.2f} %{'' if spread <= AGAIN else ' (over the bound)'}; "
+        f"{100 * spread:.2f} %{'' if spread <= AGAIN else ' (over the bound)'}, {each_s:.1f} s each; "
         f"unchanged reference: {contains} of {len(intervals)} intervals contain 1.0",
         flush=True,
     )
@@ -184,6 +197,8 @@ async def repeatability(judge: WorkerJudge, function: str, size: str, salt: str,
         "median_us": middle * 1e3,
         "medians_us": [1e3 * value for value in medians],
         "furthest_from_median": spread,
+        "each_s": each_s,
+        "notes": noted([*same, *unchanged]),
         "reference_judged": len(intervals),
         "statuses": [verdict.status.value for verdict in (*same, *unchanged)],
         "intervals_with_1": contains,
