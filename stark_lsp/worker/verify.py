@@ -54,7 +54,6 @@ class Verifier:
         self._ask = ask
         self._runner = runner
         self._weights_message = weights_message
-        self._trained = False
         self._last = reference.cases[0]
         self._held: tensorfile.Loaded | None = None
         self.figures = compare.Figures()

@@ -8,6 +8,7 @@ import platform
 import secrets
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def test_what_goes_on_without_its_main_thread_is_found() -> None:
     try:
         while psutil.Process(started.pid).status() != psutil.STATUS_ZOMBIE:
             assert started.poll() is None
+            time.sleep(0.005)
         assert kill_marked("A_MARK", mark)
         assert started.wait(30) == -9
     finally:
@@ -91,7 +93,7 @@ def test_only_what_carries_the_mark_is_killed() -> None:
     try:
         # Until the program has been started in its place, it still is this one.
         while any(b"A_MARK=" not in Path(f"/proc/{one.pid}/environ").read_bytes() for one in started):
-            pass
+            time.sleep(0.005)
         kill_marked("A_MARK", wanted)
         assert started[0].wait(30) == -9
         assert started[1].poll() is None
