@@ -49,7 +49,8 @@ def show(console: Console, reference: Reference, verdict: Verdict) -> None:
     stages = [f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s]
     if stages:
         _section(console, "Stages", [("", ", ".join(stages))])
-    _notes(console, (*reference.notes, *verdict.notes))
+    told = verdict.profile.notes if verdict.profile is not None else ()
+    _notes(console, tuple(note for note in (*reference.notes, *verdict.notes) if note not in told))
 
 
 def compared(reference: Reference, verdict: Verdict) -> str:

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from .profile import names
 
-TOOLS = ("memcheck", "initcheck")
+FAULTS = {"memcheck": "accesses outside of memory", "initcheck": "reads of memory that nobody has written"}
+"""What each tool looks for, in the user's words."""
+TOOLS = tuple(FAULTS)
 EXIT_CODE = 86
 """With which the program ends if something was found."""
 MOST = 100
@@ -22,7 +24,7 @@ MOST = 100
 LAUNCH_S = 60
 """Within this time the program must have started."""
 MISSING = "Memory errors were not looked for: compute-sanitizer was not found. It comes with the CUDA toolkit."
-INCOMPLETE = "compute-sanitizer's {tool} could not run to its end here."
+_INCOMPLETE = "compute-sanitizer's {tool} did not run to its end here: {faults} were not ruled out."
 
 OTHERS = re.compile(
     r"\b(at::|at_cuda_detail|c10::|cub::|thrust::|cutlass|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)"
@@ -182,6 +184,11 @@ def _path(mangled: str) -> str:
 def complete(log: str) -> bool:
     """Return whether a tool ran to its end: it says then how many errors it met."""
     return _SUMMARY.search(log) is not None
+
+
+def incomplete(tool: str) -> str:
+    """Return the note on a tool that was given up or ended early."""
+    return _INCOMPLETE.format(tool=tool, faults=FAULTS[tool])
 
 
 def findings(log: str) -> list[Finding]:

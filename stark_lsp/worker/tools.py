@@ -90,7 +90,7 @@ class Tools:
                 finding.details = cut(report, SANITIZER_LOG)
                 raise Failed(finding)
             if kernels and not sanitize.complete(report):
-                self._notes.append(sanitize.INCOMPLETE.format(tool=tool))
+                self._notes.append(sanitize.incomplete(tool))
 
     def _watched(
         self, tool: Tool, command: str, inputs: str, patience: watched.Patience | None = None

@@ -118,6 +118,11 @@ def test_a_note_of_both_preparing_and_judging_is_told_once() -> None:
     assert page(verdict).count("The machine is busy.") == 1
 
 
+def test_a_note_of_both_profile_and_verdict_is_told_once() -> None:
+    verdict = replace(GOOD, notes=PROFILE.notes)
+    assert page(verdict).count("The compiler's figures could not be read.") == 1
+
+
 @pytest.mark.parametrize(
     ("eager", "compiled", "sentence"),
     [

@@ -188,6 +188,13 @@ def test_the_program_is_found_on_the_path_or_beside_cuda(tmp_path: Path) -> None
     assert sanitize.available({"PATH": str(program.parent)}) == str(program)
 
 
+def test_a_tool_that_was_given_up_is_told_with_what_it_would_have_found() -> None:
+    assert not sanitize.complete("========= COMPUTE-SANITIZER\n")
+    assert sanitize.complete("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n")
+    for tool in sanitize.TOOLS:
+        assert f"{tool} did not run to its end here: {sanitize.FAULTS[tool]}" in sanitize.incomplete(tool)
+
+
 def test_the_command_ends_with_the_program_and_tells_by_its_exit_code() -> None:
     command = sanitize.wrap(["python", "-c", "pass"], tool="initcheck", log="/tmp/log")
     assert command[-3:] == ["python", "-c", "pass"]
