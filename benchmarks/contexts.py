@@ -118,7 +118,7 @@ def turns() -> None:
     first = Process(0.0)
     other = Process(first.launch_us or 0.0)
     numbers = " | ".join(str(index + 1) for index in range(CALLS))
-    print(f"\n| chain of 21 kernels, us, call | {numbers} |\n|{'---|' * (CALLS + 1)}")
+    print(f"\n| chain of 20 kernels, us, call | {numbers} |\n|{'---|' * (CALLS + 1)}")
     for words, frees in (("persisting lines are freed", True), ("they are not", False)):
         rows = []
         for _ in range(TURNS):

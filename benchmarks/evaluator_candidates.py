@@ -15,6 +15,8 @@ REFERENCES = {
     "gelu": "torch.nn.functional.gelu(x, approximate='tanh') * 2.0",
     "softmax": "torch.softmax(x, dim=-1)",
 }
+UNCHANGED = {"chain": " + ".join(["torch.tanh(x * 0.5)"] * 7)}
+"""References of which only the unchanged reference itself is judged: twenty short kernels."""
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -230,7 +232,8 @@ class Case:
 def reference(function: str, size: str) -> str:
     """Return the text of a reference."""
     rows, columns = SIZES[size]
-    return REFERENCE.format(expression=REFERENCES[function], rows=rows, columns=columns)
+    expression = (REFERENCES | UNCHANGED)[function]
+    return REFERENCE.format(expression=expression, rows=rows, columns=columns)
 
 
 def source(function: str, dialect: Dialect, *, salt: str, wrong: bool = False, broken: bool = False) -> str:

@@ -96,7 +96,7 @@ class _CudaFlush:
     """Frees persisting lines and writes twice the size of the L2 cache.
 
     From the eighth time on that persisting lines are freed in a process, each kernel takes 0.13 us longer to be
-    launched (H200, driver 580), until the device has served another process in between: 21 short kernels took 40.5 us
+    launched (H200, driver 580), until the device has served another process in between: 20 short kernels took 40.5 us
     before and 43.2 after. Without freeing them, kernels that ask the cache to keep their data would find it there.
     """
 
