@@ -19,7 +19,10 @@ from stark_lsp.core.verdict import Interval, Verdict
 FINALISTS = 3
 """How many nodes are confirmed at most."""
 NEAR = 0.03
-"""A runner-up whose search runtime is within this fraction of the leader's is confirmed as well."""
+"""A runner-up whose search runtime is within this fraction of the leader's is confirmed as well.
+
+So is one that the search found faster than the leader is confirmed to be: the best of noisy figures is often too good.
+"""
 
 
 class Confirmer(Protocol):
@@ -90,20 +93,31 @@ async def confirm_best(
             proven.append(confirmed)
 
     for place, node in enumerate(order[:FINALISTS]):
-        near = node.score <= order[0].score * (1 + NEAR)
-        if proven and not near:
+        if proven and not _may_win(node, order[0], _best(proven)):
             break
         progress(f"Timing finalist {place + 1} again, next to eager and torch.compile")
         # The memory checkers take a minute; one who only may turn out to be better is timed without them first.
         await confirm(node, tools=not proven)
     while proven:
-        best = max(proven, key=lambda node: (_loads(node), _gain(node).value))
+        best = _best(proven)
         if best.id in examined:
             return Confirmed(best, _message(best))
         proven.remove(best)
         progress("Examining the best of the finalists")
         await confirm(best, tools=True)
     return Confirmed(None, "Nothing verified is faster than eager PyTorch beyond doubt.")
+
+
+def _may_win(node: Node, leader: Node, best: Node) -> bool:
+    """Whether a runner-up was as fast as the leader in the search, or faster than the best is now confirmed to be."""
+    if node.score <= leader.score * (1 + NEAR):
+        return True
+    searched = node.verdict.speedup_vs_eager if node.verdict is not None else None
+    return searched is not None and (_loads(node), searched.value) > (_loads(best), _gain(best).value)
+
+
+def _best(proven: Iterable[Node]) -> Node:
+    return max(proven, key=lambda node: (_loads(node), _gain(node).value))
 
 
 def _on_gpu(verdict: Verdict) -> bool:

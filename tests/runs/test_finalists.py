@@ -82,6 +82,23 @@ async def test_a_near_runner_up_is_confirmed_too_and_the_larger_gain_wins() -> N
     assert outcome.node.id == 2
 
 
+async def test_who_was_faster_than_the_leader_is_confirmed_to_be_is_confirmed_too() -> None:
+    nodes = [node(1, ok(2.0)), node(2, ok(2.5)), node(3, ok(3.0))]
+    verdicts = {1: ok(3.2, Interval(3.1, 3.0, 3.2)), 2: ok(2.5, Interval(3.9, 3.8, 4.0))}
+    outcome, judge, _ = await confirm(nodes, verdicts)
+    assert judge.asked == ["# 1", "# 2"], "the third was no faster than the second is"
+    assert outcome.node is not None
+    assert outcome.node.id == 2
+
+
+async def test_who_cannot_be_preferred_is_not_confirmed() -> None:
+    nodes = [node(1, ok(2.0)), node(2, ok(2.5, loads=False))]
+    outcome, judge, _ = await confirm(nodes, {1: ok(3.2, Interval(3.1, 3.0, 3.2))})
+    assert judge.asked == ["# 1"]
+    assert outcome.node is not None
+    assert outcome.node.id == 1
+
+
 async def test_a_leader_that_does_not_hold_gives_way_to_the_next() -> None:
     nodes = [node(1, ok(2.0)), node(2, ok(4.0))]
     outcome, judge, _ = await confirm(nodes, {1: Verdict(VerdictStatus.WRONG_RESULT), 2: ok(4.0)})
