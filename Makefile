@@ -7,9 +7,11 @@ DEMO_STATE := $(CURDIR)/.cache/demo
 DEMO_SAMPLES := new_gelu rms_norm
 # `off` where no sandbox works, as on macOS: candidates are plain processes then.
 ISOLATION ?= auto
+# Of the extension; VS Code's names.
+PLATFORMS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format client editor-test benchmarks clean
+.PHONY: help demo test test-all lint format client dist lock editor-test benchmarks clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,7 +42,7 @@ test: $(BIN)/.dev ## Run the tests
 
 test-all: test ## Run all tests; those left out above take minutes more
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not timing"
-	@$(BIN)/python -m pytest -m "slow and timing"
+	@$(BIN)/python -m pytest -m "slow and timing and not editor"
 
 lint: $(BIN)/.dev ## Check style, types and layers
 	@$(BIN)/ruff check .
@@ -52,10 +54,25 @@ format: $(BIN)/.dev ## Format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-client: ## Build the VS Code extension (needs node 20 or newer): vscode-client/stark-lsp.vsix
-	@cd vscode-client && npm ci --no-audit --no-fund --silent && npm run --silent package
+# Packing needs no torch, so it does not wait for .user.
+$(BIN)/uv:
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq uv
 
-editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (Neovim, Emacs)
+client: $(BIN)/uv ## Build the VS Code extension with the server in it (needs node 20 or newer): vscode-client/stark-lsp.vsix
+	@$(BIN)/python vscode-client/pack.py --file vscode-client/stark-lsp.vsix
+
+dist: $(BIN)/uv ## Build all that is released into dist/: wheel, sdist, and the extension for each platform
+	@rm -rf dist
+	@$(BIN)/uv build --quiet --out-dir dist && ls dist/*.whl dist/*.tar.gz
+	@$(BIN)/python vscode-client/pack.py --platform $(PLATFORMS)
+
+lock: $(BIN)/uv ## Renew the versions of what the extension brings along
+	@$(BIN)/python vscode-client/pack.py --lock
+
+editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs)
+	@tests/editor/neovim/setup.sh || echo "A current Neovim cannot be had here; its tests are skipped."
+	@tests/editor/vscode/setup.sh || echo "VS Code cannot be built here; its tests are skipped."
 	@$(BIN)/python -m pytest tests/editor -v
 
 benchmarks: $(BIN)/.dev ## Measure the server, the search and attempts side by side

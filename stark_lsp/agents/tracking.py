@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
@@ -83,6 +83,18 @@ class AnchorTracker:
                 if known is None or not tracked.alive:
                     _find(tracked, lines)
         self._text = text
+
+
+def moved(anchors: Sequence[Anchor], before: str, after: str) -> tuple[Anchor, ...]:
+    """Return the anchors of one text as anchors of another; those whose text is gone are left out."""
+    tracker = AnchorTracker(anchors, before)
+    tracker.resync(after)
+    lines = split_lines(after)
+    return tuple(
+        replace(anchor, span=span, text="\n".join(lines[span.start : span.end + 1]))
+        for anchor, span in tracker.anchors_now()
+        if span is not None
+    )
 
 
 def _anchor_lines(anchor: Anchor) -> list[str]:

@@ -105,7 +105,7 @@ def _dask() -> tuple[Any, Any]:
         from distributed import Client, as_completed
     except ImportError as error:
         raise BadInput(
-            "--scheduler needs Dask.distributed, which is not installed.", cure="pip install 'stark-lsp[bench]'"
+            "--scheduler needs Dask.distributed, which is not installed.", cure="pip install distributed"
         ) from error
     return Client, as_completed
 

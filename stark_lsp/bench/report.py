@@ -203,7 +203,7 @@ def _figures(arms: tables.ArmRows, plots: Sequence[str] | None) -> list[str]:
     if table:
         parts += ["## Figure 1: runtime of the others over ours", "", table]
     if plots is None:
-        return [*parts, "There are no plots, since matplotlib is not installed: `pip install 'stark-lsp[bench]'`.", ""]
+        return [*parts, "There are no plots, since matplotlib is not installed: `pip install matplotlib`.", ""]
     return [*parts, *(f"![{name.rpartition('.')[0]}]({name})\n" for name in plots)]
 
 

@@ -1,4 +1,4 @@
-"""The command line: `stark-lsp optimize | judge | runs | doctor | serve`.
+"""The command line: `stark-lsp optimize | judge | runs | inputs | capture | doctor | serve`.
 
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
@@ -21,6 +21,8 @@ COMMANDS = {
     "judge": "check and time a candidate file against the class it stands in for",
     "bench": "run the paper's experiments on a suite of problems",
     "runs": "list, show, apply, export or delete runs; steer one that goes on",
+    "inputs": "write inputs that run for a class into its file",
+    "capture": "run a script, and keep what it calls a class with as the class's inputs",
     "doctor": "say what is there, what is missing, and how to mend it",
     "serve": "start the language server (editors do this for you)",
 }
@@ -66,7 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         else:
             commands.add_parser(name, help=line)
-    args = parser.parse_args(arguments)
+    # What stands behind `--` is for the script that `capture` runs.
+    end = arguments.index("--") if asked == "capture" and "--" in arguments else len(arguments)
+    args = parser.parse_args(arguments[:end])
+    args.passed_on = arguments[end + 1 :]
     args.arguments = arguments  # as they were typed, to say how to go on
     if command is None:
         parser.print_help()

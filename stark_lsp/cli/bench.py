@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -332,7 +333,7 @@ def _crew(args: argparse.Namespace, entries: Sequence[Entry], folder: Path) -> C
     from stark_lsp.bench.crew import Alone
     from stark_lsp.bench.processes import Processes
     from stark_lsp.core.errors import BadInput
-    from stark_lsp.evaluation.interpreters import find_interpreter
+    from stark_lsp.evaluation.lookup import find_interpreter
 
     if args.scheduler:
         if args.workers:
@@ -341,7 +342,7 @@ def _crew(args: argparse.Namespace, entries: Sequence[Entry], folder: Path) -> C
             )
         # Each machine finds its own Python, unless one is named.
         return Cluster(args.scheduler, args.python)
-    interpreter = find_interpreter(args.python, entries[0].path)
+    interpreter = find_interpreter(args.python, entries[0].path, (os.getcwd(),)).path
     if args.workers:
         return Processes(folder, interpreter, _places(args.workers, DeviceChoice(args.device)))
     return Alone(folder, interpreter)

@@ -62,7 +62,7 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
     checks = (
         _ourselves(),
         *torch_checks,
-        toolchain.compiler(),
+        toolchain.compiler(interpreter),
         toolchain.ninja(interpreter),
         gpu,
         nvcc,
@@ -85,24 +85,29 @@ def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
     from stark_lsp.cli import toolchain
     from stark_lsp.cli.health import Check, Health, first_line
     from stark_lsp.core.errors import StarkError
-    from stark_lsp.evaluation.interpreters import find_interpreter, probe
+    from stark_lsp.evaluation.interpreters import probe
+    from stark_lsp.evaluation.lookup import find_interpreter
 
     try:
-        interpreter = find_interpreter(python, os.path.join(os.getcwd(), "model.py"))
+        chosen = find_interpreter(python, os.path.join(os.getcwd(), "model.py"), (os.getcwd(),))
+        interpreter = chosen.path
         info = probe(interpreter)
     except StarkError as error:
         cure = error.cure or "Name another one with --python."
         return None, (Check("interpreter", Health.BROKEN, error.message, cure),), False
-    found = Check("interpreter", Health.GOOD, f"Python {info.python} ({interpreter})")
+    found = (
+        Check("interpreter", Health.GOOD, f"Python {info.python} ({interpreter}), {chosen.why}"),
+        *(Check("interpreter", Health.ABSENT, text) for text in chosen.passed_over),
+    )
     if info.torch is None:
         why = "" if "No module named 'torch'" in info.problem else f": {first_line(info.problem)}"
         detail = f"cannot be imported by {interpreter}{why}" if why else f"not installed in {interpreter}"
         cure = f"Install it: {interpreter} -m pip install torch, or name another Python with --python."
-        return interpreter, (found, Check("torch", Health.BROKEN, detail, cure)), False
+        return interpreter, (*found, Check("torch", Health.BROKEN, detail, cure)), False
     sees = f"sees {', '.join(info.gpus)}" if info.gpus else "sees no GPU"
     built = f"built for CUDA {info.cuda}, {sees}" if info.cuda else "built for the CPU"
     torch = Check("torch", Health.GOOD, f"{info.torch}, {built}")
-    return interpreter, (found, torch, toolchain.triton(info, interpreter)), bool(info.gpus)
+    return interpreter, (*found, torch, toolchain.triton(info, interpreter)), bool(info.gpus)
 
 
 def _model() -> Check:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -134,12 +135,16 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     from stark_lsp.cli import console, driver, evidence, failures, report
     from stark_lsp.cli.steps import Steps
     from stark_lsp.core.errors import StarkError
-    from stark_lsp.evaluation.interpreters import find_interpreter
+    from stark_lsp.evaluation.lookup import find_interpreter
 
     settings = _settings(args)
     problem = _problem(args)
     document, candidate = _candidate(args)
-    interpreter = find_interpreter(args.python, problem.path)
+    found = find_interpreter(args.python, problem.path, (os.getcwd(),))
+    log(f"Python: {found}")
+    interpreter = found.path
+    for text in found.passed_over:
+        print(text, file=sys.stderr)
 
     out = console.make(to_stderr=args.json == "-", unread=True)
     names = f"{candidate.class_name} in {console.short_path(document.path)}"

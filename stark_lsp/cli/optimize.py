@@ -161,6 +161,8 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
         diffs.write_patch(offer.patch)
     else:
         diffs.show(out, offer.patch, whole=args.diff)
+    for note in offer.edit.notes:
+        console.line(out, note)
     if not args.write:
         out.print(f"Nothing was written. To put it into the file: stark-lsp runs apply {session.id}", style="dim")
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import Grounding, Isolation
+from stark_lsp.core.status import Grounding, Isolation, WriteMode
 
 if TYPE_CHECKING:
     from stark_lsp.runs.options import RunOptions
@@ -326,4 +326,5 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         interpreter=args.python,
         resume=args.resume,
         prompt_dirs=() if folder is None else (folder,),
+        write_mode=WriteMode(args.write or "beside"),
     )

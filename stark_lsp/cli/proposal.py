@@ -12,8 +12,8 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
 from stark_lsp.proposals.diff import unified
-from stark_lsp.proposals.edit import ProposalEdit, StaleProposal, build_edit
-from stark_lsp.proposals.provenance import provenance_comment
+from stark_lsp.proposals.edit import ProposalEdit, StaleProposal
+from stark_lsp.runs.formatting import proposed
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def make(run: Run, node: Node, document: Document, mode: WriteMode) -> Offer:
         The candidate cannot be brought into this file.
     """
     try:
-        edit = build_edit(run.problem, document.text, node.candidate, provenance_comment(run, node), mode)
+        edit = proposed(run, node, document.text, mode)
     except StaleProposal as error:
         raise BadInput(error.message, cure=error.cure, path=error.path, line=error.line) from error
     edited = document.edited(edit.edits)

@@ -47,6 +47,8 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
     out = console.make()
     for path in proposal.apply(offer):
         console.line(out, f"Written: {console.short_path(path)}", "bold green")
+    for note in offer.edit.notes:
+        console.line(out, note)
     store.update(replace(run, decision=Decision.ACCEPTED))
     return 0
 

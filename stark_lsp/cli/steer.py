@@ -124,8 +124,15 @@ def _restore(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steeri
 
 
 def _hint(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
+    from stark_lsp.runs.choice import is_told_nothing
+
     node = None if args.node is None else _node(args.node, stored)
     text = args.text.encode("utf-8", "replace").decode().strip()  # an argument may hold what UTF-8 cannot encode
+    if is_told_nothing(stored.run.model):
+        raise BadInput(
+            f"No language model answers run {stored.run.id}, so nobody would read it.",
+            cure="Pin or give up an attempt instead; --model names a language model for the next run.",
+        )
     if not text:
         raise BadInput("The hint is empty.", cure="Say what the agents should know.")
     if len(text) > MOST_HINT:

@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 from stark_lsp.cli.health import Check, Health, first_line, output, version
+from stark_lsp.evaluation.compilers import find_compiler
 from stark_lsp.evaluation.interpreters import InterpreterInfo
+from stark_lsp.evaluation.preflight import INSTALL_COMPILER
 
 OPENMP_PROGRAM = """\
 #include <cstdio>
@@ -22,10 +24,6 @@ int main() {
 }
 """
 """Counts the threads of a parallel region: fails to compile, link or run where OpenMP does not work."""
-
-INSTALL_COMPILER = (
-    "Install one, for instance: sudo apt install g++ (Debian, Ubuntu), sudo dnf install gcc-c++ (Fedora)."
-)
 
 
 def triton(info: InterpreterInfo, interpreter: str) -> Check:
@@ -53,14 +51,14 @@ def triton(info: InterpreterInfo, interpreter: str) -> Check:
     return Check(name, Health.GOOD, f"{info.triton}, works with the GPU" if info.gpus else info.triton)
 
 
-def compiler() -> Check:
-    """Compile and run an OpenMP program with the compiler that torch would use (`$CXX`, else `c++`)."""
+def compiler(interpreter: str | None = None) -> Check:
+    """Compile and run an OpenMP program with the compiler that kernels would be built with."""
     name = "C++ compiler"
-    asked = os.environ.get("CXX") or "c++"
-    found = shutil.which(asked)
+    asked = os.environ.get("CXX")
+    found = find_compiler(os.environ, interpreter or "")
     if found is None:
-        cure = INSTALL_COMPILER if asked == "c++" else f"CXX is set to {asked}: unset it, or install that compiler."
-        return Check(name, Health.BROKEN, f"{asked} was not found", cure)
+        cure = f"CXX is set to {asked}: unset it, or install that compiler." if asked else INSTALL_COMPILER
+        return Check(name, Health.BROKEN, f"{asked or 'c++'} was not found", cure)
     with tempfile.TemporaryDirectory(prefix="stark-doctor-") as folder:
         source, program = Path(folder, "openmp.cpp"), Path(folder, "openmp")
         source.write_text(OPENMP_PROGRAM)

@@ -49,6 +49,10 @@ class BadInput(StarkError):
     """The user's file, class, inputs or options cannot be used as they are (exit code 2)."""
 
 
+class NoInputs(BadInput):
+    """The user's class has no inputs to run it with."""
+
+
 class Degenerate(BadInput):
     """The user's class runs, and nothing that is compared with it would be known to be right."""
 

@@ -154,6 +154,9 @@ class Decision(str, Enum):
     """The edit was applied."""
     REJECTED = "rejected"
     """The user said no; the reason is remembered."""
+    KEPT = "kept"
+    """Not decided, and not offered by itself any more: dismissed, or a better one took its place, or the run was
+    imported. Whoever names the run can still accept it."""
 
 
 class DeviceChoice(str, Enum):
@@ -207,6 +210,15 @@ class WriteMode(str, Enum):
     """The new class takes the place and the name of the original one."""
     MODULE = "module"
     """A new file next to the original one."""
+
+
+class KernelPlace(str, Enum):
+    """Where what builds and loads kernels goes."""
+
+    INLINE = "inline"
+    """Into each file that has kernels, once."""
+    PACKAGE = "package"
+    """Into one `_stark_kernels.py` of the package."""
 
 
 class InputSource(str, Enum):

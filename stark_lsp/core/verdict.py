@@ -248,3 +248,17 @@ class Verdict:
             compile=self.compiled or prepared.compile,
             max_autotune=self.max_autotuned or prepared.max_autotune,
         )
+
+
+@dataclass(frozen=True)
+class EditCheck:
+    """What came of trying a file as it would stand after an accept."""
+
+    works: bool
+    """Whether nothing speaks against the edit: its class matched the reference, or the file could not be tried."""
+    tried: bool
+    """Whether the edited file was loaded; a file whose own top level does not run in the sandbox cannot be."""
+    message: str = ""
+    """What failed, or why it could not be tried."""
+    line: int | None = None
+    """1-based line of the edited file."""

@@ -5,7 +5,8 @@ holds it (any line ending, saved or not) and positions go out as 0-based lines o
 files read are the `pyproject.toml` and `stark.toml` that may describe inputs.
 
 `syntax`    parsing that fails in one way only, and lines as editors and Python both count them
-`outline`   a cheaper text with the same classes, for very long files
+`pieces`    a text cut at its top-level statements, so that an edit is read and nothing else
+`outline`   a cheaper text with the same classes
 `names`     what a name in the file stands for (`nn` is `torch.nn`, through aliases)
 `classes`   every `nn.Module` class of a file: the entry point for lenses
 `inputs`    which inputs belong to which class; `tables` reads them from TOML

@@ -1,6 +1,6 @@
 """Every `nn.Module` class of a file, found without running it.
 
-1. Parse the text; of a very long one only its outline, see `outline`.
+1. Cut the text at its top-level statements and read each piece, see `pieces`.
 2. Walk the statements, scope by scope, noting what each name stands for (`names`).
 3. A class is a module if one of its bases is: a class of `torch.nn`, a class of this file that is one, an
    imported class that is called like one, or an imported class nobody knows when the class defines `forward`
@@ -12,19 +12,14 @@ Classes inside functions cannot be reached by name from outside, so they are fou
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from stark_lsp.core.problem import InputSpec, Span
 from stark_lsp.discovery.inputs import InputRules
 from stark_lsp.discovery.names import FILE, Scope, is_module_path, is_unknown_class
-from stark_lsp.discovery.outline import mask, outline
-from stark_lsp.discovery.syntax import BOM, blocks, first_line, parse, split_lines
-
-OUTLINE_FROM = 1500
-"""Lines from which a text is read by its outline: below, a full parse is fast enough."""
-
-_NAME = re.compile(r"\s*class\s+(\w+)")
+from stark_lsp.discovery.pieces import ClassFact, Definition, Fact, FunctionFact, Piece, cut, read, read_whole
+from stark_lsp.discovery.syntax import parse
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,8 @@ class ModuleClass:
     """0-based column after the name's last character."""
     inputs: InputSpec = field(default_factory=InputSpec)
     """Where its inputs come from."""
+    objection: str = ""
+    """Why it cannot be imported by its name, to be read after it; empty if it can."""
 
     @property
     def reachable(self) -> bool:
@@ -63,119 +60,116 @@ def find_modules(text: str, path: str | None = None) -> tuple[ModuleClass, ...]:
     Raises
     ------
     SyntaxError
-        The text is not Python. Beyond `OUTLINE_FROM` lines errors inside a function body go unnoticed.
+        The text is not Python. Errors inside a function body may go unnoticed.
     """
     return tuple(found for found in find_all(text, path) if found.reachable)
 
 
 def find_all(text: str, path: str | None = None) -> tuple[ModuleClass, ...]:
     """Return every module class as `find_modules` does, those inside functions included."""
-    if not re.search(r"\bclass\b", text):
+    if not may_hold_classes(text):
         parse(text)
         return ()
-    lines = split_lines(text)
-    masked = mask(text.removeprefix(BOM))
-    tree, ends = _tree(text, masked, len(lines))
-    walk = _Walk(ends)
-    walk.statements(tree.body, walk.scope, "")
+    pieces = [read(piece) for piece in cut(text)]
+    if any(piece.broken for piece in pieces):
+        # The cut does not decide what is wrong.
+        pieces = [read_whole(text)]
+    return classes_of(pieces, path)
+
+
+def may_hold_classes(text: str) -> bool:
+    """Whether it is worth while to look for classes in a text."""
+    return "class" in text
+
+
+def classes_of(pieces: Sequence[Piece], path: str | None) -> tuple[ModuleClass, ...]:
+    """Return every module class of a text that was cut."""
+    walk = _Walk(any(piece.torch for piece in pieces))
+    for piece in pieces:
+        walk.piece(piece)
+    places: dict[str, list[ModuleClass]] = {}
+    for cls in walk.found:
+        if cls.reachable and not cls.objection:
+            places.setdefault(cls.qualname, []).append(cls)
     rules = InputRules(
         path=path,
-        functions=walk.functions,
+        functions=frozenset(walk.functions),
         bound=frozenset(walk.scope.names) | frozenset(walk.functions),
-        classes={found.qualname: found.span for found in walk.found if "<locals>" not in found.qualname},
-        masked=masked,
+        classes={qualname: found[-1].span for qualname, found in places.items()},
+        words=walk.words,
     )
-    return tuple(_finished(found, lines, rules) for found in walk.found)
 
+    def finished(cls: ModuleClass) -> ModuleClass:
+        if not cls.reachable:
+            return cls
+        lines = [str(found.name_line + 1) for found in places.get(cls.qualname, ())]
+        twice = f"is defined more than once, on lines {' and '.join(lines)}" if len(lines) > 1 else ""
+        return replace(cls, inputs=rules.inputs_of(cls.qualname), objection=cls.objection or twice)
 
-def _tree(text: str, masked: str, count: int) -> tuple[ast.Module, dict[int, int]]:
-    if count >= OUTLINE_FROM:
-        short = outline(masked)
-        try:
-            return parse(short.text), short.ends
-        except SyntaxError:
-            pass  # the outline does not decide what is wrong: the text itself does
-    return parse(text), {}
-
-
-@dataclass(frozen=True)
-class _Found:
-    qualname: str
-    span: Span
-    line: int
+    return tuple(map(finished, walk.found))
 
 
 class _Walk:
     """One pass over the statements of a file."""
 
-    def __init__(self, ends: dict[int, int]) -> None:
+    def __init__(self, torch: bool) -> None:
         self.scope = Scope()
-        self.found: list[_Found] = []
-        self.functions: dict[str, Span] = {}
-        """Functions at module level and their lines."""
-        self._ends = ends
+        self.found: list[ModuleClass] = []
+        self.functions: dict[str, tuple[Piece, Definition]] = {}
+        """Functions at module level."""
+        self._class_facts: dict[str, tuple[Piece, Definition]] = {}
         self._modules: set[str] = set()
-        self._torch = False
+        self._torch = torch
+        self._offset = 0
+        self._piece = Piece("")
 
-    def statements(self, statements: list[ast.stmt], scope: Scope, prefix: str) -> None:
-        """Visit the statements of one block."""
-        for statement in statements:
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                scope.bind_import(statement)
-                self._torch = self._torch or _imports_torch(statement)
-            elif isinstance(statement, ast.ClassDef):
-                self._class(statement, scope, prefix)
-            elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                scope.bind(statement.name, ())
+    def piece(self, piece: Piece) -> None:
+        """Visit the next piece."""
+        self._piece = piece
+        self._facts(piece.facts, self.scope, "")
+        self._offset += piece.count
+
+    def words(self, name: str) -> frozenset[str]:
+        """Return the names that are used in a function or class."""
+        piece, definition = self._class_facts.get(name) or self.functions[name]
+        return piece.words(definition)
+
+    def _facts(self, facts: Iterable[Fact], scope: Scope, prefix: str) -> None:
+        for fact in facts:
+            if isinstance(fact, ClassFact):
+                self._class(fact, scope, prefix)
+            elif isinstance(fact, FunctionFact):
+                scope.bind(fact.name, ())
                 if not prefix:
-                    self.functions[statement.name] = Span(first_line(statement), self._end(statement) - 1)
-                self.statements(statement.body, Scope(scope), f"{prefix}{statement.name}.<locals>.")
-            elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-                scope.bind_assignment(statement)
-                for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                    self.functions[fact.name] = self._piece, fact
+                if fact.body:
+                    self._facts(fact.body, Scope(scope), f"{prefix}{fact.name}.<locals>.")
+            elif isinstance(fact, (ast.Import, ast.ImportFrom)):
+                scope.bind_import(fact)
+            else:
+                scope.bind_assignment(fact)
+                for target in fact.targets if isinstance(fact, ast.Assign) else [fact.target]:
                     if isinstance(target, ast.Name):
                         scope.bind(target.id, ())
-            else:
-                for block in blocks(statement):
-                    self.statements(block, scope, prefix)
 
-    def _class(self, node: ast.ClassDef, scope: Scope, prefix: str) -> None:
-        qualname = f"{prefix}{node.name}"
-        if self._is_module(node, scope):
+    def _class(self, fact: ClassFact, scope: Scope, prefix: str) -> None:
+        qualname = f"{prefix}{fact.name}"
+        if self._is_module(fact, scope):
             self._modules.add(f"{FILE}.{qualname}")
-            self.found.append(_Found(qualname, Span(first_line(node), self._end(node) - 1), node.lineno - 1))
-        scope.bind(node.name, {f"{FILE}.{qualname}"})
-        self.statements(node.body, Scope(scope), f"{qualname}.")
+            span = Span(self._offset + fact.first, self._offset + fact.last)
+            why = "exists for type checkers only" if fact.typing else ""
+            line = self._offset + fact.line
+            self.found.append(ModuleClass(qualname, span, line, fact.start, fact.end, objection=why))
+            self._class_facts[qualname] = self._piece, fact
+        scope.bind(fact.name, {f"{FILE}.{qualname}"})
+        if fact.body:
+            self._facts(fact.body, Scope(scope), f"{qualname}.")
 
-    def _is_module(self, node: ast.ClassDef, scope: Scope) -> bool:
+    def _is_module(self, fact: ClassFact, scope: Scope) -> bool:
         unknown = False
-        for base in node.bases:
+        for base in fact.bases:
             for path in scope.resolve(base):
                 if path in self._modules or is_module_path(path):
                     return True
                 unknown = unknown or is_unknown_class(path)
-        return (
-            unknown
-            and self._torch
-            and any(isinstance(statement, ast.FunctionDef) and statement.name == "forward" for statement in node.body)
-        )
-
-    def _end(self, node: ast.stmt) -> int:
-        """Return the 1-based last line, looking through blanked function bodies."""
-        end = node.end_lineno or node.lineno
-        return self._ends.get(end, end)
-
-
-def _imports_torch(statement: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(statement, ast.Import):
-        return any(alias.name.partition(".")[0] == "torch" for alias in statement.names)
-    return statement.level == 0 and (statement.module or "").partition(".")[0] == "torch"
-
-
-def _finished(found: _Found, lines: list[str], rules: InputRules) -> ModuleClass:
-    line = lines[found.line]
-    name = _NAME.match(line.removeprefix(BOM))
-    shift = 1 if line.startswith(BOM) else 0
-    start, end = (name.start(1) + shift, name.end(1) + shift) if name else (0, len(line))
-    inputs = rules.inputs_of(found.qualname) if "<locals>" not in found.qualname else InputSpec()
-    return ModuleClass(found.qualname, found.span, found.line, start, end, inputs)
+        return unknown and self._torch and fact.forward

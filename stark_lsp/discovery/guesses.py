@@ -1,7 +1,6 @@
-"""First guesses at the inputs of a class, read off its constructor and its `forward`.
+"""Values for arguments, from their names, their annotations and what is known of them.
 
-They are guesses: sizes come from the first layer of the constructor, kinds from annotations and from the names
-people give such arguments. A person looks at them once, which is quicker than writing them.
+They are guesses until a call with them has run.
 """
 
 from __future__ import annotations
@@ -9,209 +8,381 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-BATCH = 8
-LENGTH = 128
+from stark_lsp.discovery.drafts import Plain, Record, Several, Tensor, Value
+from stark_lsp.discovery.wants import Facts
+
+BATCH = 2
+LENGTH = 40
 WIDTH = 512
 IMAGE = 32
+HEADS = 8
+GROWN = {BATCH: 8, LENGTH: 128}
+"""Inputs are tried with small batches and lengths; those that run are written with these, if they run as well."""
 
 _SIZES: tuple[tuple[str, int], ...] = (
-    (r"vocab", 1000), (r"head", 8), (r"group", 4), (r"kernel", 3), (r"stride|dilation", 1), (r"padding", 1),
-    (r"layer|depth|block", 2), (r"class|label|num_out", 10), (r"max_len|seq|length|positions|context", LENGTH),
-    (r"in_channels|channels?|planes|filters", 16), (r"batch", BATCH), (r"rank", 8), (r"experts?", 4),
+    (r"^(ax|axis|dim)_?\d$|axis", 1), (r"vocab|n_token|num_embeddings|num_tokens", 1000),
+    (r"^n_?(embd?|embed|hidden|inner|model|feat)", WIDTH), (r"head_(dim|size)|dim_head|d_head|d_k$|d_v$|headdim", 64),
+    (r"head", HEADS), (r"group", 4), (r"kernel|ksize|^ks?$", 3), (r"stride|dilation", 1), (r"padding", 1),
+    (r"layer|depth|block|repeat|iters?$|steps$|stages?$|levels?$|scales$|hops?$", 2),
+    (r"class|label|num_out|n_out", 10), (r"im(g|age)_?size", 224), (r"resolution|feat_size", 14), (r"patch", 16),
+    (r"window|win_size", 8), (r"expand|expansion|ratio|mult", 4),
+    (r"max_len|seq|length|position|context|block_size|tokens", 1024), (r"in_chans|img_channels|image_channels", 3),
+    (r"channels?|planes|filters|chs?$|^c(in|out|1|2|_in|_out)?$|inp$|oup$", 64),
+    (r"reduc|squeeze", 4), (r"batch", BATCH), (r"rank|^r$", 8), (r"top_?k|num_selected", 2), (r"experts?", 4),
+    (r"state|d_conv", 16), (r"inter|ffn|ff_dim|mlp|dim_feedforward|d_ff", 4 * WIDTH),
+    (r"index|idx|_id$|pad_token", 0), (r"num_|^n_|number", 4),
 )  # fmt: skip
 _INTEGERS = re.compile(
-    r"(^|_)(ids?|idx|index|indices|tokens?|labels?|targets?|positions?|input_ids|token_ids)(_|$)", re.IGNORECASE
+    r"(^|_)(ids?|idx|index|indices|tokens?|labels?|targets?|positions?|input_ids|token_ids|timesteps?|input_pos)(_|$)",
+    re.IGNORECASE,
 )
 _MASK = re.compile(r"mask", re.IGNORECASE)
+_CONFIG = re.compile(r"(^|_)(config|cfg|conf|args|hparams|params|opts?|options|settings|hp)$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Guess:
-    """One guessed argument."""
-
-    text: str
-    """A Python expression."""
-    sure: bool = True
-    """False if a person has to replace it."""
+def is_config(name: str) -> bool:
+    """Say whether an argument is called as configurations are."""
+    return bool(_CONFIG.search(name))
 
 
-@dataclass(frozen=True)
-class Layer:
-    """The first layer of a constructor whose input is known from its arguments."""
-
-    shape: tuple[int, ...]
-    """Shape of its input, batch included."""
-    vocabulary: int | None = None
-    """For an embedding: how many indices there are."""
-
-
-def constructor_guess(name: str, annotation: ast.expr | None, classes: Mapping[str, ast.ClassDef]) -> Guess:
-    """Return a value for a constructor's parameter that has no default."""
-    kind = _kind(annotation)
-    lower = name.lower()
-    if kind == "bool" or (not kind and re.match(r"(use|is|has|with|enable)_|bias$|causal$", lower)):
-        return Guess("True")
-    if kind == "str":
-        return Guess('""', sure=False)
-    if re.search(r"(^|_)eps(ilon)?$", lower):
-        return Guess("1e-5")
-    if re.search(r"drop|(^|_)p(_|$)|prob", lower):
-        return Guess("0.0")
-    if kind == "float" or re.search(r"scal|alpha|beta|gamma|slope|momentum|factor|value|temperature|weight$", lower):
-        return Guess("1.0") if kind != "int" else Guess(str(_size(lower)))
-    if kind in classes and _constructs_alone(classes[kind]):
-        return Guess(f"{kind}()")
-    if re.search(r"shape|dims$|sizes$", lower) or kind in ("tuple", "list", "Sequence", "Tuple", "List"):
-        opening, closing = ("[", "]") if kind in ("list", "List", "Sequence") else ("(", "")
-        return Guess(f"{opening}{_size(lower)}{closing or ',)'}")
-    if kind in ("", "int", "Union", "Optional"):
-        sized = (
-            kind == "int"
-            or re.search(r"dim|size|feature|hidden|width|embed|in_|out_|num|^n_|^d_|units|channels|^[a-z]$", lower)
-            or any(re.search(pattern, lower) for pattern, _ in _SIZES)
-        )
-        if sized:
-            return Guess(str(_size(lower)))
-    return Guess("None", sure=False)
-
-
-def forward_guess(name: str, annotation: ast.expr | None, layer: Layer | None, *, first: bool) -> Guess:
-    """Return a value for a parameter of `forward` that has no default."""
-    kind = _kind(annotation)
-    lower = name.lower()
-    if kind in ("int", "float", "bool", "str"):
-        return Guess({"int": "1", "float": "1.0", "bool": "True", "str": '""'}[kind], sure=kind != "str")
-    if layer is not None and layer.vocabulary is not None and (first or _INTEGERS.search(lower)):
-        return Guess(f"torch.randint(0, {layer.vocabulary}, {_shape(layer.shape)})")
-    if _MASK.search(lower):
-        shape = layer.shape[:2] if layer is not None and len(layer.shape) > 2 else (BATCH, LENGTH)
-        return Guess(f"torch.ones({', '.join(map(str, shape))}, dtype=torch.bool)", sure=False)
-    if _INTEGERS.search(lower):
-        rows = layer.shape[:1] if layer is not None else (BATCH,)
-        classes = layer.shape[1] if layer is not None and len(layer.shape) > 1 else 10
-        return Guess(f"torch.randint(0, {classes}, {_shape(rows)})", sure=False)
-    shape = layer.shape if layer is not None and layer.vocabulary is None else (BATCH, WIDTH)
-    return Guess(f"torch.randn({', '.join(map(str, shape))})", sure=layer is not None and first)
-
-
-def first_layer(init: ast.FunctionDef | None, values: Mapping[str, int]) -> Layer | None:
-    """Return the first layer a constructor makes whose input shape its arguments tell.
+def constructor_guess(
+    name: str,
+    annotation: ast.expr | None,
+    classes: Mapping[str, ast.ClassDef],
+    compared: tuple[str, ...] = (),
+    *,
+    planes: bool = False,
+) -> Value:
+    """Return a value for a constructor's parameter that has no default.
 
     Parameters
     ----------
-    init
-        The constructor.
-    values
-        Whole numbers that its parameters and the constants of the file stand for.
+    classes
+        The classes of the file.
+    compared
+        Texts that the constructor compares the parameter with.
+    planes
+        Whether the class works on images.
     """
-    if init is None:
-        return None
-    known = dict(values)
-    for statement in ast.walk(init):  # `self.dim = dim`
-        if isinstance(statement, ast.Assign):
-            number = evaluate(statement.value, known)
-            for target in statement.targets:
-                if number is not None:
-                    known[ast.unparse(target)] = number
-    calls = [part for part in ast.walk(init) if isinstance(part, ast.Call)]
-    for call in sorted(calls, key=lambda part: (part.lineno, part.col_offset)):
-        layer = _layer(call, known)
-        if layer is not None:
-            return layer
-    return None
+    kind = kind_of(annotation)
+    lower = name.lower()
+    choice = _literal(annotation)
+    if choice is not None:
+        return Plain(choice)
+    if compared and kind in ("", "str", "Optional", "Union"):
+        return Plain(f'"{compared[0]}"')
+    if kind in classes and _is_enum(classes[kind]):
+        member = next(
+            (
+                t.id
+                for s in classes[kind].body
+                if isinstance(s, ast.Assign)
+                for t in s.targets
+                if isinstance(t, ast.Name)
+            ),
+            "",
+        )
+        return Plain(f"{kind}.{member}")
+    if kind == "bool" or (not kind and re.match(r"(use|is|has|with|enable|apply|do)_|bias$|causal$", lower)):
+        return Plain("False" if "causal" not in lower and kind == "bool" and not re.search("bias", lower) else "True")
+    if kind == "None":
+        return Plain("None")
+    if re.search(r"norm(_layer|_cls|_class|_type|alization)?$", lower) and kind not in ("str", "float", "int"):
+        return Plain("nn.BatchNorm2d" if planes else "nn.LayerNorm", sure=False)
+    if kind in ("Callable", "Type", "type", "Module") or re.search(r"_layer$|_fn$|_func$|_cls$|_class$", lower):
+        return Plain("nn.GELU" if re.search("act|nonlin", lower) else "nn.Identity", sure=False)
+    if re.search(r"(^|_)(act|activation|hidden_act|nonlinearity|act_fn)(_|$)", lower) or lower.endswith(
+        "activation_function"
+    ):
+        return Plain('"gelu"' if kind in ("", "str") else "nn.GELU()", sure=False)
+    if kind == "str":
+        return Plain('""', sure=False)
+    if kind == "dtype" or lower == "dtype":
+        return Plain("torch.float32")
+    if kind == "device" or lower == "device":
+        return Plain('"cpu"')
+    if re.search(r"(^|_)eps(ilon)?$", lower):
+        return Plain("1e-5")
+    if re.search(r"theta|rope_base", lower):
+        return Plain("10000.0")
+    if kind in ("list", "List") and re.search(r"drop|prob|ratio|scale", lower):
+        return Several((Plain("0.0" if re.search("drop|prob", lower) else "1.0"),) * 2, "[]")
+    if re.search(r"drop|(^|_)p(_|$)|prob|dropout", lower):
+        return Plain("0.0")
+    if kind == "float" or re.search(
+        r"scal|alpha|beta|gamma|slope|momentum|factor|value(?!_heads)|temperature|weight$|margin|lambda|std$|_range$",
+        lower,
+    ):
+        return Plain("1.0") if kind != "int" else Plain(str(size_of(lower)))
+    if kind in classes and _constructs_alone(classes[kind]):
+        return Record(f"{kind}")
+    if kind in classes and classes[kind].body:
+        return Record(kind, tuple(_fields(classes[kind], classes)))
+    if is_config(lower) and not kind:
+        return Record("SimpleNamespace", open=True)
+    if kind and re.search(r"(Config|Cfg|Args|Settings|Params|Options)$", kind):
+        return Record(kind)
+    if kind in ("Tensor", "Parameter"):
+        return Tensor((WIDTH,), sure=False)
+    if re.search(r"shape$|dims$|sizes$|resolution$", lower) or kind in ("tuple", "list", "Sequence", "Tuple", "List"):
+        return _sequence(lower, kind, annotation)
+    if kind in ("", "int", "Union", "Optional", "Any"):
+        sized = kind == "int" or re.search(
+            r"dim|size|feature|hidden|width|embed|embd|in_|out_|input|output|num|^n_|^d_|_d$|units|channels|^[a-z]$|model|inner",
+            lower,
+        )
+        if sized or any(re.search(pattern, lower) for pattern, _ in _SIZES):
+            return Plain(str(size_of(lower)))
+    return Plain("None", sure=False)
 
 
-def evaluate(node: ast.expr | None, values: Mapping[str, int]) -> int | None:
-    """Return the whole number an expression of sums and products stands for, None if it is not known."""
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value if abs(node.value) < 1 << 40 else None
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return values.get(ast.unparse(node))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and node.args:
-        return evaluate(node.args[0], values)
-    if isinstance(node, ast.BinOp):
-        left, right = evaluate(node.left, values), evaluate(node.right, values)
-        if left is None or right is None or max(abs(left), abs(right)) > 1 << 40:
-            return None
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, (ast.FloorDiv, ast.Div)) and right:
-            return left // right
-    return None
+def namespace_guess(name: str) -> Value:
+    """Return a value for a field of a configuration."""
+    if name == "_attn_implementation":
+        return Plain('"eager"')
+    if name.endswith("_types"):
+        return Several((Plain('"full_attention"'),) * 4, "[]")
+    if name.startswith("rope_") and re.search("parameters$|scaling$", name):
+        return Plain('{"rope_type": "default", "rope_theta": 10000.0}')
+    if re.search(r"intermediate|ffn|mlp_dim|hidden_dim$", name):
+        return Plain(str(4 * WIDTH))
+    if re.match(r"(use|is|has|with|enable|do|tie)_", name) or re.search(r"bias|causal|flash", name):
+        return Plain("True" if "bias" in name else "False")
+    return constructor_guess(name, None, {})
 
 
-def _layer(call: ast.Call, values: Mapping[str, int]) -> Layer | None:
-    kind = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-
-    def size(index: int, *names: str) -> int | None:
-        node = next((keywords[name] for name in names if name in keywords), None)
-        if node is None and len(call.args) > index:
-            node = call.args[index]
-        if isinstance(node, (ast.Tuple, ast.List)) and node.elts:
-            node = node.elts[-1]
-        number = evaluate(node, values)
-        return number if number is not None and number > 0 else None
-
-    found = re.fullmatch(r"(?:Lazy)?(Conv|ConvTranspose|BatchNorm|InstanceNorm)([123])d", kind)
-    if found:
-        channels = size(0, "in_channels", "num_features")
-        rank = int(found[2])
-        if channels is None:
-            return None
-        if rank == 1 and found[1] == "BatchNorm":
-            return Layer((BATCH, channels))
-        return Layer((BATCH, channels, *{1: (LENGTH,), 2: (IMAGE, IMAGE), 3: (16, 16, 16)}[rank]))
-    if kind == "GroupNorm":
-        channels = size(1, "num_channels")
-        return Layer((BATCH, channels, IMAGE, IMAGE)) if channels else None
-    if kind == "Embedding":
-        entries = size(0, "num_embeddings")
-        return Layer((BATCH, LENGTH), entries) if entries else None
-    if kind in ("Linear", "LayerNorm", "RMSNorm"):
-        width = size(0, "in_features", "normalized_shape")
-        return Layer((BATCH, width) if kind == "Linear" else (BATCH, LENGTH, width)) if width else None
-    if kind in ("LSTM", "GRU", "RNN", "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer"):
-        width = size(0, "input_size", "embed_dim", "d_model")
-        return Layer((LENGTH, BATCH, width)) if width else None
-    if kind == "Parameter" and call.args and isinstance(call.args[0], ast.Call):
-        maker = call.args[0]
-        shape = maker.args[0].elts if maker.args and isinstance(maker.args[0], ast.Tuple) else maker.args
-        sizes = [evaluate(node, values) for node in shape]
-        if len(sizes) == 1 and sizes[0]:
-            return Layer((BATCH, LENGTH, sizes[0]))
-    return None
+def layer_class(name: str) -> Plain:
+    """Return a class of layers for a parameter that is called to make one."""
+    kinds = (("conv", "Conv2d"), ("linear|proj|fc", "Linear"), ("act|nonlin", "GELU"), ("drop", "Dropout"))
+    found = next((kind for pattern, kind in kinds if re.search(pattern, name.lower())), "Identity")
+    return Plain(f"nn.{found}", sure=False)
 
 
-def _kind(annotation: ast.expr | None) -> str:
-    """Return the last part of an annotation's name (`int`, `Tensor`, `Tuple`), empty if there is none."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError):
-            return ""
-    if isinstance(annotation, ast.BinOp):  # int | None
-        return _kind(annotation.left)
+def _sequence(lower: str, kind: str, annotation: ast.expr | None) -> Value:
+    size = (
+        14 if re.search(r"resolution|shape|input_size", lower) and not re.search("im(g|age)", lower) else size_of(lower)
+    )
+    items = 2 if kind in ("tuple", "Tuple") or re.search(r"resolution|window|patch|kernel|stride", lower) else 1
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
+        inner = [item for item in annotation.slice.elts if not (isinstance(item, ast.Constant) and item.value is ...)]
+        items = len(inner)
+        if any(isinstance(item, ast.Constant) for item in annotation.slice.elts):
+            items = 2
+    opening = "[]" if kind in ("list", "List", "Sequence") else "()"
+    return Several(tuple(Plain(str(size)) for _ in range(items)), opening)
+
+
+def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int, heads: int = HEADS) -> Value:
+    """Return a value for a parameter of `forward`.
+
+    Parameters
+    ----------
+    facts
+        What its use tells.
+    width
+        Size of the last dimension, or of the channels, where nothing tells it.
+    """
+    kind = kind_of(annotation)
+    lower = name.lower()
+    if kind in ("int", "float", "bool", "str", "None"):
+        plain = {"int": "1", "float": "1.0", "bool": "False", "str": '""', "None": "None"}[kind]
+        if kind == "int" and facts.rank is None:
+            plain = {"h": str(IMAGE), "w": str(IMAGE), "height": str(IMAGE), "width": str(IMAGE)}.get(
+                lower, str(call_size(lower))
+            )
+        return Plain(plain, sure=kind != "str")
+    if kind == "Optional":
+        return Plain("None")
+    noted = _noted(annotation)
+    if noted is not None:
+        facts.learn(noted)
+    if not facts.parts and _of_numbers(annotation):
+        return Plain("(8, 5)" if kind in ("tuple", "Tuple") else "[8, 5]")  # of `LENGTH` places
+    if facts.parts or kind in ("tuple", "Tuple", "list", "List", "Sequence"):
+        items = facts.parts or _parts(annotation)
+        inner = Tensor(_shape(lower, facts, width, heads), "randn", sure=facts.parts > 0)
+        return Several((inner,) * items, "()" if kind not in ("list", "List") else "[]")
+    sizes = _shape(lower, facts, width, heads)
+    if facts.kind == "randint" or kind == "LongTensor":
+        return Tensor(sizes, "randint", facts.high or 10)
+    if kind == "BoolTensor" or _MASK.search(lower):
+        return Tensor(sizes, "mask", sure=False)
+    if "cu_seqlens" in lower:
+        return Plain(f"torch.tensor([0, {LENGTH}], dtype=torch.int32)")
+    if re.search(r"top_?k|expert|routing|router", lower) and facts.rank is None:
+        index = re.search(r"ind|ids|experts$", lower)
+        return Tensor((BATCH, 2), "randint" if index else "rand", facts.high or 4, sure=False)
+    if "freqs_cis" in lower:
+        return Tensor(sizes, "phase", sure=False)
+    if _INTEGERS.search(lower) and not facts.sizes and facts.rank in (None, 1, 2) and kind != "FloatTensor":
+        return Tensor(sizes, "randint", facts.high or 10, sure=False)
+    return Tensor(sizes, sure=facts.rank is not None)
+
+
+def call_size(lower: str) -> int:
+    """Return a number for a whole number that `forward` takes."""
+    if re.search(r"start|offset|pos|layer|idx|index|step", lower):
+        return 0
+    return next((size for pattern, size in _SIZES if re.search(pattern, lower)), 1)
+
+
+def _shape(lower: str, facts: Facts, width: int, heads: int) -> tuple[int, ...]:
+    rank = facts.rank
+    if rank is None:
+        rank = max(facts.least, _rank(lower, facts))
+    known = {
+        place if place >= 0 else rank + place: size for place, size in facts.sizes.items() if -rank <= place < rank
+    }
+    if rank >= 4 and (rank - 1) in known and 1 not in known and facts.rank is not None and rank == 4:
+        usual = [BATCH, IMAGE, IMAGE, width]  # channels last
+        if re.match(r"(q|k|v|query|key|value|xq|xk|xv)(_|s?$)|.*(query|key|value|attn)", lower):
+            usual = [BATCH, heads, LENGTH, 64]
+    elif rank == 4 and re.match(r"(q|k|v|query|key|value|xq|xk|xv)(_states|_layer|s?$)", lower):
+        usual = [BATCH, heads, LENGTH, 64]
+    else:
+        usual = {
+            0: [],
+            1: [BATCH],
+            2: [BATCH, width],
+            3: [BATCH, LENGTH, width],
+            4: [BATCH, width, IMAGE, IMAGE],
+            5: [2, width, 8, 16, 16],
+        }.get(rank, [BATCH, *([4] * (rank - 2)), width])
+    if facts.kind == "randint" and rank in (1, 2):
+        usual = [BATCH, LENGTH][:rank]
+    if rank == 3 and 1 in known and 2 not in known:
+        usual = [BATCH, width, LENGTH]
+    return tuple(known.get(place, size) for place, size in enumerate(usual))
+
+
+def _rank(lower: str, facts: Facts) -> int:
+    """Return how many dimensions an argument of that name usually has."""
+    if facts.kind == "randint":
+        return 2
+    if facts.least >= 3 or (1 in facts.sizes and -1 not in facts.sizes):
+        return 4 if facts.least != 3 or 1 in facts.sizes else 3
+    if re.search(r"im(g|ages?)s?$|pixel|feature_map|feats?$|fmap|skip|low|high|residual_map", lower):
+        return 4
+    if re.search(r"hidden|tokens|embeds?|states|memory|context|src|tgt|seq|query|key|value|sentence", lower):
+        return 3
+    if re.search(r"^t$|timestep|labels?|targets?|class_ids|lengths?$", lower):
+        return 1
+    if re.search(r"emb|cond|style|logits|scores?|noise_level|sigma|^c$|^z$", lower):
+        return 2
+    return 3 if -1 in facts.sizes and facts.least > 0 else 2
+
+
+def kind_of(annotation: ast.expr | None) -> str:
+    """Return the last part of an annotation's name (`int`, `Tensor`, `Tuple`), empty if there is none.
+
+    `Optional` stands for any annotation that allows None.
+    """
+    if isinstance(annotation, ast.Constant):
+        if annotation.value is None:
+            return "None"
+        if isinstance(annotation.value, str):
+            return kind_of(parsed(annotation.value))
+        return ""
+    if isinstance(annotation, ast.BinOp):
+        left, right = kind_of(annotation.left), kind_of(annotation.right)
+        return "Optional" if "None" in (left, right) or "Optional" in (left, right) else left
     if isinstance(annotation, ast.Subscript):
-        outer = _kind(annotation.value)
-        return _kind(annotation.slice) if outer == "Optional" else outer
+        outer = kind_of(annotation.value)
+        if outer == "Union" and isinstance(annotation.slice, ast.Tuple):
+            inner = [kind_of(item) for item in annotation.slice.elts]
+            return "Optional" if "None" in inner else next((one for one in ("int", *inner) if one in inner), "")
+        return kind_of(annotation.slice) if outer in ("Annotated", "Final") else outer
     if isinstance(annotation, ast.Attribute):
         return annotation.attr
     return annotation.id if isinstance(annotation, ast.Name) else ""
 
 
-def _size(name: str) -> int:
+def parsed(text: str) -> ast.expr | None:
+    """Return an expression written as text, None if it is none."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+
+
+def inside(annotation: ast.expr | None) -> ast.expr | None:
+    """Return what `Optional[...]`, `... | None` or a union allows besides None."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return inside(parsed(annotation.value))
+    if isinstance(annotation, ast.BinOp):
+        return inside(annotation.left) if kind_of(annotation.left) != "None" else inside(annotation.right)
+    if isinstance(annotation, ast.Subscript) and kind_of(annotation.value) == "Optional":
+        return inside(annotation.slice)
+    if (
+        isinstance(annotation, ast.Subscript)
+        and kind_of(annotation.value) == "Union"
+        and isinstance(annotation.slice, ast.Tuple)
+    ):
+        return next((inside(item) for item in annotation.slice.elts if kind_of(item) != "None"), None)
+    return annotation
+
+
+def _noted(annotation: ast.expr | None) -> Facts | None:
+    """Return what an annotation such as `Float[Tensor, "b n 64"]` tells."""
+    if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
+        return None
+    text = annotation.slice.elts[-1]
+    kind = kind_of(annotation.value)
+    if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+        return None
+    axes = text.value.split()
+    if any(axis.startswith("*") or axis == "..." for axis in axes):
+        return Facts(least=len(axes))
+    sizes = {index: int(axis) for index, axis in enumerate(axes) if axis.isdigit()}
+    kinds = {"Int": "randint", "Int64": "randint", "Int32": "randint", "Integer": "randint", "Bool": "mask"}
+    return Facts(rank=len(axes), sizes=sizes, kind=kinds.get(kind, ""))
+
+
+def _of_numbers(annotation: ast.expr | None) -> bool:
+    """Whether an annotation is a list or tuple of whole numbers."""
+    if not isinstance(annotation, ast.Subscript) or kind_of(annotation) not in ("list", "List", "tuple", "Tuple"):
+        return False
+    items = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return kind_of(items[0]) == "int"
+
+
+def _parts(annotation: ast.expr | None) -> int:
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
+        return len([e for e in annotation.slice.elts if not (isinstance(e, ast.Constant) and e.value is ...)]) or 2
+    return 2
+
+
+def _literal(annotation: ast.expr | None) -> str | None:
+    """Return the first choice of a `Literal`."""
+    node = inside(annotation)
+    if isinstance(node, ast.Subscript) and kind_of(node.value) == "Literal":
+        first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+        return ast.unparse(first).replace("'", '"')
+    return None
+
+
+def size_of(name: str) -> int:
+    """Return the usual size of what is called so."""
     return next((size for pattern, size in _SIZES if re.search(pattern, name)), WIDTH)
 
 
-def _shape(sizes: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"
+def _is_enum(node: ast.ClassDef) -> bool:
+    return any(re.search(r"Enum$|Flag$", ast.unparse(base)) for base in node.bases)
+
+
+def _fields(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[tuple[str, Value]]:
+    """Return values for what a class of the file, a configuration say, must be given."""
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+            arguments = statement.args.args[1:]
+            required = arguments[: len(arguments) - len(statement.args.defaults)]
+            return [(a.arg, constructor_guess(a.arg, a.annotation, {})) for a in required]
+    return [
+        (s.target.id, constructor_guess(s.target.id, s.annotation, {}))
+        for s in node.body
+        if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.value is None
+    ]
 
 
 def _constructs_alone(node: ast.ClassDef) -> bool:

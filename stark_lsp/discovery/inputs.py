@@ -4,7 +4,8 @@ In this order:
 
 1. `get_inputs_for_<Class>()` and `get_init_inputs_for_<Class>()` of the file.
 2. `get_inputs()` and `get_init_inputs()` of the file (KernelBench format). They belong to the class `Model`
-   if there is one, else to the only class that no other class of the file uses.
+   if there is one, else to the only class that no other class of the file uses. A class that is called the new one
+   of another, as an accepted proposal is, takes nothing away from it: `ModelNew`, `BlockNew` beside `Block`.
 3. A `[[tool.stark.input]]` table of the nearest `pyproject.toml`, or `[[stark.input]]` of the nearest
    `stark.toml`, whose `class` names it.
 
@@ -15,15 +16,15 @@ part alone will do as well.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from stark_lsp.core.problem import InputSpec, Span
 from stark_lsp.core.status import InputSource
-from stark_lsp.discovery.tables import find_table
+from stark_lsp.discovery.tables import FoundTable, find_tables, names
 
-_WORD = re.compile(r"[^\W\d]\w*")
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_NEW = re.compile(r"New\d*$")
 
 
 @dataclass
@@ -32,14 +33,14 @@ class InputRules:
 
     path: str | None
     """Absolute path of the file, or None."""
-    functions: dict[str, Span]
-    """Functions at module level and their lines."""
+    functions: frozenset[str]
+    """Functions at module level."""
     bound: frozenset[str]
     """Every name bound at module level."""
     classes: dict[str, Span]
     """Module classes that can be reached by name, and their lines."""
-    masked: str
-    """The text without strings and comments, line for line."""
+    words: Callable[[str], frozenset[str]]
+    """Names that are used in one of those functions or classes."""
 
     def inputs_of(self, qualname: str) -> InputSpec:
         """Return where the inputs of a class come from."""
@@ -52,12 +53,24 @@ class InputRules:
                 init = "get_init_inputs"
             return InputSpec(InputSource.FUNCTIONS, own or "get_inputs", init)
         if self.path is not None:
-            found = find_table(self.path, qualname)
+            found = next((table for table in self.tables if names(table, self.path, qualname)), None)
             if found is not None:
                 return InputSpec(InputSource.TABLE, table=found.table, table_path=found.path)
         return InputSpec()
 
+    @cached_property
+    def special(self) -> bool:
+        """Whether there is any function for one class alone."""
+        return any(name.startswith(("get_inputs_for_", "get_init_inputs_for_")) for name in self.bound)
+
+    @cached_property
+    def tables(self) -> list[FoundTable]:
+        """The tables that may name a class."""
+        return find_tables(self.path) if self.path is not None else []
+
     def _own(self, prefix: str, qualname: str) -> str | None:
+        if not self.special:
+            return None
         for suffix in (qualname.replace(".", "_"), qualname.rpartition(".")[2]):
             if prefix + suffix in self.bound:
                 return prefix + suffix
@@ -68,35 +81,41 @@ class InputRules:
         """The class that `get_inputs()` belongs to."""
         if "Model" in self.classes:
             return "Model"
-        if len(self.classes) == 1:
-            return next(iter(self.classes))
+        if len(self.originals) == 1:
+            return next(iter(self.originals))
         unused = self.unused
         return unused[0] if len(unused) == 1 else None
 
     @cached_property
+    def originals(self) -> dict[str, Span]:
+        """The classes without those that are another one's new version; all, if there are no others."""
+        found = {name: span for name, span in self.classes.items() if not self._new(name)}
+        return found or self.classes
+
+    def _new(self, name: str) -> bool:
+        old = _NEW.sub("", name)
+        return old != name and (old.rpartition(".")[2] == "Model" or old in self.classes)
+
+    @cached_property
     def unused(self) -> tuple[str, ...]:
-        """The classes that no other class of the file uses, directly or through the file's functions."""
-        lines = _LINE_END.split(self.masked)
+        """The originals that no other one of the file uses, directly or through the file's functions."""
         named: dict[str, list[str]] = {}
-        for name in self.classes:
+        for name in self.originals:
             named.setdefault(name.rpartition(".")[2], []).append(name)
-        interesting = named.keys() | self.functions.keys()
-        words = {
-            name: interesting & set(_WORD.findall("\n".join(lines[span.start : span.end + 1])))
-            for name, span in {**self.functions, **self.classes}.items()
-        }
+        interesting = self.functions | named.keys()
+        words = {name: interesting & self.words(name) for name in (*self.functions, *self.originals)}
         used: set[str] = set()
-        for name, span in self.classes.items():
+        for name, span in self.originals.items():
             seen: set[str] = set()
             reached = set(words[name])
-            while fresh := (reached & self.functions.keys()) - seen:
+            while fresh := (reached & self.functions) - seen:
                 seen |= fresh
                 for function in fresh:
                     reached |= words[function]
             for word in reached & named.keys():
                 for other in named[word]:
-                    place = self.classes[other]
+                    place = self.originals[other]
                     around = place.start <= span.start and span.end <= place.end
                     if not around:  # neither itself nor the class it stands in
                         used.add(other)
-        return tuple(name for name in self.classes if name not in used)
+        return tuple(name for name in self.originals if name not in used)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 
 FILE = "<file>"
 """First part of the path of a class defined in the file."""
@@ -100,6 +101,7 @@ class Scope:
                 self.bind(target.id, paths)
 
 
+@lru_cache(maxsize=4096)
 def is_module_path(path: str) -> bool:
     """Say whether an imported class is taken for a subclass of `nn.Module`.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
 
-from stark_lsp.core.errors import BadInput
+from stark_lsp.core.errors import BadInput, NoInputs
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import ModuleClass, find_all
 from stark_lsp.discovery.slicing import slice_of
-from stark_lsp.discovery.syntax import parse
+from stark_lsp.discovery.syntax import LONGEST, parse
 from stark_lsp.discovery.tables import check_tables
 
 
@@ -38,21 +39,15 @@ def make_problem(
     Raises
     ------
     BadInput
-        The text is not Python, there is no such class, more than one could be meant, or it has no inputs.
+        The text is not Python or too long, there is no such class, more than one could be meant, or it has no inputs.
     """
     path = os.path.abspath(path)
-    try:
-        tree = parse(text)
-        classes = find_all(text, path)
-    except SyntaxError as error:
-        raise BadInput(
-            f"the file is not valid Python: {error.msg}.", cure="Mend the line first.", path=path, line=error.lineno
-        ) from error
+    tree, classes = _read(path, text)
     chosen = _named(path, classes, qualname) if qualname is not None else _only(path, classes)
     if chosen.inputs.source is not InputSource.FUNCTIONS:
         check_tables(path, chosen.qualname)
     if chosen.inputs.source is InputSource.NONE:
-        raise BadInput(
+        raise NoInputs(
             f"the class {chosen.qualname} has no inputs to run it with.",
             cure=_inputs_cure(classes, chosen),
             path=path,
@@ -68,6 +63,39 @@ def make_problem(
         mode=mode,
         device=device,
     )
+
+
+def class_at(path: str, text: str, line: int) -> str:
+    """Return the name of the class that somebody with the cursor in a 0-based line means.
+
+    The innermost one around the line, else the nearest above, else the first.
+
+    Raises
+    ------
+    BadInput
+        The text is not Python, or there is no module class.
+    """
+    path = os.path.abspath(path)
+    _, classes = _read(path, text)
+    if not classes:
+        raise BadInput("no class of this file derives from torch.nn.Module.", path=path)
+    around = [found for found in classes if found.span.start <= line <= found.span.end]
+    if around:
+        return min(around, key=lambda found: found.span.end - found.span.start).qualname
+    above = [found for found in classes if found.span.start <= line]
+    return (above[-1] if above else classes[0]).qualname
+
+
+def _read(path: str, text: str) -> tuple[ast.Module, tuple[ModuleClass, ...]]:
+    if len(text) > LONGEST:
+        cure = "Move the class to a file of its own."
+        raise BadInput(f"the file has {len(text):,} characters; at most {LONGEST:,} are read.", cure=cure, path=path)
+    try:
+        return parse(text), find_all(text, path)
+    except SyntaxError as error:
+        raise BadInput(
+            f"the file is not valid Python: {error.msg}.", cure="Mend the line first.", path=path, line=error.lineno
+        ) from error
 
 
 def _inputs_cure(classes: tuple[ModuleClass, ...], chosen: ModuleClass) -> str:
@@ -100,15 +128,16 @@ def _named(path: str, classes: tuple[ModuleClass, ...], qualname: str) -> Module
             path=path,
             line=matches[0].name_line + 1,
         )
-    if len(matches) > 1:
-        places = " and ".join(str(found.name_line + 1) for found in matches)
+    chosen = next((found for found in matches if not found.objection), matches[0])
+    if chosen.objection:
+        more = "more than once" in chosen.objection
         raise BadInput(
-            f"the class {matches[0].qualname} is defined more than once, on lines {places}.",
-            cure="Rename one of them.",
+            f"the class {chosen.qualname} {chosen.objection}.",
+            cure="Rename one of them." if more else "Move it out from under TYPE_CHECKING.",
             path=path,
-            line=matches[0].name_line + 1,
+            line=chosen.name_line + 1,
         )
-    return matches[0]
+    return chosen
 
 
 def _only(path: str, classes: tuple[ModuleClass, ...]) -> ModuleClass:

@@ -3,7 +3,7 @@
 Kept are whole statements of the module level, with the comments right above them:
 
 * the one that holds the class, and every `from __future__` and star import,
-* each that binds or changes a name the kept ones refer to, transitively: imports, helper functions, other
+* each that binds or changes the class, or a name the kept ones refer to, transitively: imports, helper functions, other
   classes, constants, `try`/`except ImportError` and `if TYPE_CHECKING` blocks, settings such as
   `torch.backends.cudnn.benchmark = True`.
 
@@ -72,8 +72,13 @@ def slice_of(tree: ast.Module, text: str, qualname: str) -> SourceSlice:
     return SourceSlice("".join(f"{lines[number]}\n" for number in numbers), tuple(numbers))
 
 
-def needed_statements(tree: ast.Module, qualname: str) -> tuple[Definition, ...]:
+def needed_statements(tree: ast.Module, qualname: str, names: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     """Return the statements at module level that a class needs, its own included, in source order.
+
+    Parameters
+    ----------
+    names
+        Names of the module that are needed besides, such as the functions that make the inputs.
 
     Raises
     ------
@@ -87,17 +92,7 @@ def needed_statements(tree: ast.Module, qualname: str) -> tuple[Definition, ...]
     start = [
         node for node in tree.body if first_line(node) <= target.lineno - 1 <= last_line(node) or _always_kept(node)
     ]
-    return _closure(tree, start, frozenset())
-
-
-def statements_behind(tree: ast.Module, target: ast.ClassDef) -> tuple[Definition, ...]:
-    """Return the statements at module level that a class itself needs, without the one it stands in.
-
-    For a nested class that is less than `needed_statements`, which keeps what the class around it needs, too.
-    """
-    holder = next(node for node in tree.body if first_line(node) <= target.lineno - 1 <= last_line(node))
-    rest = ast.Module(body=[node for node in tree.body if node is not holder], type_ignores=[])
-    return _closure(rest, [node for node in rest.body if _always_kept(node)], definition_of(target).uses)
+    return _closure(tree, start, names | {qualname.partition(".")[0]})
 
 
 def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> tuple[Definition, ...]:
@@ -105,7 +100,7 @@ def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> 
     definitions = [definition_of(node) for node in tree.body]
     binders: dict[str, list[int]] = {}
     for index, definition in enumerate(definitions):
-        if not _is_main_block(definition.node):
+        if not is_main_block(definition.node):
             for name in definition.binds:
                 binders.setdefault(name, []).append(index)
     kept: set[int] = set()
@@ -133,7 +128,8 @@ def _always_kept(node: ast.stmt) -> bool:
     return node.module == "__future__" or any(alias.name == "*" for alias in node.names)
 
 
-def _is_main_block(node: ast.stmt) -> bool:
+def is_main_block(node: ast.stmt) -> bool:
+    """Say whether a statement is executed only where the file is run as a script."""
     if not isinstance(node, ast.If):
         return False
     return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test))

@@ -1,33 +1,96 @@
-"""The text that "Add get_inputs for STARK" writes: a first guess that runs and that a person can correct."""
+"""What "Add get_inputs for STARK" writes: from a class to a draft of its inputs, from a draft to functions."""
 
 from __future__ import annotations
 
 import ast
+import re
+from dataclasses import dataclass, replace
+from typing import Any
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.guesses import (
-    Guess,
-    Layer,
-    constructor_guess,
+from stark_lsp.discovery.constructors import (
+    UNKNOWN,
+    Constructor,
+    Namespace,
+    constants,
     evaluate,
-    first_layer,
-    forward_guess,
+    lineage,
+    method,
+    parameters,
+)
+from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Several, Tensor, Value, function
+from stark_lsp.discovery.flow import forward_facts
+from stark_lsp.discovery.guesses import (
+    WIDTH,
+    call_guess,
+    constructor_guess,
+    inside,
+    is_config,
+    kind_of,
+    layer_class,
+    namespace_guess,
+    parsed,
+    size_of,
 )
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
+from stark_lsp.discovery.wants import Facts
+
+
+@dataclass(frozen=True)
+class Stub:
+    """Where the functions of a class's inputs go, and what they are called."""
+
+    qualname: str
+    line: int
+    """0-based line at whose column 0 the text goes: right behind the statement that holds the class. It is one more
+    than there are lines when the class ends a text without a last line end."""
+    suffix: str
+    """What the names end with: nothing, or `_for_` and the class."""
+    bound: frozenset[str]
+    """Names that the file binds at its top level."""
+    draft: Draft
+    """What the text alone tells."""
+    document: str
+
+    def functions(self, draft: Draft, suffix: str = "") -> tuple[str, str]:
+        """Return the text of `get_init_inputs`, empty if there are no arguments, and of `get_inputs`."""
+        init = function(
+            f"get_init_inputs{suffix}", f"Arguments {self.qualname} is constructed with.", draft.init, self.bound
+        )
+        call = function(f"get_inputs{suffix}", f"Inputs of one call of {self.qualname}.", draft.call, self.bound)
+        return "\n".join(init) + "\n" if draft.init else "", "\n".join(call) + "\n"
+
+    def text(self, draft: Draft, note: str = "") -> str:
+        """Return what is inserted.
+
+        Parameters
+        ----------
+        note
+            A line that goes before the functions as a comment.
+        """
+        init, call = self.functions(draft, self.suffix)
+        lines = [*([f"# {note}"] if note else []), *call.splitlines(), *(["", "", *init.splitlines()] if init else [])]
+        return _placed(self.document, self.line - 1, lines)
 
 
 def inputs_stub(text: str, qualname: str) -> tuple[int, str]:
-    """Return where to insert a `get_inputs` for a class, and its text.
+    """Return where to insert a `get_inputs` for a class, and its text, as far as the text of the class tells.
 
     The functions are called `get_inputs` and `get_init_inputs` if these belong to the class by the rule of `inputs`
     and are not there yet, else `get_inputs_for_<Class>` and `get_init_inputs_for_<Class>`.
 
-    Returns
-    -------
-    line, new_text
-        0-based line at whose column 0 the text goes: right behind the statement that holds the class. It is one more
-        than there are lines when the class ends a text without a last line end.
+    Raises
+    ------
+    BadInput
+        The text is not Python, or there is no class `qualname`.
+    """
+    stub = make_stub(text, qualname)
+    return stub.line, stub.text(stub.draft)
+
+
+def make_stub(text: str, qualname: str) -> Stub:
+    """Read a class.
 
     Raises
     ------
@@ -47,31 +110,24 @@ def inputs_stub(text: str, qualname: str) -> tuple[int, str]:
     holder = next(
         statement for statement in tree.body if first_line(statement) <= node.lineno - 1 <= last_line(statement)
     )
-    suffix = _suffix(text, tree, qualname)
-    init = _method(tree, node, "__init__")
-    forward = _method(tree, node, "forward")
-    values = _constants(tree)
-    construct = _constructor(tree, init, values)
-    layer = first_layer(init, values)
-    arguments = _forward(forward, layer)
-    importing = (
-        [] if _binds_torch(tree) or not any("torch." in guess.text for _, guess in arguments) else ["import torch"]
+    return Stub(
+        qualname=qualname,
+        line=last_line(holder) + 1,
+        suffix=_suffix(text, tree, qualname),
+        bound=_bound(tree),
+        draft=_draft(tree, node),
+        document=text,
     )
-    lines = _function(f"get_inputs{suffix}", f"Inputs of one call of {qualname}.", arguments, importing)
-    if construct:
-        title = f"Arguments {qualname} is constructed with."
-        lines += ["", "", *_function(f"get_init_inputs{suffix}", title, construct, [])]
-    return _placed(text, last_line(holder), lines)
 
 
-def _placed(text: str, end: int, lines: list[str]) -> tuple[int, str]:
+def _placed(text: str, end: int, lines: list[str]) -> str:
     document = split_lines(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     before = ["", ""]
     if end + 1 >= len(document) and not text.endswith(("\n", "\r")):
         before = ["", "", ""]  # the first one ends the last line
     after = ["", ""] if end + 1 < len(document) and document[end + 1].strip() else []
-    return end + 1, "".join(line + newline for line in [*before, *lines, *after])
+    return "".join(line + newline for line in [*before, *lines, *after])
 
 
 def _suffix(text: str, tree: ast.Module, qualname: str) -> str:
@@ -84,93 +140,231 @@ def _suffix(text: str, tree: ast.Module, qualname: str) -> str:
     return f"_for_{qualname.replace('.', '_')}"
 
 
-def _function(name: str, title: str, values: list[tuple[str, Guess]], importing: list[str]) -> list[str]:
-    head = [
-        f"def {name}():",
-        f'    """{title}"""',
-        *(f"    {line}" for line in importing),
-        *([""] if importing else []),
-    ]
-    if not values:
-        return [*head, "    return []"]
-    body = [
-        f"        {guess.text},  # {parameter}{'' if guess.sure else ': a guess, please check'}"
-        for parameter, guess in values
-    ]
-    return [*head, "    return [", *body, "    ]"]
+def _bound(tree: ast.Module) -> frozenset[str]:
+    """Return the names that imports and definitions at the top level bind."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            found.add(node.name)
+    return frozenset(found)
 
 
-def _method(tree: ast.Module, node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    """Return a method of a class or of its bases in the same file."""
+def _draft(tree: ast.Module, node: ast.ClassDef) -> Draft:
+    classes = {statement.name: statement for statement in tree.body if isinstance(statement, ast.ClassDef)}
+    init = method(tree, node, "__init__")
+    arguments: list[Argument] = []
+    values: dict[str, Any] = {}
+    planes = any(re.search("[cC]onv(_|2d|[A-Z]|$)", word) for word in re.findall(r"\w+", ast.unparse(node)))
+    for argument, default, named in parameters(init) if init is not None else ():
+        if default is not None:
+            continue
+        value = constructor_guess(
+            argument.arg, argument.annotation, classes, _compared(init, argument.arg), planes=planes
+        )
+        value = _layer(node, init, argument, value)
+        if isinstance(value, Record) and (is_config(argument.arg) or value.maker.endswith("Config")):
+            value = _configuration(tree, node, argument.arg, value, classes)
+        arguments.append(Argument(argument.arg, value, named))
+        values[argument.arg] = _known(value, classes, constants(tree))
+    owner = Constructor(tree, node, [], values)
+    return Draft(tuple(arguments), tuple(_call(owner, tree, node, values)))
+
+
+def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Namespace) -> list[Argument]:
+    facts = forward_facts(owner)
+    forward = method(tree, node, "forward")
+    width, heads = _width(owner, values), _heads(owner)
+    if forward is None:
+        return [Argument("x", call_guess("x", None, facts.get("x", Facts()), width, heads))]
+    _documented(forward, node, facts)
+    arguments: list[Argument] = []
+    made: dict[str, Value] = {}
+    for argument, default, named in parameters(forward):
+        if default is not None:
+            continue
+        fact = facts.get(argument.arg, Facts())
+        value = call_guess(argument.arg, argument.annotation, fact, width, heads)
+        if isinstance(value, Several) and fact.parts:
+            parts = [
+                call_guess(argument.arg, None, facts.get(f"{argument.arg}.{i}", Facts()), width, heads)
+                for i in range(fact.parts)
+            ]
+            value = Several(tuple(parts), value.brackets)
+        other = made.get(fact.like)
+        if isinstance(value, Tensor) and isinstance(other, Tensor) and fact.rank is None and value.kind == "randn":
+            value = replace(value, shape=other.shape)
+        made[argument.arg] = value
+        arguments.append(Argument(argument.arg, value, named))
+    if forward.args.vararg is not None and not arguments:
+        value = call_guess(forward.args.vararg.arg, None, facts.get(forward.args.vararg.arg, Facts()), width, heads)
+        arguments.append(Argument(forward.args.vararg.arg, value, spread=True))
+    return arguments
+
+
+def _configuration(
+    tree: ast.Module, node: ast.ClassDef, name: str, value: Record, classes: dict[str, ast.ClassDef]
+) -> Record:
+    """Return a configuration: of the file's own class if one fits, else a namespace with what is read from it."""
+    if value.maker != "SimpleNamespace":
+        return value
+    wanted = _attributes(tree, node, name)
+    for found in classes.values():
+        fields = _own_fields(found)
+        if found.name.endswith(("Config", "Args", "Cfg", "Params", "Options", "Settings")) and (set(wanted) & fields):
+            made = constructor_guess(name, ast.Name(found.name), classes)
+            if isinstance(made, Record):
+                return made
+    imported = [
+        alias.asname or alias.name
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if alias.name.endswith("Config") and not alias.name.startswith("PreTrained")
+    ]
+    if len(imported) == 1:
+        return Record(imported[0])
+    return replace(value, fields=tuple((field, namespace_guess(field)) for field in wanted))
+
+
+def _own_fields(node: ast.ClassDef) -> set[str]:
+    found = {s.target.id for s in node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
+            found.add(part.attr)
+        if isinstance(part, ast.Assign):
+            found |= {target.id for target in part.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _attributes(tree: ast.Module, node: ast.ClassDef, name: str) -> list[str]:
+    """Return the attributes that are read from a configuration, by the class and those it passes it to."""
+    found: dict[str, None] = {}
     seen: set[str] = set()
-    pending = [node]
+    pending = lineage(tree, node)
     while pending:
         current = pending.pop(0)
-        for statement in current.body:
-            if isinstance(statement, ast.FunctionDef) and statement.name == name:
-                return statement
-        for base in current.bases:
-            written = ast.unparse(base)
-            if written not in seen and written.replace(".", "").isidentifier():
-                seen.add(written)
-                pending.extend(find_class(tree, written)[-1:])
-    return None
+        if current.name in seen:
+            continue
+        seen.add(current.name)
+        for part in ast.walk(current):
+            if isinstance(part, ast.Attribute) and ast.unparse(part.value) in (name, f"self.{name}"):
+                found[part.attr] = None
+            if isinstance(part, ast.Call) and any(
+                ast.unparse(argument) in (name, f"self.{name}")
+                for argument in (*part.args, *(keyword.value for keyword in part.keywords))
+            ):
+                pending += (
+                    find_class(tree, ast.unparse(part.func))[-1:] if ast.unparse(part.func).isidentifier() else []
+                )
+    return list(found)
 
 
-def _parameters(function: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None]]:
-    """Return the positional parameters behind `self`, each with its default."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    defaults: list[ast.expr | None] = [None] * (len(arguments) - len(function.args.defaults))
-    return list(zip(arguments, [*defaults, *function.args.defaults], strict=True))[1:]
+def _compared(init: ast.FunctionDef | None, name: str) -> tuple[str, ...]:
+    """Return the texts that a parameter is compared with."""
+    found: list[str] = []
+    for part in ast.walk(init) if init is not None else ():
+        if isinstance(part, ast.Compare) and getattr(part.left, "id", "") == name:
+            for side in part.comparators:
+                items = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
+                found += [
+                    item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)
+                ]
+    return tuple(text for text in found if text)
 
 
-def _constructor(tree: ast.Module, init: ast.FunctionDef | None, values: dict[str, int]) -> list[tuple[str, Guess]]:
-    """Return guesses for the constructor's required parameters, and note in `values` what all of them stand for."""
-    if init is None:
-        return []
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    guesses: list[tuple[str, Guess]] = []
-    for argument, default in _parameters(init):
-        if default is None:
-            guess = constructor_guess(argument.arg, argument.annotation, classes)
-            guesses.append((argument.arg, guess))
-            default = ast.parse(guess.text, mode="eval").body
-        number = evaluate(default, values)
-        if number is None and isinstance(default, ast.Tuple) and default.elts:
-            number = evaluate(default.elts[-1], values)
-        values.pop(argument.arg, None)
-        if number is not None:
-            values[argument.arg] = number
-    return guesses
+def _layer(node: ast.ClassDef, init: ast.FunctionDef | None, argument: ast.arg, value: Value) -> Value:
+    """Return a layer, or a class of layers, for a parameter that is used as one; else the value."""
+    called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    if not isinstance(value, Plain) or kind_of(argument.annotation) in ("str", "int", "float", "bool"):
+        return value
+    if any(isinstance(part, ast.Name) and part.id == argument.arg for part in called):
+        return value if value.text.startswith("nn.") else layer_class(argument.arg)
+    kept = {
+        ast.unparse(target)
+        for part in ast.walk(init or node)
+        if isinstance(part, ast.Assign) and getattr(part.value, "id", "") == argument.arg
+        for target in part.targets
+    }
+    if any(ast.unparse(part) in kept for part in called if isinstance(part, ast.Attribute)):
+        return Plain("nn.GELU()" if "act" in argument.arg else "nn.Identity()", sure=False)
+    return value
 
 
-def _forward(forward: ast.FunctionDef | None, layer: Layer | None) -> list[tuple[str, Guess]]:
-    if forward is None:
-        return [("x", forward_guess("x", None, layer, first=True))]
-    required = [argument for argument, default in _parameters(forward) if default is None]
-    return [
-        (argument.arg, forward_guess(argument.arg, argument.annotation, layer, first=index == 0))
-        for index, argument in enumerate(required)
-    ]
+def _known(value: Value, classes: dict[str, ast.ClassDef], names: Namespace) -> Any:
+    """Return what a value stands for, as far as the text tells; a configuration as its fields."""
+    if isinstance(value, Record):
+        fields: Namespace = {}
+        if value.maker in classes:
+            made = classes[value.maker]
+            fields.update(
+                {
+                    s.target.id: evaluate(s.value, names)
+                    for s in made.body
+                    if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.value is not None
+                }
+            )
+            tree = ast.Module([made], [])
+            fields.update({k: v for k, v in Constructor(tree, made, [], {}).own.items() if v is not UNKNOWN})
+        fields.update({name: _known(inner, classes, names) for name, inner in value.fields})
+        return fields
+    node = parsed(value.text)
+    return evaluate(node, {}) if node is not None and not isinstance(value, Tensor) else UNKNOWN
 
 
-def _constants(tree: ast.Module) -> dict[str, int]:
-    values: dict[str, int] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            number = evaluate(node.value, values)
-            for target in node.targets:
-                if isinstance(target, ast.Name) and number is not None:
-                    values[target.id] = number
-    return values
+_WIDTHS = re.compile(
+    r"^(in_)?(dim|hidden_size|hidden_dim|n_embd|d_model|embed_dim|embedding_dim|channels|in_channels|inplanes|"
+    r"in_features|input_dim|input_size|width|planes|in_chs|num_features|features|in_dim|size|inp|c1)$"
+)
 
 
-def _binds_torch(tree: ast.Module) -> bool:
-    return any(
-        isinstance(node, ast.Import)
-        and any(
-            alias.asname == "torch" or (not alias.asname and alias.name.partition(".")[0] == "torch")
-            for alias in node.names
+def _width(owner: Constructor, values: Namespace) -> int:
+    """Return the size that inputs of the class most likely have: what its constructor calls a width."""
+    flat: Namespace = {}
+    for place in (values, owner.own):
+        for name, value in place.items():
+            flat.setdefault(name, value)
+            if isinstance(value, dict):
+                for inner, size in value.items():
+                    flat.setdefault(inner, size)
+    init = method(owner.tree, owner.node, "__init__")
+    for argument, default, _ in parameters(init) if init is not None else ():
+        flat.setdefault(argument.arg, evaluate(default, {}) if default is not None else UNKNOWN)
+    for name, value in flat.items():
+        if _WIDTHS.search(name) and type(value) is int and 0 < value <= 1 << 16:
+            return value
+    return WIDTH
+
+
+def _heads(owner: Constructor) -> int:
+    for name, value in owner.own.items():
+        if re.search(r"(num_|n_)heads?$|^heads$|num_attention_heads", name) and type(value) is int and value > 0:
+            return value
+    return size_of("heads")
+
+
+def _documented(forward: ast.FunctionDef, node: ast.ClassDef, facts: dict[str, Facts]) -> None:
+    """Learn from docstrings such as `x: (B, N, C)`."""
+    text = "\n".join(filter(None, [ast.get_docstring(forward), ast.get_docstring(node)]))
+    for name, fact in facts.items():
+        if fact.rank is not None or fact.parts or not text:
+            continue
+        found = re.search(
+            rf"^\W*`*{re.escape(name)}`*\b[^\n]*?[(\[]\s*(\w+(?:\s*[,x*]\s*[\w./* ]+)+)\s*[)\]]", text, re.MULTILINE
         )
-        for node in tree.body
-    )
+        if found:
+            axes = [axis.strip() for axis in re.split(r"[,]|\sx\s", found[1])]
+            if (
+                1 < len(axes) <= 5
+                and all(re.fullmatch(r"[\w./* ]{1,24}", axis) for axis in axes)
+                and not _is_type(axes)
+            ):
+                fact.rank = len(axes)
+
+
+def _is_type(axes: list[str]) -> bool:
+    return any(re.search(r"optional|tensor|float|int|default|bool|tuple", axis, re.IGNORECASE) for axis in axes)
+
+
+__all__ = ["Stub", "constructor_guess", "inputs_stub", "inside", "kind_of", "make_stub", "namespace_guess"]

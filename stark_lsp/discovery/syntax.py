@@ -10,6 +10,8 @@ import warnings
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 BOM = "\ufeff"
+LONGEST = 2_000_000
+"""Most characters of a text that is looked into: a parse cannot be interrupted, and everything else waits for it."""
 _ONE_AT_A_TIME = threading.Lock()
 # Documents are read in several threads. Python 3.11 counts the depth of all trees that are being made in one place and
 # fails with SystemError when two are; and what warnings are ignored is no thread's own either.
@@ -28,6 +30,24 @@ def parse(text: str) -> ast.Module:
         with _ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a user's invalid escape sequence is not ours to report
             return ast.parse(text)
+    except SyntaxError:
+        raise
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise SyntaxError(f"not readable as Python: {error}") from error
+
+
+def check_compiles(text: str) -> None:
+    """Check what the syntax tree does not tell: `return` outside a function, `from __future__` behind code.
+
+    Raises
+    ------
+    SyntaxError
+        Python would not take the text as a file.
+    """
+    try:
+        with _ONE_AT_A_TIME, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text.removeprefix(BOM), "<document>", "exec", dont_inherit=True)
     except SyntaxError:
         raise
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:

@@ -32,29 +32,32 @@ DTYPES = (
     "complex128",
 )  # fmt: skip
 _KEYS = {"class", "init_args", "init_kwargs", "args", "kwargs"}
-_INPUT_KEYS = {"shape", "dtype", "kind", "low", "high", "value"}
+_INPUT_KEYS = {"shape", "dtype", "kind", "low", "high", "value", "strides"}
 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table that names a class."""
+    """A table of inputs."""
 
     table: dict[str, Any]
     path: str
     """The TOML file."""
 
 
-def find_table(path: str, qualname: str) -> FoundTable | None:
-    """Return the table for a class of the file at `path`, None if there is none; unreadable files have none."""
-    for toml in _toml_files(path):
+def find_tables(path: str) -> list[FoundTable]:
+    """Return the tables that may name a class of the file at `path`, first come first; unreadable files have none."""
+    found: list[FoundTable] = []
+    for toml in toml_files(path):
         try:
-            tables = _tables(toml)
+            found.extend(FoundTable(table, str(toml)) for table in _tables(toml))
         except BadInput:
             continue
-        for table in tables:
-            if _names(table.get("class"), toml, path, qualname):
-                return FoundTable(table, str(toml))
-    return None
+    return found
+
+
+def names(table: FoundTable, path: str, qualname: str) -> bool:
+    """Whether a table names a class of the file at `path`."""
+    return _names(table.table.get("class"), Path(table.path), path, qualname)
 
 
 def check_tables(path: str, qualname: str) -> None:
@@ -65,14 +68,14 @@ def check_tables(path: str, qualname: str) -> None:
     BadInput
         A file is no TOML or the class's table is not as it must be; the text names the file and the key.
     """
-    for toml in _toml_files(path):
+    for toml in toml_files(path):
         for table in _tables(toml):
             if _names(table.get("class"), toml, path, qualname):
                 _check(table, str(toml))
                 return
 
 
-def _toml_files(path: str) -> list[Path]:
+def toml_files(path: str) -> list[Path]:
     """Return the nearest `stark.toml` and the nearest `pyproject.toml`, as far as there are any."""
     found: list[Path] = []
     for name in ("stark.toml", "pyproject.toml"):
@@ -148,3 +151,11 @@ def _check(table: dict[str, Any], path: str) -> None:
         shape = entry.get("shape")
         if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
             refuse(f"has no shape at {place}", "Add shape = [...] of whole numbers.")
+            continue
+        strides = entry.get("strides", [1] * len(shape))
+        if not (
+            isinstance(strides, list)
+            and len(strides) == len(shape)
+            and all(type(stride) is int and stride > 0 for stride in strides)
+        ):
+            refuse(f"has strides that do not fit its shape at {place}", "Write one whole number above 0 for each size.")

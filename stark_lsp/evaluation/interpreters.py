@@ -1,13 +1,11 @@
-"""The interpreter of the user's project: find it, and ask it what it has."""
+"""Asks an interpreter what it has; `lookup` finds the one of a file."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import BadInput
@@ -78,61 +76,6 @@ class InterpreterInfo:
     """Path of the ninja that builds would use."""
     problem: str = ""
     """Why torch cannot be imported."""
-
-
-def find_interpreter(explicit: str | None, path: str) -> str:
-    """Return the interpreter for a file.
-
-    Parameters
-    ----------
-    explicit
-        What the user set: a path, `~` allowed, or None.
-    path
-        The user's file; `.venv` and `venv` are looked for in its folder and in those above.
-
-    Returns
-    -------
-    str
-        The explicit one, else that of the nearest virtual environment, else that of `VIRTUAL_ENV`, else the one
-        this program runs under.
-
-    Raises
-    ------
-    BadInput
-        The explicit one does not exist or cannot be run.
-    """
-    if explicit:
-        found = os.path.abspath(os.path.expanduser(explicit))
-        if os.path.isdir(found):
-            inside = _python_in(Path(found))
-            found = inside or found
-        if not (os.path.isfile(found) and os.access(found, os.X_OK)):
-            raise BadInput(
-                f"There is no Python interpreter at {explicit}.",
-                cure="Check the setting stark.interpreter or the option --python.",
-            )
-        return found
-    folder = Path(os.path.abspath(path)).parent
-    for place in (folder, *folder.parents):
-        for name in (".venv", "venv"):
-            inside = _python_in(place / name)
-            if inside is not None:
-                return inside
-    active = os.environ.get("VIRTUAL_ENV")
-    if active:
-        inside = _python_in(Path(active))
-        if inside is not None:
-            return inside
-    return sys.executable
-
-
-def _python_in(folder: Path) -> str | None:
-    """Return the interpreter of a virtual environment, None if the folder is none."""
-    for name in ("bin/python", "bin/python3", "Scripts/python.exe"):
-        found = folder / name
-        if found.is_file() and os.access(found, os.X_OK):
-            return str(found)
-    return None
 
 
 def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:

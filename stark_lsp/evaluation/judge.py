@@ -13,7 +13,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import PRESETS, EvaluationSettings
-from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.verdict import EditCheck, Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
@@ -185,6 +185,26 @@ class WorkerJudge:
             "confirm", candidate, self._settings.final_rounds, tools=tools, calls=fewest_calls(self._settings)
         )
 
+    async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
+        """Load a file as it would stand after an accept, and hold its class against the reference.
+
+        Parameters
+        ----------
+        path
+            Where the text would stand: the document itself, or a new file beside it.
+        text
+            The whole file after the edit.
+        qualname
+            The class that the edit brings.
+
+        Raises
+        ------
+        BadInput, Fault
+            As for `evaluate`.
+        """
+        params = {"path": path, "text": text, "qualname": qualname}
+        return _read(await self._ask("check_edit", params, self._limit_s(self._settings.seeds + 10)), EditCheck)
+
     async def close(self) -> None:
         """Kill the worker and every process below it, and remove its files; safe to call twice."""
         self._closed = True
@@ -195,11 +215,7 @@ class WorkerJudge:
     async def _judge(
         self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False, calls: int = 0
     ) -> Verdict:
-        s = self._settings
-        # The worker holds a limit for each step; this one is for a worker that no longer does.
-        steps = s.seeds + 3 * rounds + 10
-        compile_s = s.compile_timeout_s * (2 if s.max_autotune else 1)
-        limit_s = s.build_timeout_s * 2 + compile_s + s.load_timeout_s + s.run_timeout_s * steps
+        limit_s = self._limit_s(self._settings.seeds + 3 * rounds + 10)
         self._under_way += 1
         try:
             # Those before it may have to end first; each word from the worker sets a limit of its own.
@@ -207,6 +223,12 @@ class WorkerJudge:
             return _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
         finally:
             self._under_way -= 1
+
+    def _limit_s(self, steps: int) -> float:
+        """Return a limit for so many runs; the worker holds one for each step, this is for one that no longer does."""
+        s = self._settings
+        compile_s = s.compile_timeout_s * (2 if s.max_autotune else 1)
+        return s.build_timeout_s * 2 + compile_s + s.load_timeout_s + s.run_timeout_s * steps
 
     async def _ask(self, method: str, params: dict[str, Any], limit_s: float) -> Any:
         while True:

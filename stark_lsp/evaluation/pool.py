@@ -13,7 +13,7 @@ from stark_lsp.core.errors import Fault, StarkError
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice
-from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.verdict import EditCheck, Reference, Verdict
 from stark_lsp.evaluation import gpus
 from stark_lsp.evaluation.judge import Tell, WorkerJudge, open_judge
 
@@ -35,6 +35,10 @@ class RunJudge(Protocol):
 
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """See `WorkerJudge.confirm`."""
+        ...
+
+    async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
+        """See `WorkerJudge.check_edit`."""
         ...
 
     async def close(self) -> None:
@@ -97,6 +101,10 @@ class JudgePool:
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge a candidate once more, next to torch.compile, where the least is under way."""
         return await self._least_busy().confirm(candidate, tools=tools)
+
+    async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
+        """Try an edited file where the least is under way."""
+        return await self._least_busy().check_edit(path, text, qualname)
 
     async def close(self) -> None:
         """End all workers; safe to call twice."""

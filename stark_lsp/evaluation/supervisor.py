@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import BadInput, Degenerate, Fault
+from stark_lsp.evaluation.compilers import compiler_variables
 from stark_lsp.evaluation.environment import worker_environment
 from stark_lsp.evaluation.processes import kill_marked, kill_tree
 from stark_lsp.evaluation.secrecy import hide_memory
@@ -131,7 +132,12 @@ class Supervisor:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                env={**worker_environment(os.environ), **self._variables, MARK: self._mark},
+                env={
+                    **worker_environment(os.environ),
+                    **compiler_variables(os.environ, self._interpreter),
+                    **self._variables,
+                    MARK: self._mark,
+                },
                 cwd=self._folder,
             )
         except OSError as error:

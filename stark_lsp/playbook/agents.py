@@ -281,7 +281,11 @@ def _strategy_title(strategy: str, choices: Sequence[KernelChoice]) -> str:
 
 def _note(choice: KernelChoice) -> str:
     region = choice.region
-    return (
-        f"{_short(choice)}: {duration(region.time_ms)} and {size(region.bytes_now / 2**20)} now, "
-        f"about {duration(region.expected_ms)} and {size(region.bytes_fused / 2**20)} in one kernel"
-    )
+    now, then = [duration(region.time_ms)], []
+    if region.saving_ms > 0:
+        then.append(f"about {duration(region.expected_ms)}")
+    if region.bytes_fused < region.bytes_now:
+        now.append(size(region.bytes_now / 2**20))
+        then.append(size(region.bytes_fused / 2**20))
+    after = f", {' and '.join(then)} in one kernel" if then else ""
+    return f"{_short(choice)}: {' and '.join(now)} now{after}"

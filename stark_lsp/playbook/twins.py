@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import dataclass
 
 from stark_lsp.playbook.expressions import Writer, ordinary, unparse
@@ -10,6 +11,9 @@ from stark_lsp.playbook.fusible import Prepared, Role
 from stark_lsp.playbook.graph import Ref
 from stark_lsp.playbook.lowering import LoweredKernel, identifier
 from stark_lsp.playbook.regions import Operand, Region
+
+MAX_INSIDE = 4
+"""At most so many operations are written in one statement."""
 
 
 @dataclass(frozen=True)
@@ -45,32 +49,41 @@ def twin(prepared: Prepared, kernel: KernelCall, name: str, torch: str, function
         elif operand.view == "unsqueeze":
             back = "".join(f".squeeze({dim})" for dim in reversed(region.layout.dims))
             lines.append(f"{spec_operand.name} = {spec_operand.name}{back}")
-    results: dict[int, str] = {}
+    results: dict[int, ast.expr] = {}
+    weights: dict[int, int] = {}
     wanted = ["", "channel", "unsqueeze"]
 
     def expression(ref: Ref) -> ast.expr:
         if ref.node in results:
-            return ast.Name(results[ref.node], ast.Load())
+            return results[ref.node]
         return ast.Name(next(names[ref, view] for view in wanted if (ref, view) in names), ast.Load())
 
+    uses = Counter(ref.node for node in region.nodes for ref in prepared.graph.nodes[node].refs())
+    uses.update(lowered.outputs)
     writer = Writer(expression, torch, functional, baked=True)
     for node in region.nodes:
         fusible = prepared.fusible[node]
         wanted = ["channel", ""] if fusible.operation is not None and fusible.operation.channel else ["unsqueeze", ""]
         if fusible.role is Role.EXPAND:
-            results[node] = results[fusible.call.args[0].node]
+            source = fusible.call.args[0].node
+            results[node], weights[node] = results[source], MAX_INSIDE
             continue
         target = ordinary(fusible.call.target) if fusible.node.in_place else fusible.call.target
-        text = unparse(writer.call(target, fusible.call.args, fusible.call.kwargs))
+        value = writer.call(target, fusible.call.args, fusible.call.kwargs)
         if fusible.node.structure == "sequence":
-            text += "[0]"
+            value = ast.Subscript(value, ast.Constant(0), ast.Load())
+        weight = 1 + sum(weights.get(ref.node, 0) for ref in fusible.node.refs())
+        if uses[node] == 1 and not fusible.node.names and weight <= MAX_INSIDE:
+            # Used once, under no name of the user's: written where it is used.
+            results[node], weights[node] = value, weight
+            continue
         wish = identifier(fusible.node.names.get(0) or f"t{len(results)}")
         result, number = wish, 2
         while result in taken or result in (torch, functional):
             result, number = f"{wish}_{number}", number + 1
         taken.add(result)
-        results[node] = result
-        lines.append(f"{result} = {text}")
-    lines.append(f"return {', '.join(results[node] for node in lowered.outputs)}")
+        results[node] = ast.Name(result, ast.Load())
+        lines.append(f"{result} = {unparse(value)}")
+    lines.append(f"return {', '.join(unparse(results[node]) for node in lowered.outputs)}")
     parameters = ", ".join(operand.name for operand in lowered.spec.operands)
     return [f"def {name}({parameters}):", *(f"    {line}" for line in lines)]

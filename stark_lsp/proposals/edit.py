@@ -2,31 +2,37 @@
 
 1. The class must still mean what it meant when the run began (`stale`).
 2. The candidate is taken apart (`pieces`); what the document lacks is found and named (`insertion`).
-3. Imports go to the document's imports; kernels and class beside the class, in its place, or into a new file.
-4. The result must parse. Everything else of the document stays as it is, byte for byte.
+3. Imports go to the document's imports; kernels and class beside the class, in its place, or into a new file. What an
+   earlier proposal for the class left makes room, unless somebody edited it (`accepted`).
+4. The result must compile. Everything else of the document stays as it is, byte for byte.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.status import WriteMode
-from stark_lsp.discovery.syntax import BOM, first_line, last_line, parse, split_lines
+from stark_lsp.core.status import KernelPlace, WriteMode
+from stark_lsp.discovery.syntax import BOM, check_compiles, first_line, last_line, parse, split_lines
+from stark_lsp.proposals.accepted import Accepted, cut, find_accepted, nested_in
+from stark_lsp.proposals.annotations import quoted
 from stark_lsp.proposals.bindings import Bindings, bindings_of
-from stark_lsp.proposals.earlier import Earlier, find_earlier, find_replaced, kernels_comment
-from stark_lsp.proposals.immediate import immediate_uses
-from stark_lsp.proposals.imports import future_edit, import_edits
+from stark_lsp.proposals.imports import import_edits
 from stark_lsp.proposals.insertion import InsertionPlan, plan_insertion
 from stark_lsp.proposals.layout import LineEdit, Replacement, apply, indent_of, indented, replacements
 from stark_lsp.proposals.module_file import NewFile, new_file
-from stark_lsp.proposals.pieces import Pieces, joined, take_apart
+from stark_lsp.proposals.package_kernels import SharedFile, split
+from stark_lsp.proposals.pieces import Piece, Pieces, joined, take_apart
 from stark_lsp.proposals.place import Place, comment_top, end_with_comments, places
+from stark_lsp.proposals.provenance import UNKNOWN, Mark, kernels_comment
 from stark_lsp.proposals.renaming import rename
+from stark_lsp.proposals.scopes import declared_global, reads, stored, without
+from stark_lsp.proposals.shared import is_shared
 from stark_lsp.proposals.stale import StaleProposal, check_fresh, unreadable
 
 __all__ = ["NewFile", "ProposalEdit", "Replacement", "StaleProposal", "build_edit"]
@@ -42,10 +48,21 @@ class ProposalEdit:
     """A file to create, or None."""
     preview: str
     """The document with `edits` applied."""
+    qualname: str
+    """The class that the edit brings, in the document or in the new file."""
+    notes: tuple[str, ...] = ()
+    """What the user should know of it, a sentence each."""
+    shared: SharedFile | None = None
+    """The file of the package with what its kernels share, if it goes there."""
 
 
 def build_edit(
-    problem: Problem, document_text: str, candidate: Candidate, provenance_comment: str, mode: WriteMode
+    problem: Problem,
+    document_text: str,
+    candidate: Candidate,
+    provenance_comment: str,
+    mode: WriteMode,
+    kernels: KernelPlace = KernelPlace.INLINE,
 ) -> ProposalEdit:
     """Return the edit that brings a candidate into the user's code.
 
@@ -61,6 +78,8 @@ def build_edit(
         Lines that begin with `#`, to stand above the new class.
     mode
         Where it goes.
+    kernels
+        Where what its kernels share with others goes.
 
     Raises
     ------
@@ -74,17 +93,36 @@ def build_edit(
     except SyntaxError as error:
         raise unreadable(problem, error) from error
     original = check_fresh(problem, tree, document_text)
-    pieces = take_apart(candidate)
+    pieces, shared = take_apart(candidate), None
+    if kernels is KernelPlace.PACKAGE:
+        pieces, shared = split(pieces, problem.path)
     if mode is WriteMode.MODULE:
         file = new_file(problem, candidate, pieces, provenance_comment)
-        return ProposalEdit((), file, document_text)
+        return ProposalEdit((), file, document_text, file.class_name, shared=shared)
     place = next(found for found in places(tree) if found.node is original)
     builder = _Builder(problem, document_text, tree, place, candidate, pieces, provenance_comment)
-    edits = replacements(document_text, builder.beside() if mode is WriteMode.BESIDE else builder.replace())
+    lines = builder.beside() if mode is WriteMode.BESIDE else builder.replace()
+    edits = replacements(document_text, lines)
     preview = apply(document_text, edits)
+    _check(problem, document_text, preview, original)
+    # Only now is it known what stands in the file, names and all.
+    after = parse(preview)
+    accepted = find_accepted(after, split_lines(preview.removeprefix(BOM)))
+    new = next(found for found in accepted if found.mark == builder.mark(UNKNOWN))
+    unknown, known = str(new.mark), str(builder.mark(new.digest))
+    marked = [LineEdit(e.start, e.end, tuple(line.replace(unknown, known) for line in e.lines)) for e in lines]
+    edits = replacements(document_text, marked)
+    return ProposalEdit(edits, None, apply(document_text, edits), new.qualname, tuple(builder.notes), shared)
+
+
+def _check(problem: Problem, before: str, after: str, original: ast.ClassDef) -> None:
     try:
-        parse(preview)
+        check_compiles(after)
     except SyntaxError as error:
+        try:
+            check_compiles(before)
+        except SyntaxError as earlier:
+            raise unreadable(problem, earlier) from error
         raise Fault(
             "the proposal does not fit into the file: the result would not be valid Python.",
             cure="Write it to a module of its own.",
@@ -92,7 +130,6 @@ def build_edit(
             line=original.lineno,
             details=str(error),
         ) from error
-    return ProposalEdit(edits, None, preview)
 
 
 class _Builder:
@@ -115,31 +152,42 @@ class _Builder:
         self.candidate = candidate
         self.pieces = pieces
         self.comment = comment
+        self.accepted = find_accepted(tree, self.lines)
+        self.quote = False
+        self.notes: list[str] = []
+
+    def mark(self, digest: str) -> Mark:
+        """Return the last line of the comment above the new class."""
+        return Mark(self.problem.qualname, digest)
 
     def beside(self) -> list[LineEdit]:
-        """Return the edits for a new class after the original one."""
-        earlier = find_earlier(self.tree, self.lines, self.problem.new_name)
-        bindings = self._bindings(earlier.removed)
+        """Return the edits for a new class after the original one, or in the place of an earlier proposal's."""
         place = self.place
         inside = place.nested and not self._needs_outer()
-        name = self._free_name(bindings, earlier, inside)
-        reference = f"{place.prefix}{name}" if inside else name
-        plan = plan_insertion(self.pieces, bindings, {self.candidate.class_name: reference}, replaced=None)
-        edits = [*earlier.edits, *self._head(plan)]
+        earlier = self._earlier(inside)
+        gone = earlier.unused_kernels(self.tree) if earlier is not None else ()
+        removed = (*gone, earlier.place.node) if earlier is not None else ()
         anchor = place.node if inside or not place.nested else place.outer
-        end = end_with_comments(self.lines, anchor)
-        if not inside:
-            end = max([end, *self._later_shared(plan)])
+        end = end_with_comments(self.lines, anchor) + 1
+        kernels_at = first_line(place.outer) if inside else end
+        if earlier is not None and not inside:
+            kernels_at = min(first_line(node) for node in removed)
+        bindings = self._bindings(removed, kernels_at, inside)
+        name = earlier.place.node.name if earlier is not None else self._free_name(bindings, inside)
+        qualname = f"{place.prefix}{name}" if inside else name
+        plan = self._plan(bindings, qualname, replaced=None)
+        edits = [*(cut(self.lines, node) for node in gone), *self._head(plan)]
         indent = indent_of(self.lines[first_line(anchor)])
         room = 1 if inside or indent else 2
         body = self._class_lines(plan, indent)
         if inside:
-            edits.extend(self._kernels_before(plan, name, place.outer))
+            edits.extend(self._kernels_before(plan, qualname, place.outer))
         else:
-            body = [*self._kernel_lines(plan, name, indent, room), *body]
-        after = [""] * room if self._touches(end + 1, earlier) else []
-        edits.append(LineEdit(end + 1, end + 1, (*[""] * room, *body, *after)))
-        return edits
+            body = [*self._kernel_lines(plan, qualname, indent, room), *body]
+        if earlier is not None:
+            return [*edits, LineEdit(earlier.start, earlier.end, tuple(body))]
+        after = [""] * room if end < len(self.lines) and self.lines[end].strip() else []
+        return [*edits, LineEdit(end, end, (*[""] * room, *body, *after))]
 
     def replace(self) -> list[LineEdit]:
         """Return the edits for a new class in the place and under the name of the original one."""
@@ -151,86 +199,104 @@ class _Builder:
                 path=self.problem.path,
                 line=node.lineno,
             )
-        top_level = not place.nested
-        earlier, first = find_replaced(self.tree, self.lines, place)
-        bindings = self._bindings((*earlier.removed, *((node,) if top_level else ())))
-        reference = f"{place.prefix}{node.name}"
-        plan = plan_insertion(
-            self.pieces,
-            bindings,
-            {self.candidate.class_name: reference},
-            replaced=node.name if top_level else None,
-        )
-        indent = indent_of(self.lines[first_line(node)])
-        body = self._class_lines(plan, indent)
+        itself = next((found for found in self.accepted if found.place.node is node), None)
+        gone = itself.unused_kernels(self.tree) if itself is not None else ()
+        removed = gone if place.nested else (*gone, node)
+        bindings = self._bindings(removed, min(first_line(part) for part in (*gone, place.outer)), place.nested)
+        qualname = f"{place.prefix}{node.name}"
+        plan = self._plan(bindings, qualname, replaced=None if place.nested else node.name)
+        body = self._class_lines(plan, indent_of(self.lines[first_line(node)]))
+        first = itself.start if itself is not None else first_line(node)
         return [
-            *earlier.edits,
+            *(cut(self.lines, part) for part in gone),
             *self._head(plan),
-            *self._kernels_before(plan, node.name, place.outer),
+            *self._kernels_before(plan, qualname, place.outer),
             LineEdit(first, last_line(node) + 1, tuple(body)),
         ]
 
-    def _bindings(self, removed: tuple[ast.stmt, ...]) -> Bindings:
+    def _plan(self, bindings: Bindings, qualname: str, *, replaced: str | None) -> InsertionPlan:
+        plan = plan_insertion(self.pieces, bindings, {self.candidate.class_name: qualname}, replaced=replaced)
+        late = next((piece for piece in plan.inserted if piece.late), None)
+        if late is not None:
+            raise Fault(
+                f"the proposal needs `{late.text.strip().splitlines()[0]}` after its class.",
+                cure="Write it to a module of its own.",
+                path=self.problem.path,
+                line=self.place.node.lineno,
+            )
+        return plan
+
+    def _earlier(self, inside: bool) -> Accepted | None:
+        """Return what an earlier proposal for this class put where the new one goes, if nobody edited it since."""
+        around = self.place.parent if inside else None
+        wanted = re.compile(re.escape(self.problem.new_name) + r"\d*")
+        for found in self.accepted:
+            name = found.qualname.rpartition(".")[2]
+            here = found.place.parent is around and found.place.block == self.place.block
+            if not here or not wanted.fullmatch(name) or found.place.node is self.place.node:
+                continue
+            if found.mark is None or found.mark.qualname == self.problem.qualname:
+                if found.intact:
+                    return found
+                told = "was edited" if found.mark is not None else "may have been edited"
+                self.notes.append(f"{found.qualname} {told} since it was accepted, so it stays as it is.")
+        return None
+
+    def _bindings(self, removed: Iterable[ast.stmt], line: int, inside: bool) -> Bindings:
+        """Return what names mean without `removed`, seen from a line of the block in which the class stands."""
+        removed = list(removed)
         gone = {id(node) for node in removed}
-        cut = {line for node in removed for line in range(first_line(node), last_line(node) + 1)}
-        rest = "\n".join(line for number, line in enumerate(self.lines) if number not in cut)
-        words = frozenset(re.findall(r"\w+", rest))
-        return bindings_of((node for node in self.tree.body if id(node) not in gone), words)
+        numbers = {line for node in removed for line in range(first_line(node), last_line(node) + 1)}
+        rest = "\n".join(line for number, line in enumerate(self.lines) if number not in numbers)
+        statements = without(self.tree.body, gone)
+        comparable = without(statements, nested_in(self.tree, self.lines))
+        bindings = bindings_of(
+            statements, without(self.place.before(line), gone), comparable, frozenset(re.findall(r"\w+", rest))
+        )
+        self.quote = "annotations" in self.pieces.futures and "annotations" not in bindings.futures
+        kept = [node for found in self.accepted for node in found.kernels if id(node) not in gone]
+        changed = {name for node in self.tree.body for name in declared_global(node)} if kept else set()
+        for node in kept:
+            constant = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and not is_shared(node):
+                bindings.state |= stored([node]) if not constant else stored([node]) & changed
+        if inside and self.place.parent is not None:
+            header = self.pieces.new_class.definition.node
+            assert isinstance(header, ast.ClassDef)
+            now = {name for part in (*header.decorator_list, *header.bases, *header.keywords) for name in reads(part)}
+            bindings.hidden |= stored(self.place.parent.body) & now
+        return bindings
 
     def _needs_outer(self) -> bool:
         """Whether the class statement itself, not only its methods, refers to the class around the original."""
-        return self.place.outer.name in immediate_uses(self.pieces.new_class.definition.node)
+        return self.place.outer.name in reads(self.pieces.new_class.definition.node, later=False)
 
-    def _free_name(self, bindings: Bindings, earlier: Earlier, inside: bool) -> str:
-        if inside and self.place.parent is not None:
-            gone = {id(node) for node in earlier.removed}
-            around = bindings_of(node for node in self.place.parent.body if id(node) not in gone)
-            taken = {*around.statements, *around.imports}
-        else:
-            taken = {*bindings.statements, *bindings.imports}
+    def _free_name(self, bindings: Bindings, inside: bool) -> str:
+        around = stored(self.place.parent.body) if inside and self.place.parent is not None else frozenset()
         name, number = self.problem.new_name, 2
-        while name in taken:
+        while name in around if inside else bindings.bound(name):
             name, number = f"{self.problem.new_name}{number}", number + 1
         return name
 
-    def _later_shared(self, plan: InsertionPlan) -> list[int]:
-        """Return the last lines of what the inserted statements need at once but the document defines further down."""
-        at_once: set[str] = set()
-        for piece in [*plan.inserted, self.pieces.new_class]:
-            at_once |= immediate_uses(piece.definition.node)
-        wanted = {piece.meaning for piece in plan.shared if piece.definition.binds & at_once}
-        if not wanted or self.place.block != tuple(self.tree.body):
-            return []
-        return [end_with_comments(self.lines, node) for node in self.tree.body if ast.dump(node) in wanted]
-
     def _head(self, plan: InsertionPlan) -> list[LineEdit]:
         """Return the edits for imports."""
-        edits: list[LineEdit] = []
-        if plan.futures:
-            edits.append(future_edit(self.tree, self.lines, plan.futures))
-        edits.extend(import_edits(self.tree, self.lines, plan.imports, first_line(self.place.chain[0])))
-        return edits
+        return import_edits(self.tree, self.lines, plan.imports, first_line(self.place.chain[0]))
 
-    def _kernels_before(self, plan: InsertionPlan, name: str, statement: ast.stmt) -> list[LineEdit]:
+    def _kernels_before(self, plan: InsertionPlan, qualname: str, statement: ast.stmt) -> list[LineEdit]:
         indent = indent_of(self.lines[first_line(statement)])
-        lines = self._kernel_lines(plan, name, indent, 1 if indent else 2)
+        lines = self._kernel_lines(plan, qualname, indent, 1 if indent else 2)
         top = comment_top(self.lines, statement)
         return [LineEdit(top, top, tuple(lines))] if lines else []
 
-    def _kernel_lines(self, plan: InsertionPlan, name: str, indent: str, room: int) -> list[str]:
+    def _kernel_lines(self, plan: InsertionPlan, qualname: str, indent: str, room: int) -> list[str]:
         if not plan.inserted:
             return []
-        text = joined([(piece, rename(piece.text, plan.names)) for piece in plan.inserted])
-        return [f"{indent}{kernels_comment(name)}", *indented(text, indent), *[""] * room]
+        text = joined([(piece, self._text(piece, plan)) for piece in plan.inserted])
+        return [f"{indent}{kernels_comment(qualname)}", *indented(text, indent), *[""] * room]
 
     def _class_lines(self, plan: InsertionPlan, indent: str) -> list[str]:
-        text = rename(self.pieces.new_class.text, plan.names)
-        comment = [f"{indent}{line}" for line in split_lines(self.comment)]
-        return [*comment, *indented(text, indent)]
+        comment = [f"{indent}{line}" for line in (*split_lines(self.comment), str(self.mark(UNKNOWN)))]
+        return [*comment, *indented(self._text(self.pieces.new_class, plan), indent)]
 
-    def _touches(self, line: int, earlier: Earlier) -> bool:
-        """Whether something stands right at a line that is going to stay."""
-        for edit in sorted(earlier.edits, key=lambda edit: edit.start):
-            if edit.start <= line < edit.end:
-                line = edit.end
-        return line < len(self.lines) and bool(self.lines[line].strip())
+    def _text(self, piece: Piece, plan: InsertionPlan) -> str:
+        return rename(quoted(piece.text) if self.quote else piece.text, plan.names)

@@ -60,15 +60,6 @@ def arranged(imports: Iterable[str]) -> list[str]:
     return lines
 
 
-def future_edit(tree: ast.Module, lines: Sequence[str], features: Iterable[str]) -> LineEdit:
-    """Return the edit that imports features from `__future__`, with an empty line to what is of another kind."""
-    line = future_line(tree, lines)
-    after_others = any(_package(node) == FUTURE for node in tree.body if isinstance(node, ast.ImportFrom))
-    above = [""] if not after_others and any(last_line(node) < line for node in tree.body) else []
-    below = [""] if line < len(lines) and lines[line].strip() else []
-    return LineEdit(line, line, (*above, f"from {FUTURE} import {', '.join(features)}", *below))
-
-
 def import_edits(tree: ast.Module, lines: Sequence[str], imports: Sequence[str], before: int) -> list[LineEdit]:
     """Return the edits that bring import statements into a document, in order.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
+from stark_lsp.discovery.syntax import check_compiles
 from stark_lsp.proposals.bindings import Bindings
 from stark_lsp.proposals.imports import arranged
-from stark_lsp.proposals.insertion import plan_insertion
+from stark_lsp.proposals.insertion import plan_insertion, star_imports
 from stark_lsp.proposals.pieces import Pieces, joined
 from stark_lsp.proposals.renaming import rename
 
@@ -23,6 +23,8 @@ class NewFile:
     path: str
     """Absolute path; nothing was there when the edit was built."""
     text: str
+    class_name: str
+    """The class in it."""
 
 
 def new_file(problem: Problem, candidate: Candidate, pieces: Pieces, comment: str) -> NewFile:
@@ -31,19 +33,23 @@ def new_file(problem: Problem, candidate: Candidate, pieces: Pieces, comment: st
     name = problem.new_name
     while name in taken and name != candidate.class_name:
         name += "_"
-    plan = plan_insertion(pieces, Bindings(), {candidate.class_name: name}, replaced=None)
-    head = [f"from __future__ import {', '.join(plan.futures)}", ""] if plan.futures else []
+    stars = {module: text for node in pieces.imports for module, text in star_imports(node)}
+    plan = plan_insertion(pieces, Bindings(stars=set(stars)), {candidate.class_name: name}, replaced=None)
+    futures = dict.fromkeys(pieces.futures)
+    head = [f"from __future__ import {', '.join(futures)}", ""] if futures else []
     title = f'"""{name}: {problem.qualname} of {os.path.basename(problem.path)}, optimized by STARK."""'
     title = title.replace("\\", "\\\\")
-    parts = [title, "", *head, *arranged(plan.imports)]
-    body = joined([(piece, rename(piece.text, plan.names)) for piece in plan.inserted])
+    parts = [title, "", *head, *arranged([*plan.imports, *stars.values()])]
+    body = joined([(piece, rename(piece.text, plan.names)) for piece in plan.inserted if not piece.late])
     room = 1 if plan.inserted and not plan.inserted[0].is_block else 2
     text = "\n".join(parts) + "\n" * (room + 1)
     if body:
         text += body + "\n\n"
     text += comment + "\n" + rename(pieces.new_class.text, plan.names)
-    ast.parse(text)
-    return NewFile(_free_path(problem), text)
+    if late := [(piece, rename(piece.text, plan.names)) for piece in plan.inserted if piece.late]:
+        text += "\n\n" + joined(late)
+    check_compiles(text)
+    return NewFile(_free_path(problem), text, name)
 
 
 def _free_path(problem: Problem) -> str:

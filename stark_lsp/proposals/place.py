@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stark_lsp.discovery.syntax import blocks, first_line, last_line
 from stark_lsp.proposals.layout import indent_of
 
+_ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -20,6 +22,8 @@ class Place:
     """The statement at module level, each compound statement and class inside it, and the class itself."""
     block: tuple[ast.stmt, ...]
     """The statements of the block in which the class, or the outermost class around it, stands."""
+    above: tuple[ast.stmt, ...] = ()
+    """Statements that have been executed when that block is entered."""
 
     @property
     def node(self) -> ast.ClassDef:
@@ -49,22 +53,29 @@ class Place:
         around = [node for node in self.chain[:-1] if isinstance(node, ast.ClassDef)]
         return around[-1] if around else None
 
+    def before(self, line: int) -> list[ast.stmt]:
+        """Return the statements that have been executed when a line of the block is reached."""
+        return [*self.above, *(node for node in self.block if first_line(node) < line)]
+
 
 def places(tree: ast.Module) -> list[Place]:
     """Return the place of every class that is not inside a function, in source order."""
     found: list[Place] = []
 
-    def visit(statements: list[ast.stmt], chain: tuple[ast.stmt, ...], block: list[ast.stmt]) -> None:
-        for statement in statements:
+    def visit(
+        statements: list[ast.stmt], chain: tuple[ast.stmt, ...], block: list[ast.stmt], above: tuple[ast.stmt, ...]
+    ) -> None:
+        inside_class = any(isinstance(node, ast.ClassDef) for node in chain)
+        for index, statement in enumerate(statements):
             if isinstance(statement, ast.ClassDef):
-                found.append(Place((*chain, statement), tuple(block)))
-                visit(statement.body, (*chain, statement), block)
-            elif not isinstance(statement, _Function):
-                inside_class = any(isinstance(node, ast.ClassDef) for node in chain)
-                for inner in blocks(statement):
-                    visit(inner, (*chain, statement), block if inside_class else inner)
+                found.append(Place((*chain, statement), tuple(block), above))
+                visit(statement.body, (*chain, statement), block, above)
+            elif not isinstance(statement, _Function) and (inner := blocks(statement)):
+                upper = above if inside_class else (*above, *statements[:index])
+                for part in inner:
+                    visit(part, (*chain, statement), block if inside_class else part, upper)
 
-    visit(tree.body, (), tree.body)
+    visit(tree.body, (), tree.body, ())
     return found
 
 
@@ -103,7 +114,7 @@ def import_line(tree: ast.Module, lines: Sequence[str], before: int) -> int:
 
 
 def future_line(tree: ast.Module, lines: Sequence[str]) -> int:
-    """Return the line before which a `from __future__` import goes: behind the docstring and others of its kind."""
+    """Return the first line at which imports may stand: behind the docstring and imports from `__future__`."""
     line: int | None = None
     for index, node in enumerate(tree.body):
         docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -117,7 +128,8 @@ def future_line(tree: ast.Module, lines: Sequence[str]) -> int:
     while line < len(lines) and lines[line].removeprefix("\ufeff").startswith("#"):
         line += 1
     first = comment_top(lines, tree.body[0]) if tree.body else line
-    return first if 0 < first < line else line
+    encoding = [number for number, text in enumerate(lines[:2]) if _ENCODING.match(text)]  # elsewhere it says nothing
+    return max(first if 0 < first < line else line, *(number + 1 for number in encoding), 0)
 
 
 def line_after(tree: ast.Module, node: ast.stmt) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from dataclasses import dataclass
 
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import Mode, VerdictStatus
@@ -11,6 +13,45 @@ from stark_lsp.core.verdict import Environment, Interval, Verdict
 FIRST_WORDS = "# Optimized by STARK"
 """How the comment begins; an earlier proposal is recognised by it."""
 WIDTH = 120
+UNKNOWN = "0" * 12
+"""A digest that is not known yet."""
+
+_MARK = re.compile(r"# For ([\w.]+), as accepted: ([0-9a-f]{12})\.")
+_KERNELS = re.compile(r"# Kernels of ([\w.]+), written by STARK\.")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The last line of the comment in a document: which class is stood in for, and what was accepted."""
+
+    qualname: str
+    digest: str
+    """Of class and kernels, see `accepted.digest_of`."""
+
+    def __str__(self) -> str:
+        return f"# For {self.qualname}, as accepted: {self.digest}."
+
+
+def read_mark(line: str) -> Mark | None:
+    """Return the mark a line of a document is, or None."""
+    found = _MARK.fullmatch(line.strip())
+    return Mark(found[1], found[2]) if found else None
+
+
+def kernels_comment(name: str) -> str:
+    """Return the comment above the kernels of an accepted class with that qualified name."""
+    return f"# Kernels of {name}, written by STARK."
+
+
+def kernels_of(line: str) -> str | None:
+    """Return the class whose kernels a line of a document opens, or None."""
+    found = _KERNELS.fullmatch(line.strip())
+    return found[1] if found else None
+
+
+def is_ours(line: str) -> bool:
+    """Say whether a comment line is the first or last one above a class that a proposal brought, or its kernels'."""
+    return line.strip().startswith(FIRST_WORDS) or read_mark(line) is not None or kernels_of(line) is not None
 
 
 def provenance_comment(run: Run, node: Node) -> str:

@@ -11,9 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from stark_lsp.discovery.syntax import keep_ends, parse
-
-_Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-_Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+from stark_lsp.proposals.scopes import COMPREHENSION, FUNCTION, arguments_of, own_nodes, stored
 
 
 def rename(text: str, names: Mapping[str, str]) -> str:
@@ -62,25 +60,25 @@ class _Renamer:
             if node.id in self._names and node.id not in shadow and node.id not in local:
                 self._replace(node.lineno, self._column(node.lineno, node.col_offset), node.id, self._names[node.id])
                 node.id = self._names[node.id]
-        elif isinstance(node, _Function):
+        elif isinstance(node, FUNCTION):
             self._function(node, shadow, local, module)
         elif isinstance(node, ast.Lambda):
             self._each([*node.args.defaults, *node.args.kw_defaults], shadow, local)
-            self.visit(node.body, shadow | _arguments(node.args), frozenset())
+            self.visit(node.body, shadow | arguments_of(node.args), frozenset())
         elif isinstance(node, ast.ClassDef):
             self._each([*node.decorator_list, *node.bases, *node.keywords], shadow, local)
             if module:
                 self._define(node, "class")
-            stored: frozenset[str] = frozenset()
+            before: frozenset[str] = frozenset()
             for statement in node.body:
-                own = frozenset(_stored([statement]))
+                own = stored([statement])
                 if not isinstance(statement, ast.Assign):
-                    self.visit(statement, shadow, stored | own)
+                    self.visit(statement, shadow, before | own)
                 else:  # `EPS = EPS` reads the module's name before the class has its own
-                    self.visit(statement.value, shadow, stored)
-                    self._each(statement.targets, shadow, stored | own)
-                stored |= own
-        elif isinstance(node, _Comprehension):
+                    self.visit(statement.value, shadow, before)
+                    self._each(statement.targets, shadow, before | own)
+                before |= own
+        elif isinstance(node, COMPREHENSION):
             own = frozenset(
                 part.id for generator in node.generators for part in ast.walk(generator.target)
                 if isinstance(part, ast.Name)
@@ -121,8 +119,8 @@ class _Renamer:
         self._each([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults, *annotations], shadow, local)
         if module:
             self._define(node, "def")
-        declared = {name for part in _own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names}
-        inner = (shadow | _arguments(arguments) | _stored(node.body)) - declared
+        declared = {name for part in own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names}
+        inner = (shadow | arguments_of(arguments) | stored(node.body)) - declared
         for statement in node.body:
             self.visit(statement, frozenset(inner), frozenset())
 
@@ -135,13 +133,22 @@ class _Renamer:
         node.name = self._last(node.name)
 
     def _import(self, node: ast.Import | ast.ImportFrom, shadow: frozenset[str]) -> None:
+        added: list[tuple[ast.alias, ast.alias]] = []
         for alias in node.names:
-            bound = alias.asname or alias.name
+            bound = alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
             if bound not in self._names or bound in shadow:
                 continue
             new = self._last(bound)
             start = self._column(alias.lineno, alias.col_offset)
             line = self._lines[alias.lineno - 1]
+            if alias.asname is None and bound != alias.name:  # `import a.b` binds `a` and loads `a.b`
+                self._edits.append((alias.lineno - 1, start, start, f"{bound} as {new}, "))
+                place = start + len(alias.name)
+                whole = f"{new}_{alias.name.partition('.')[2].replace('.', '_')}"
+                self._edits.append((alias.lineno - 1, place, place, f" as {whole}"))
+                added.append((alias, ast.alias(bound, new)))
+                alias.asname = whole
+                continue
             if alias.asname is None:
                 place = start + len(alias.name)
                 self._edits.append((alias.lineno - 1, place, place, f" as {new}"))
@@ -150,6 +157,8 @@ class _Renamer:
                 if found is not None:
                     self._replace(alias.lineno, found.start(1), bound, new)
             alias.asname = new
+        for alias, other in added:
+            node.names.insert(node.names.index(alias), other)
 
     def _annotation(self, annotation: ast.expr | None, shadow: frozenset[str]) -> None:
         """Rename inside a quoted annotation."""
@@ -182,32 +191,3 @@ class _Renamer:
         """Return a column in code points; the syntax tree counts bytes of UTF-8."""
         text = self._lines[line - 1] if line <= len(self._lines) else ""
         return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
-
-
-def _arguments(arguments: ast.arguments) -> frozenset[str]:
-    return frozenset(part.arg for part in ast.walk(arguments) if isinstance(part, ast.arg))
-
-
-def _own_nodes(statements: Iterable[ast.AST]) -> Iterable[ast.AST]:
-    """Yield the nodes of a scope, not descending into scopes inside it."""
-    pending = list(statements)
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, (*_Function, ast.ClassDef, ast.Lambda, *_Comprehension)):
-            pending.extend(ast.iter_child_nodes(node))
-
-
-def _stored(statements: Iterable[ast.AST]) -> frozenset[str]:
-    """Return the names a scope binds itself."""
-    names: set[str] = set()
-    for node in _own_nodes(statements):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, (*_Function, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            names.add(node.name)
-    return frozenset(names)

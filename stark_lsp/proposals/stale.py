@@ -6,9 +6,10 @@ import ast
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.problem import Problem
-from stark_lsp.discovery.slicing import definition_of, statements_behind
-from stark_lsp.discovery.syntax import find_class, parse
-from stark_lsp.proposals.bindings import import_paths
+from stark_lsp.discovery.syntax import BOM, find_class, parse, split_lines
+from stark_lsp.proposals.accepted import find_accepted
+from stark_lsp.proposals.dependence import Dependence, Facts, dependence
+from stark_lsp.proposals.place import places
 
 
 class StaleProposal(StarkError):
@@ -35,12 +36,29 @@ def check_fresh(problem: Problem, tree: ast.Module, document_text: str) -> ast.C
     before_class = find_class(before_tree, problem.qualname)[-1]
     if ast.dump(before_class) != ast.dump(found[0]):
         raise _stale(problem, f"the class {problem.qualname} was edited since the run began.", found[0].lineno)
-    before = _meanings(before_tree, before_class)
-    after = _meanings(tree, found[0])
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name, set()) != after.get(name, set()):
-            raise _stale(problem, f"{name}, which {problem.qualname} uses, was edited since the run began.", None)
+    known: dict[str, Facts] = {}
+    before = _dependence(before_tree, problem.text, before_class, known)
+    after = _dependence(tree, document_text, found[0], known)
+    for name in sorted(before.names.keys() | after.names.keys()):
+        if before.names.get(name, []) != after.names.get(name, []):
+            raise _stale(problem, f"{_named(name, problem)} was edited since the run began.", after.lines.get(name))
+    if before.order != after.order:
+        message = f"the order of statements that {problem.qualname} depends on was changed since the run began."
+        raise _stale(problem, message, found[0].lineno)
     return found[0]
+
+
+def _dependence(tree: ast.Module, text: str, node: ast.ClassDef, known: dict[str, Facts]) -> Dependence:
+    lines = split_lines(text.removeprefix(BOM))
+    place = next(place for place in places(tree) if place.node is node)
+    ours = {id(part) for found in find_accepted(tree, lines) for part in (found.place.node, *found.kernels)}
+    return dependence(tree, lines, place, ours, known)
+
+
+def _named(name: str, problem: Problem) -> str:
+    if name in ("", problem.qualname.partition(".")[0]):
+        return f"code that may change {problem.qualname}"
+    return f"{name}, which {problem.qualname} uses,"
 
 
 def unreadable(problem: Problem, error: SyntaxError) -> StaleProposal:
@@ -55,20 +73,3 @@ def unreadable(problem: Problem, error: SyntaxError) -> StaleProposal:
 
 def _stale(problem: Problem, message: str, line: int | None) -> StaleProposal:
     return StaleProposal(message, cure="Optimize it again.", path=problem.path, line=line)
-
-
-def _meanings(tree: ast.Module, target: ast.ClassDef) -> dict[str, set[str]]:
-    """Return what each name that a class uses means: statements without formatting, and paths of imports."""
-    needed = statements_behind(tree, target)
-    used = set(definition_of(target).uses).union(*(definition.uses for definition in needed))
-    found: dict[str, set[str]] = {}
-    for definition in needed:
-        node = definition.node
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            for _, name, path, _ in import_paths(node):
-                if name in used:
-                    found.setdefault(name, set()).add(path)
-        else:
-            for name in definition.binds & used:
-                found.setdefault(name, set()).add(ast.dump(node))
-    return found

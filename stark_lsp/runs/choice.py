@@ -44,6 +44,11 @@ class ModelChoice:
         return self.kind != PLAYBOOK
 
 
+def is_told_nothing(model: str) -> bool:
+    """Whether whoever answers a run, by its record, reads no questions, so that a hint would be in none."""
+    return model.partition(":")[0] in (PLAYBOOK, REPLAY)
+
+
 def parse(text: str) -> ModelChoice | None:
     """Read what a user wrote; None is `auto`.
 

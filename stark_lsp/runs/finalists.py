@@ -3,11 +3,12 @@
 The search ranks by runtimes taken at different moments, and the best of many noisy figures is
 optimistic. So the best verified nodes are judged again in fresh processes, with more rounds,
 interleaved with eager and torch.compile; a node is proposed only if the whole 95 % interval of its
-speed-up over eager lies above 1.
+speed-up over eager lies above 1, and if it works inside the user's file (`edited_file`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -49,6 +50,20 @@ def faster_than_eager(verdict: Verdict | None) -> bool:
     )
 
 
+def beats(new: Verdict, standing: Verdict) -> bool:
+    """Whether a verdict proves more than an earlier one of another run: more than the intervals of both leave open.
+
+    Both speed-ups are paired ratios to eager, so they compare although they were taken at different times. A candidate
+    that takes trained weights beats one that does not.
+    """
+    if new.weights_loaded != standing.weights_loaded:
+        return new.weights_loaded
+    now, then = new.speedup_vs_eager, standing.speedup_vs_eager
+    if now is None or then is None:
+        return now is not None
+    return now.value - then.value > math.hypot(now.value - now.low, then.high - then.value)
+
+
 def pick(nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes worth confirming, best first: weights that load rank before those that do not."""
     verified = [node for node in nodes if node.verdict is not None and node.verdict.ok]
@@ -62,6 +77,7 @@ async def confirm_best(
     *,
     keep: Callable[[Node], Awaitable[None]],
     progress: Callable[[str], None],
+    trouble: Callable[[Node], Awaitable[str]] | None = None,
 ) -> Confirmed:
     """Confirm the leaders and return the best that holds, with a message.
 
@@ -75,6 +91,8 @@ async def confirm_best(
         Stores a node with its confirmed verdict.
     progress
         Told what goes on.
+    trouble
+        Returns why a node does not work inside the user's file, empty if it does; None where no edit is wanted.
     """
     attempts = list(nodes)
     order = pick(attempts)
@@ -82,6 +100,7 @@ async def confirm_best(
         return Confirmed(None, "No candidate passed verification." if attempts else "")
     proven: list[Node] = []
     examined: set[int] = set()
+    unfit = ""
 
     async def confirm(node: Node, tools: bool) -> None:
         verdict = await judge.confirm(node.candidate, tools=tools)
@@ -101,10 +120,15 @@ async def confirm_best(
     while proven:
         best = _best(proven)
         if best.id in examined:
-            return Confirmed(best, _message(best))
+            if trouble is None or not (unfit := await trouble(best)):
+                return Confirmed(best, gain_message(best))
+            proven.remove(best)
+            continue
         proven.remove(best)
         progress("Examining the best of the finalists")
         await confirm(best, tools=True)
+    if unfit:
+        return Confirmed(None, f"What is faster cannot be written into the file: {unfit}")
     return Confirmed(None, "Nothing verified is faster than eager PyTorch beyond doubt.")
 
 
@@ -134,7 +158,8 @@ def _gain(node: Node) -> Interval:
     return node.verdict.speedup_vs_eager
 
 
-def _message(node: Node) -> str:
+def gain_message(node: Node) -> str:
+    """Return what a node that is faster than eager gains, for a person."""
     gain = _gain(node)
     text = f"{gain.value:.2f}x as fast as eager ({gain.low:.2f} to {gain.high:.2f})"
     compared = node.verdict.speedup_vs_compile if node.verdict is not None else None

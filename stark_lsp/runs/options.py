@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
+from stark_lsp.core.status import WriteMode
 from stark_lsp.runs.providers import Providers
 
 DEFAULT_DOLLARS = 10.0
@@ -37,5 +38,9 @@ class RunOptions:
     resume: bool = False
     """Go on with the newest unfinished run on the same, unchanged class, if there is one; a run that had spent its
     budget is unfinished where this one is larger."""
+    run: str | None = None
+    """With `resume`: this run and no other is gone on with, in its own system."""
     complete: bool = False
     """Whether settings at their default are meant, as in an editor; else a run taken up keeps its own there."""
+    write_mode: WriteMode | None = None
+    """Where the proposal would be written; the file so edited is tried before anything is offered. None tries none."""

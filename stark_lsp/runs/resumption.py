@@ -1,12 +1,15 @@
-"""With which settings a run is gone on with: those it has, and what the user changed since."""
+"""How a run is gone on with: its settings and what the user changed since, its tree on today's document."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from stark_lsp.core.run import Budget
+from stark_lsp.agents.tracking import moved
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.run import Budget, Node
 
 T = TypeVar("T")
 
@@ -48,6 +51,20 @@ def differences(before: Any, now: Any, prefix: str = "") -> tuple[str, ...]:
         elif old != new:
             found.append(f"{prefix}{field.name} {_said(old)} -> {_said(new)}")
     return tuple(found)
+
+
+def on_today(nodes: Mapping[int, Node], then: Problem, now: Problem) -> dict[int, Node]:
+    """Return the tree of a run on today's document: anchors on today's lines, its root as the class is written now."""
+    if then.text == now.text:
+        return dict(nodes)
+    found: dict[int, Node] = {}
+    for number, node in nodes.items():
+        if node.plan is not None:
+            node = replace(node, plan=replace(node.plan, anchors=moved(node.plan.anchors, then.text, now.text)))
+        if node.parent is None:
+            node = replace(node, candidate=replace(node.candidate, source=now.slice.text))
+        found[number] = node
+    return found
 
 
 def with_default(budget: Budget, default_dollars: float | None) -> Budget:

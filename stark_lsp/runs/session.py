@@ -1,19 +1,21 @@
 """One run, from loading the reference to the proposal.
 
-1. Create the run in the store, or take up the newest unfinished one on the same unchanged class.
+1. Create the run in the store, or take up the newest unfinished one on the same class (or the one that was named).
 2. Prepare: the worker loads the reference, checks it and takes the baselines (`evaluation`).
 3. Build the team that answers (`runs.models`); who that is was decided at the very start (`runs.choice`).
 4. Search: Algorithm 1 (`search.engine`); every answer, candidate and verdict goes to the store before anyone
    uses it, so that a kill at any point loses nothing that was paid for. Meanwhile what the user says to the run,
    wherever it was said, is followed (`runs.follower`).
 5. Confirm: the leaders are timed once more in fresh processes, interleaved with eager and
-   torch.compile, until one of them proves faster than eager (`runs.finalists`).
+   torch.compile, until one of them proves faster than eager (`runs.finalists`) and works inside the
+   user's file (`runs.edited_file`).
 6. End: the run is recorded, `Ended` is emitted, the worker is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +26,7 @@ from typing import Any
 
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.errors import Fault, StarkError
+from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.events import Ended, Event, Judged, Notice, Planned, Prepared, Progress
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node, Run
@@ -33,11 +35,11 @@ from stark_lsp.core.status import AgentRole, Dialect, RunState, VerdictStatus
 from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
-from stark_lsp.evaluation.interpreters import find_interpreter
+from stark_lsp.evaluation.lookup import find_interpreter
 from stark_lsp.evaluation.pool import RunJudge, open_judges
-from stark_lsp.runs import models, resumption
+from stark_lsp.runs import edited_file, models, resumption
 from stark_lsp.runs.choice import PLAYBOOK, REPLAY, ModelChoice, choose, parse
-from stark_lsp.runs.finalists import Confirmed, confirm_best
+from stark_lsp.runs.finalists import Confirmed, confirm_best, faster_than_eager, gain_message
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.sitting import Begun, Ending, Sitting
 from stark_lsp.search.randomness import dump_state
@@ -63,6 +65,8 @@ class RunSession:
         Called on the event loop for each `core.events.Event`, in order.
     log
         Called with lines for the log: the worker's stderr, decisions, timings.
+    document
+        Returns the document's text of the moment, None if it is gone; without it, it is as when the run began.
     """
 
     def __init__(
@@ -73,8 +77,10 @@ class RunSession:
         store: RunStore,
         emit: Callable[[Event], None],
         log: Callable[[str], None],
+        document: Callable[[], str | None] = lambda: None,
     ) -> None:
         parse(options.model)
+        self._document = document
         self._options = options
         self._store = store
         self._emit_outside = emit
@@ -85,6 +91,7 @@ class RunSession:
         self._transcript: Transcript | None = None
         self._state = dump_state(Random(options.search.seed))
         self._attempts = 0
+        self._leaving = False
         self._saving: set[asyncio.Task[None]] = set()
         self.resumed = False
         """Whether an earlier run was taken up."""
@@ -109,7 +116,7 @@ class RunSession:
 
     @property
     def best(self) -> Node | None:
-        """The node of the proposal, None if nothing faster was found (yet)."""
+        """The node of the proposal, None if nothing faster was found (yet); of a run taken up, that of before."""
         return None if self.run.best is None else self.nodes.get(self.run.best)
 
     @property
@@ -127,6 +134,10 @@ class RunSession:
         if self._task is not None:
             self._task.cancel()
 
+    def leave(self) -> None:
+        """Have a cancel that follows recorded as an interruption: the program ends, and nobody asked for that."""
+        self._leaving = True
+
     async def execute(self) -> Run:
         """Drive the run to its end and return it.
 
@@ -137,15 +148,22 @@ class RunSession:
         Fault
             Something outside the user's code broke; recorded as `FAILED`, resumable.
         asyncio.CancelledError
-            The run was cancelled; recorded as `CANCELLED`, resumable.
+            The run was cancelled; recorded as `CANCELLED`, or as `INTERRUPTED` after `leave`, resumable.
         """
         self._task = asyncio.current_task()
         await self._choose()
         try:
-            await self._open_record()
+            opening = asyncio.ensure_future(self._open_record())
+            try:
+                await asyncio.shield(opening)
+            finally:
+                await opening  # a run that is cancelled meanwhile must be there to be recorded as cancelled
             await self._drive()
         except asyncio.CancelledError:
-            await self._end(RunState.CANCELLED, "Cancelled. Optimize the class again to go on from here.")
+            if self._leaving:
+                await self._end(RunState.INTERRUPTED, "The editor ended before the run did.")
+            else:
+                await self._end(RunState.CANCELLED, "Cancelled. Optimize the class again to go on from here.")
             raise
         except StarkError as error:
             await self._end(RunState.FAILED, str(error), shield_store=True)
@@ -185,8 +203,12 @@ class RunSession:
             budget = resumption.with_default(self._options.budget, self._options.default_dollars)
             # What a transcript holds has an end of its own.
             more = None if self._choice.kind == REPLAY else budget
-            stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model, more)
-        if stored is not None and stored.run.settings.get("system", "stark") != self._search_settings().system:
+            one = self._options.run
+            stored = await asyncio.to_thread(self._store.latest_resumable, self.run.problem, self.run.model, more, one)
+            if one is not None and stored is None:
+                raise BadInput(f"Run {one} cannot be gone on with any more.", cure="Optimize the class anew.")
+        system = stored.run.settings.get("system", "stark") if stored is not None else ""
+        if stored is not None and self._options.run is None and system != self._search_settings().system:
             stored = None  # the user wants another search
         if stored is None:
             root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
@@ -195,8 +217,8 @@ class RunSession:
             await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
             return
         self.resumed = True
-        self.nodes = dict(stored.nodes)
-        today = self._search_settings(), self._agent_settings()
+        self.nodes = resumption.on_today(stored.nodes, stored.run.problem, self.run.problem)
+        today = replace(self._search_settings(), system=system), self._agent_settings()
         self.run = replace(
             stored.run,
             problem=self.run.problem,
@@ -204,13 +226,12 @@ class RunSession:
             state=RunState.PREPARING,
             message="",
             finished="",
-            best=None,
             ended_by=None,
         )
         if self._choice.kind != REPLAY:
             self._take_settings(*today)
         self._state = stored.rng_state or self._state
-        await self._save()
+        await asyncio.to_thread(self._store.update, self.run, self.nodes.values())
         done = sum(1 for node in self.nodes.values() if node.parent is not None and node.verdict is not None)
         self._emit(Progress(f"Going on with run {self.run.id}: {done} attempts are kept", done, self._budget()))
 
@@ -232,12 +253,14 @@ class RunSession:
 
     async def _drive(self) -> None:
         """Steps 2 to 6, with the worker gone at the end whatever happens."""
-        interpreter = find_interpreter(self._options.interpreter, self.run.problem.path)
-        self._log(f"run {self.run.id}: {self.run.problem.key} with {interpreter}")
+        found = find_interpreter(self._options.interpreter, self.run.problem.path, (os.getcwd(),))
+        self._log(f"run {self.run.id}: {self.run.problem.key} with {found}")
+        for text in found.passed_over:
+            self._tell(text)
         self._emit(Progress("Loading the class and its inputs", 0, self._budget()))
         judge = await open_judges(
             self.run.problem,
-            interpreter=interpreter,
+            interpreter=found.path,
             settings=self._options.evaluation,
             cache_dir=cache_dir(),
             log=self._log,
@@ -304,9 +327,23 @@ class RunSession:
             self.nodes[node.id] = node
             await asyncio.to_thread(self._store.put_node, self.run.id, node, self._state)
 
-        result: Confirmed = await confirm_best(judge, nodes, keep=keep, progress=progress)
-        self.run = replace(self.run, best=result.node.id if result.node else None, ended_by=ending.limit)
-        await self._end(RunState.FINISHED, f"{result.message} {ending.reason}".strip())
+        mode = self._options.write_mode
+
+        async def trouble(node: Node) -> str:
+            assert mode is not None
+            progress("Trying the edited file")
+            return await edited_file.trouble(judge, self.run, node, mode, self._document(), self._tell)
+
+        result: Confirmed = await confirm_best(
+            judge, nodes, keep=keep, progress=progress, trouble=trouble if mode is not None else None
+        )
+        best, message = result.node, result.message
+        # That of an earlier sitting stays, unless it was timed again just now: then it is another object by now.
+        standing = self.best if best is None and self.best in nodes else None
+        if standing is not None and faster_than_eager(standing.verdict) and not (mode and await trouble(standing)):
+            best, message = standing, gain_message(standing)
+        self.run = replace(self.run, best=best.id if best else None, ended_by=ending.limit)
+        await self._end(RunState.FINISHED, f"{message} {ending.reason}".strip())
 
     # --- helpers -----------------------------------------------------------------------------------
 

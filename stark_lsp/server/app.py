@@ -13,13 +13,17 @@ protocol_types()
 from lsprotocol import types  # noqa: E402
 
 from stark_lsp.server import (  # noqa: E402
+    afterwards,
+    capturing,
     code_actions,
     commands,
     diagnostics,
     hover,
+    inputs,
     keys,
     lenses,
     lifetime,
+    preflight,
     settings,
     steering,
     transport,
@@ -28,6 +32,7 @@ from stark_lsp.server import (  # noqa: E402
 from stark_lsp.server.client import provided, read_facts  # noqa: E402
 from stark_lsp.server.configuration import read  # noqa: E402
 from stark_lsp.server.desk import Desk  # noqa: E402
+from stark_lsp.server.kept import Kept  # noqa: E402
 from stark_lsp.server.language_server import StarkServer  # noqa: E402
 from stark_lsp.server.proposals import Proposals  # noqa: E402
 
@@ -37,19 +42,26 @@ def make_server() -> StarkServer:
     server = StarkServer()
     desk = Desk(server)
     proposals = Proposals(server, desk)
+    kept = Kept(server, desk, proposals)
     shown = diagnostics.Diagnostics(server, desk)
-    desk.touch = shown.touch
+    ready = preflight.Preflight(server)
+    ready.touch = desk.touch = shown.touch
+    shown.more = ready.of
+    desk.ready = ready.check
+    kept.refuse = ready.refuse
     watcher = watching.Watching(server, desk)
 
     lenses.register(server, desk)
-    code_actions.register(server, desk)
+    code_actions.register(server, desk, kept)
     hover.register(server, desk)
-    commands.register(server, desk, proposals)
+    commands.register(server, desk, proposals, ready, kept)
+    afterwards.register(server)
+    inputs.register(server, ready)
+    capturing.register(server)
     steering.register(server, desk)
     keys.register(server, desk.keys)
     settings.register(server)
     watching.register(server, desk, watcher)
-    lifetime.register(server)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:

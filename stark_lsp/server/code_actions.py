@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from stark_lsp.server import steering
+from stark_lsp.core.status import InputSource
+from stark_lsp.server import afterwards, steering
+from stark_lsp.server.capturing import CAPTURE
+from stark_lsp.server.capturing import TITLE as CAPTURE_TITLE
 from stark_lsp.server.client import LENT_INPUT
 from stark_lsp.server.diagnostics import SOURCE
-from stark_lsp.server.lenses import CANCEL, DISMISS, decision_commands, start_command
+from stark_lsp.server.inputs import MARK
+from stark_lsp.server.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, decision_commands, start_command
 from stark_lsp.server.text import overlaps
 from stark_lsp.server.views import Phase, RunView
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
     from stark_lsp.server.desk import Desk
+    from stark_lsp.server.kept import Kept
     from stark_lsp.server.language_server import StarkServer
 
 REWRITE = types.CodeActionKind.RefactorRewrite
@@ -44,11 +49,41 @@ def run_commands(view: RunView) -> list[types.Command]:
             return [cancel]
         title, command = ("Go on", steering.RESUME) if view.paused else ("Pause", steering.PAUSE)
         return [cancel, types.Command(f"{title} optimizing {name}", command, arguments=arguments)]
-    named = [
+    return [types.Command(f"Dismiss the STARK plans for {name}", DISMISS, arguments=arguments)]
+
+
+def proposal_commands(view: RunView) -> list[types.Command]:
+    """Return what can be decided on a proposal, accepting it first: editors without lenses offer the first one."""
+    name = view.problem.class_name
+    return [
         types.Command(f"{command.title} the STARK proposal for {name}", command.command, arguments=command.arguments)
-        for command in decision_commands(view)
+        for command in sorted(decision_commands(view), key=lambda command: command.command != ACCEPT)
     ]
-    return [*named, types.Command(f"Dismiss the STARK plans for {name}", DISMISS, arguments=arguments)]
+
+
+def start_commands(uri: str, cls: ModuleClass, view: RunView | None, kept: Kept) -> list[types.Command]:
+    """Return how a run on a class begins: one that was interrupted goes on, one with a proposal open is asked for."""
+    if view is not None and view.active:
+        return []
+    if view is not None and view.offer is not None:
+        again = [{"uri": uri, "class": cls.qualname, "again": True}]
+        title = f"Search for a better one than the STARK proposal for {view.problem.class_name}"
+        return [types.Command(title, OPTIMIZE, arguments=again)]
+    command = start_command(uri, cls)
+    commands = [types.Command(f"{command.title}: {cls.qualname}", command.command, arguments=command.arguments)]
+    left = kept.interrupted(uri, cls.qualname)
+    if left is not None:
+        go_on = [{"uri": uri, "class": cls.qualname, "run": left.id}]
+        commands.insert(0, types.Command(f"Go on with the STARK run on {cls.qualname}", OPTIMIZE, arguments=go_on))
+    return commands
+
+
+def action(
+    command: types.Command, kind: types.CodeActionKind, diagnostics: list[types.Diagnostic] | None = None
+) -> types.CodeAction:
+    """Return a command as a code action; accepting is what most users want of a proposal."""
+    preferred = True if command.command == ACCEPT else None
+    return types.CodeAction(command.title, kind=kind, diagnostics=diagnostics, is_preferred=preferred, command=command)
 
 
 def steering_commands(view: RunView, node: int, asks: bool) -> list[types.Command]:
@@ -72,7 +107,7 @@ def steering_commands(view: RunView, node: int, asks: bool) -> list[types.Comman
     return [types.Command(f"STARK: {title}", command, arguments=arguments) for title, command in offers]
 
 
-def register(server: StarkServer, desk: Desk) -> None:
+def register(server: StarkServer, desk: Desk, kept: Kept) -> None:
     """Answer `textDocument/codeAction`."""
 
     options = types.CodeActionOptions(code_action_kinds=[REWRITE, QUICK_FIX], resolve_provider=False)
@@ -90,28 +125,29 @@ def register(server: StarkServer, desk: Desk) -> None:
         views = desk.at(uri)
         if wanted(REWRITE, only):
             if cls is not None:
-                command = start_command(document.uri, cls)
-                title = f"{command.title}: {cls.qualname}"
-                actions.append(types.CodeAction(title, kind=REWRITE, command=command))
-            for view in views:
-                if cls is not None and view.problem.qualname == cls.qualname:
-                    actions += [types.CodeAction(c.title, kind=REWRITE, command=c) for c in run_commands(view)]
+                view = next((view for view in views if view.problem.qualname == cls.qualname), None)
+                starts = start_commands(document.uri, cls, view, kept)
+                told = [*proposal_commands(view), *run_commands(view)] if view is not None else []
+                ordered = [*told, *starts] if view is not None and view.offer is not None else [*starts, *told]
+                actions += [action(command, REWRITE) for command in ordered]
+            brought = class_at(document.classes, start, end)
+            if brought is not None:
+                actions += [action(command, REWRITE) for command in afterwards.commands_for(document, brought)]
+            if cls is not None and (cls.inputs.source is not InputSource.FUNCTIONS or MARK in document.text):
+                captured = types.Command(CAPTURE_TITLE, CAPTURE, arguments=[document.uri, cls.qualname])
+                actions.append(types.CodeAction(f"{CAPTURE_TITLE}: {cls.qualname}", kind=REWRITE, command=captured))
         if wanted(QUICK_FIX, only):
             shown: dict[str, list[types.Diagnostic]] = {}
             for diagnostic in params.context.diagnostics:
                 shown.setdefault(_run_of(diagnostic), []).append(diagnostic)
             for view in views:
                 if view.id in shown:
-                    asks = LENT_INPUT in server.provides
+                    actions += [action(command, QUICK_FIX, shown[view.id]) for command in proposal_commands(view)]
+                    asks = LENT_INPUT in server.provides and steering.is_read(view)
                     for diagnostic in shown[view.id]:
-                        actions += [
-                            types.CodeAction(c.title, kind=QUICK_FIX, diagnostics=[diagnostic], command=c)
-                            for c in steering_commands(view, _node_of(diagnostic), asks)
-                        ]
-                    actions += [
-                        types.CodeAction(c.title, kind=QUICK_FIX, diagnostics=shown[view.id], command=c)
-                        for c in run_commands(view)
-                    ]
+                        told = steering_commands(view, _node_of(diagnostic), asks)
+                        actions += [action(command, QUICK_FIX, [diagnostic]) for command in told]
+                    actions += [action(command, QUICK_FIX, shown[view.id]) for command in run_commands(view)]
         if server.facts.action_literals:
             return list(actions)
         return [types.Command(a.title, a.command.command, arguments=a.command.arguments) for a in actions if a.command]

@@ -6,24 +6,24 @@ shut down cleanly while a command is in flight, and an editor may block until a 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from lsprotocol import types
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server import wording
 from stark_lsp.server.documents import read_file
-from stark_lsp.server.lenses import ACCEPT, ADD_INPUTS, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
+from stark_lsp.server.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
 from stark_lsp.server.markup import plain
 from stark_lsp.server.spending import who
 from stark_lsp.server.text import path_of
 from stark_lsp.server.views import Phase, RunView
-from stark_lsp.server.workspace_edits import insertion
 
 if TYPE_CHECKING:
     from stark_lsp.server.desk import Desk
+    from stark_lsp.server.kept import Kept
     from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.preflight import Preflight
     from stark_lsp.server.proposals import Proposals
 
 Answer = dict[str, Any]
@@ -39,6 +39,20 @@ def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
     else:
         value = arguments[index] if len(arguments) > index else None
     return value if isinstance(value, str) else ""
+
+
+def target(arguments: Sequence[Any]) -> tuple[str, str]:
+    """Return the document and the class that a command is about.
+
+    Raises
+    ------
+    BadInput
+        It does not say.
+    """
+    uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
+    if not uri or not qualname:
+        raise BadInput("This command needs a document and a class.", cure="Use the lens on the class line.")
+    return uri, qualname
 
 
 def status_line(view: RunView) -> str:
@@ -69,23 +83,17 @@ def status_of(view: RunView) -> Answer:
     }
 
 
-def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
+def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: Preflight, kept: Kept) -> None:
     """Register the commands."""
 
     def failed(error: StarkError) -> Answer:
         server.say(wording.trouble(error), warning=True)
         return {"status": "error", "message": str(error)}
 
-    def target(arguments: Sequence[Any]) -> tuple[str, str]:
-        uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
-        if not uri or not qualname:
-            raise BadInput("This command needs a document and a class.", cure="Use the lens on the class line.")
-        return uri, qualname
-
     def view_of(arguments: Sequence[Any]) -> RunView:
         run = argument(arguments, 0, "run")
         if run:
-            view = desk.find(run) or desk.restore(run)
+            view = desk.find(run, offered=True) or desk.restore(run)
             if view is None:
                 raise BadInput(
                     f"There is no run {run[:40]!r} with an open proposal.", cure="`stark-lsp runs` lists the runs."
@@ -101,34 +109,25 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
 
     @server.command(OPTIMIZE)
     async def optimize(*arguments: Any) -> Answer:
+        uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
         try:
-            uri, qualname = target(arguments)
-            view, new = await desk.optimize(uri, qualname)
+            if not qualname:
+                qualname = await _class_at(server, uri, arguments)
+            uri, qualname = target([uri, qualname])
+            wish = arguments[0] if isinstance(arguments[0], dict) else {}
+            if isinstance(run := wish.get("run"), str):
+                view, new = await desk.optimize(uri, qualname, await kept.run(run))
+            elif wish.get("again") is not True and (offer := await kept.standing(uri, qualname)) is not None:
+                server.spawn(kept.ask_again(offer), "asking whether to search anew")
+                return {"status": "asking", "run": offer.id}
+            else:
+                view, new = await desk.optimize(uri, qualname)
         except StarkError as error:
-            return failed(error)
+            preflight.refuse(uri, qualname, error)
+            return {"status": "error", "message": str(error)}
+        preflight.passed(uri, qualname)
         status = "running" if not new else "queued" if len(desk.active()) > 1 else "started"
         return {"status": status, "run": view.id}
-
-    @server.command(ADD_INPUTS)
-    def add_inputs(*arguments: Any) -> Answer:
-        try:
-            uri, qualname = target(arguments)
-            path = path_of(uri)
-            document = server.documents.get(uri)
-            text = document.text if document is not None else read_file(path) if path is not None else None
-            if text is None:
-                raise BadInput("The document is not open and cannot be read.", path=path)
-            from stark_lsp.discovery.stubs import inputs_stub
-
-            line, stub = inputs_stub(text, qualname)
-        except StarkError as error:
-            return failed(error)
-        if not server.facts.apply_edit:
-            return failed(BadInput("This editor applies no edits from a server.", cure=f"Add by hand:\n{stub}"))
-        edit = insertion(uri, document.version if document is not None else None, line, stub, server.facts)
-        label = f"Add inputs for {qualname}"
-        server.spawn(_apply(server, types.ApplyWorkspaceEditParams(edit, label)), "adding get_inputs")
-        return {"status": "applying"}
 
     @server.command(CANCEL)
     def cancel(*arguments: Any) -> Answer:
@@ -149,6 +148,9 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
                 return dict(await proposals.compare(view))
         except StarkError as error:
             return failed(error)
+        if not server.facts.show_document:
+            # Its configuration may open the file.
+            return {"status": "written", "run": view.id, "path": await proposals.review(view)}
         server.spawn(proposals.review(view), "the review")
         return {"status": "showing", "run": view.id}
 
@@ -158,7 +160,9 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
             view = view_of(arguments)
         except StarkError as error:
             return failed(error)
-        server.spawn(proposals.accept(view), "accepting the proposal")
+        # Named by a lens or action of its document; from elsewhere the user may look at another file.
+        caret = bool(argument(arguments, 0, "run"))
+        server.spawn(proposals.accept(view, caret=caret), "accepting the proposal")
         return {"status": "applying", "run": view.id}
 
     @server.command(REJECT)
@@ -174,9 +178,8 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
     def status(*arguments: Any) -> Answer:
         views = desk.views
         model = server.configuration["model"]
-        server.say(
-            "\n".join(status_line(view) for view in views) or f"STARK: no run. stark.model is {plain(model, 80)}."
-        )
+        lines = [*(status_line(view) for view in views), *kept.lines()]
+        server.say("\n".join(lines) or f"STARK: no run. stark.model is {plain(model, 80)}.")
         return {"status": "told", "model": model, "runs": [status_of(view) for view in views]}
 
     @server.command(DISMISS)
@@ -190,10 +193,21 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals) -> None:
         return {"status": "dismissed", "runs": [view.id for view in views]}
 
 
-async def _apply(server: StarkServer, params: types.ApplyWorkspaceEditParams) -> None:
-    result = await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
-    if getattr(result, "applied", False):
-        server.refresh_lenses()
-        return
-    why = getattr(result, "failure_reason", None)
-    server.say(f"STARK: the editor did not apply the edit{f': {why}' if why else ''}.", warning=True)
+def _text(server: StarkServer, uri: str) -> str:
+    path, document = path_of(uri), server.documents.get(uri)
+    text = document.text if document is not None else read_file(path) if path is not None else None
+    if text is None:
+        raise BadInput("The document is not open and cannot be read.", path=path)
+    return text
+
+
+async def _class_at(server: StarkServer, uri: str, arguments: Sequence[Any]) -> str:
+    """Return the class at the line that the arguments name; empty if they name none."""
+    first = arguments[0] if arguments else None
+    line = first.get("line") if isinstance(first, dict) else None
+    path = path_of(uri)
+    if not isinstance(line, int) or path is None:
+        return ""
+    from stark_lsp.discovery.problems import class_at
+
+    return await asyncio.to_thread(class_at, path, _text(server, uri), line)

@@ -16,7 +16,7 @@ from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.setting import shown
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
+from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
 from stark_lsp.server.folders import resolved
 from stark_lsp.server.setting_list import SETTINGS
 
@@ -55,6 +55,11 @@ class Configuration:
         """`stark.writeMode`."""
         return WriteMode(self["writeMode"])
 
+    @property
+    def kernels(self) -> KernelPlace:
+        """`stark.kernels`."""
+        return KernelPlace(self["kernels"])
+
     def run_options(self, folder: str | None = None) -> RunOptions:
         """Return the options of a run; an unfinished run on an unchanged class is always taken up.
 
@@ -89,6 +94,7 @@ class Configuration:
             raise BadInput(f"The settings stark.search cannot be used: {error}.") from error
         seconds, tokens, dollars = self["timeLimit"], self["tokenLimit"], self["costLimit"]
         return RunOptions(
+            write_mode=self.write_mode,
             model=_model(self["model"], folder),
             agents=self.agents,
             budget=Budget(

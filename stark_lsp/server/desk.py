@@ -10,19 +10,19 @@ Timings must not disturb each other, so only one run has its turn at a time.
 from __future__ import annotations
 
 import asyncio
-import os
+import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server import spending, wording
-from stark_lsp.server.documents import Change, Document, read_file
+from stark_lsp.server.documents import read_file
 from stark_lsp.server.folders import settings_folder
 from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.progress import RunProgress
-from stark_lsp.server.text import key_of, path_of, split_lines, uri_of
+from stark_lsp.server.shown import Shown
+from stark_lsp.server.text import path_of, uri_of
 from stark_lsp.server.views import Phase, RunView
 
 if TYPE_CHECKING:
@@ -30,18 +30,21 @@ if TYPE_CHECKING:
 
     from stark_lsp.core.events import Event
     from stark_lsp.core.problem import Problem
+    from stark_lsp.core.run import Run
+    from stark_lsp.core.status import DeviceChoice
     from stark_lsp.core.steering import Steering
+    from stark_lsp.runs.options import RunOptions
     from stark_lsp.runs.session import RunSession
     from stark_lsp.server.configuration import Configuration
     from stark_lsp.server.language_server import StarkServer
     from stark_lsp.server.run_events import RunEvents
-    from stark_lsp.store import RunStore
+    from stark_lsp.store import RunStore, StoredRun
 
 CLOSE_S = 0.8
 """Seconds that runs are given to record themselves as cancelled when the server leaves."""
 
 
-class Desk:
+class Desk(Shown):
     """Starts, shows and ends runs.
 
     Parameters
@@ -51,57 +54,20 @@ class Desk:
     """
 
     def __init__(self, server: StarkServer) -> None:
-        self._server = server
-        self._views: dict[str, RunView] = {}
-        """The view of each class, by `Problem.key`."""
+        super().__init__(server)
         self._turn = asyncio.Lock()
         self._store: RunStore | None = None
+        self._opening = threading.Lock()
         self.keys = KeyHolder(server)
-        self.touch: Callable[[str], None] = lambda uri: None
-        """Told of a document whose diagnostics may have changed."""
-        self.watch: Callable[[], None] = lambda: None
-        """Told when there are more or fewer files to watch."""
-        self.offer: Callable[[RunView], Awaitable[None]] | None = None
-        """Called at the end of a run that has a proposal."""
-        server.documents.on_change = self._edited
-        server.on_open.append(self._opened)
+        self.offer: Callable[[RunView, str], Awaitable[None]] | None = None
+        """Called with a proposal at the end of its run, and what else there is to say of it."""
+        self.choose: Callable[[RunView, RunView], Awaitable[tuple[RunView, str]]] | None = None
+        """Called with the proposal of a run and the one that stood open before; returns which is better, and why."""
+        self.started: Callable[[RunView], None] = lambda view: None
+        """Told of a run that begins."""
+        self.ready: Callable[[str, RunOptions, DeviceChoice], Awaitable[RunOptions]] | None = None
+        """Looks, before a run is made, whether it can come to anything."""
         server.closers.append(self.close)
-
-    # --- looking up ----------------------------------------------------------------------------------
-
-    @property
-    def views(self) -> tuple[RunView, ...]:
-        """All views."""
-        return tuple(self._views.values())
-
-    def at(self, uri: str) -> list[RunView]:
-        """Return the views of a document, in the order their runs were started."""
-        if not self._views:
-            return []
-        key, path = key_of(uri), path_of(uri)
-        return [view for view in self._views.values() if key_of(view.uri) == key or view.path == path]
-
-    def find(self, run: str) -> RunView | None:
-        """Return the view of a run, None if it is not shown."""
-        return next((view for view in self._views.values() if view.id == run or run in view.aliases), None)
-
-    def active(self) -> list[RunView]:
-        """Return the runs that are queued or under way."""
-        return [view for view in self._views.values() if view.active]
-
-    def text(self, view: RunView) -> str | None:
-        """Return today's text of a run's document, from the editor if it is open there; None if it is gone."""
-        document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
-        return document.text if document is not None else read_file(view.path)
-
-    def lines(self, uri: str) -> tuple[str, ...] | None:
-        """Return today's lines of a document, None if it cannot be read."""
-        document = self._server.documents.get(uri)
-        if document is not None:
-            return document.lines
-        path = path_of(uri)
-        text = read_file(path) if path is not None else None
-        return split_lines(text) if text is not None else None
 
     def store(self) -> RunStore:
         """Return the store; opened at its first use, when the runs of processes that died are noted.
@@ -111,19 +77,25 @@ class Desk:
         Fault
             The store cannot be opened.
         """
-        if self._store is None:
-            from stark_lsp.store import RunStore
-            from stark_lsp.store.paths import default_store_path
+        with self._opening:
+            if self._store is None:
+                from stark_lsp.store import RunStore
+                from stark_lsp.store.paths import default_store_path
 
-            store = RunStore(default_store_path())
-            store.mark_interrupted()
-            self._store = store
-        return self._store
+                store = RunStore(default_store_path())
+                store.mark_interrupted()
+                self._store = store
+            return self._store
 
     # --- starting and ending -------------------------------------------------------------------------
 
-    async def optimize(self, uri: str, qualname: str) -> tuple[RunView, bool]:
-        """Start a run on a class, or say that there is one.
+    async def optimize(self, uri: str, qualname: str, earlier: Run | None = None) -> tuple[RunView, bool]:
+        """Start a run on a class, or say that there is one. A proposal that is open on it stays so meanwhile.
+
+        Parameters
+        ----------
+        earlier
+            The run to go on with, with who answered it; without one, the newest that can be gone on with.
 
         Returns
         -------
@@ -146,16 +118,23 @@ class Desk:
         configuration = self._server.configuration
         # Long files take a while to read, and the first import of what drives runs too: what the user types meanwhile
         # must not wait for it.
-        problem = await asyncio.to_thread(_problem, path, text, qualname, configuration)
-        running = self._views.get(problem.key)
+        options = await asyncio.to_thread(configuration.run_options, settings_folder(self._server, path))
+        if earlier is not None:
+            options = replace(options, run=earlier.id, model=earlier.model)
+        reading = asyncio.ensure_future(asyncio.to_thread(_problem, path, text, qualname, configuration))
+        if self.ready is not None:
+            # What is wrong with the machine is told first; then nobody asks what became of the other.
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            options = await self.ready(path, options, configuration.device)
+        problem = await reading
+        running = self.on(path, problem.qualname)
         if running is not None and running.active:
             self._server.say(f"STARK is already optimizing {problem.class_name}: {running.status}")
             return running, False
         from stark_lsp.server.providers import lend
 
-        options = configuration.run_options(settings_folder(self._server, path))
         options = replace(options, providers=await lend(self._server, self.keys, options.model))
-        running = self._views.get(problem.key)
+        running = self.on(path, problem.qualname)
         if running is not None and running.active:
             # The client was asked what it lends, and somebody clicked again meanwhile.
             return running, False
@@ -166,18 +145,19 @@ class Desk:
         def heard(event: Event) -> None:
             events.heard(session, event)
 
-        session = RunSession(problem, options, store=self.store(), emit=heard, log=self._server.log)
+        def now_text() -> str | None:
+            return self.text(view)
+
+        session = RunSession(problem, options, store=self.store(), emit=heard, log=self._server.log, document=now_text)
         view = RunView(session.id, document.uri if document is not None else uri, problem, session.run)
         view.session = session
         if (now := self.text(view)) is not None and now != text:
             view.resync(now)
-        # A new run takes the place of what was shown of the one before, which may be the same that now goes on.
-        before = self._views.pop(problem.key, None)
-        if before is not None:
-            before.phase = Phase.OVER
-            if before.question is not None:
-                self._server.withdraw(before.question)
-        self._views[problem.key] = view
+        # A new run takes the place of what was shown of the one before, but for an open proposal.
+        view.kept = running.offer if running is not None else None
+        self._views.pop(view.place, None)
+        self._views[view.place] = view
+        self.started(view)
 
         def stop() -> None:
             self.cancel(view)
@@ -206,20 +186,44 @@ class Desk:
             view.events.told(steering)
 
     def dismiss(self, view: RunView) -> None:
-        """Show nothing of a run any more; one under way is stopped first."""
+        """Show nothing of a run any more; one under way is stopped first, a proposal nobody decided on is put aside."""
         self.cancel(view)
-        if self._views.get(view.problem.key) is view:
-            del self._views[view.problem.key]
-        view.phase = Phase.OVER
-        if view.question is not None:
-            self._server.withdraw(view.question)
-            view.question = None
+        if view.phase is Phase.OFFERED and not any(other.id == view.id for other in self.active()):
+            self._server.spawn(self._put_aside(view), "putting the proposal aside")
+        self.put_away(view)
+        shown = self._views.get(view.place)
+        if shown is view:
+            del self._views[view.place]
+            if view.kept is not None:
+                self._views[view.place] = view.kept
+        elif shown is not None and shown.kept is view:
+            shown.kept = None
         self.touch(view.uri)
         self._server.refresh_lenses()
         self.watch()
 
+    def put_away(self, view: RunView) -> None:
+        """Offer a proposal no longer, and take the question about it back."""
+        view.phase = Phase.OVER
+        if view.question is not None:
+            self._server.withdraw(view.question)
+            view.question = None
+
+    async def stop(self, view: RunView) -> None:
+        """Stop the run that goes on while a view's proposal is kept, and wait until that is recorded."""
+        running = self._views.get(view.place)
+        if running is None or running.kept is not view or running.task is None:
+            return
+        running.kept = None
+        self._views[view.place] = view
+        self.cancel(running)
+        await asyncio.wait([running.task])
+
     async def close(self) -> None:
         """Stop all runs and wait, not for long, until they are recorded."""
+        for view in self.active():
+            if view.session is not None:
+                view.session.leave()
         tasks = [view.task for view in self._views.values() if view.task is not None and self.cancel(view)]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_S)
@@ -235,15 +239,33 @@ class Desk:
             The store cannot be read.
         """
         stored = self.store().load(run)
-        if stored is None or stored.run.decision is not Decision.OPEN or stored.run.best not in stored.nodes:
+        if stored.run.decision not in (Decision.OPEN, Decision.KEPT) or stored.run.best not in stored.nodes:
             return None
-        problem = stored.run.problem
-        showing = self._views.get(problem.key)
-        if showing is not None and showing.active:
+        view = self.on(stored.run.problem.path, stored.run.problem.qualname)
+        if view is not None and view.phase is Phase.OFFERED:
+            self._views.pop(view.place)  # the user names another one
+            self.put_away(view)
+        return self.show(stored, stored.run.problem.path)
+
+    def show(self, stored: StoredRun, path: str, uri: str | None = None) -> RunView | None:
+        """Show the proposal of a stored run, None if it has none or its class has a run or a proposal that is shown.
+
+        Parameters
+        ----------
+        path
+            The file that its class is in now.
+        uri
+            What the client calls that file.
+        """
+        if stored.run.best not in stored.nodes:
             return None
-        view = RunView(stored.run.id, uri_of(problem.path), problem, stored.run, Phase.OFFERED)
+        problem = replace(stored.run.problem, path=path)
+        showing = self.on(path, problem.qualname)
+        if showing is not None and (showing.active or showing.offer is not None):
+            return None
+        view = RunView(stored.run.id, uri or uri_of(path), problem, stored.run, Phase.OFFERED)
         view.nodes, view.best, view.status = dict(stored.nodes), stored.nodes[stored.run.best], stored.run.message
-        self._views[problem.key] = view
+        self._views[view.place] = view
         text = self.text(view)
         for node in view.nodes.values():
             if node.plan is not None:
@@ -268,9 +290,10 @@ class Desk:
         try:
             ahead = [other.problem.class_name for other in self.active() if other is not view]
             view.status = f"queued behind {', '.join(ahead)}" if ahead else "starting"
-            await progress.begin(f"{view.status.capitalize()}, {spending.begins(view.run.model)}")
+            await progress.begin(f"{view.status[:1].upper()}{view.status[1:]}, {spending.begins(view.run.model)}")
             async with self._turn:
                 view.phase = Phase.RUNNING
+                self._server.refresh_lenses()
                 begun = True
                 await session.execute()
         except asyncio.CancelledError:
@@ -279,7 +302,7 @@ class Desk:
             progress.end("Cancelled")
             if not self._server.leaving.is_set():
                 kept = f"Optimize {name} again to go on with it." if begun else "It had not begun."
-                self._server.say(f"STARK: the run on {name} was cancelled. {kept}")
+                self._server.say(f"STARK: the run on {name} was cancelled. {kept}{_still_open(view)}")
         except StarkError as error:
             view.phase = Phase.OVER
             view.status = error.message
@@ -294,6 +317,8 @@ class Desk:
         finally:
             if view.active:
                 view.phase = Phase.OVER
+            if view.phase is Phase.OVER and view.kept is not None and self._views.get(view.place) is view:
+                self._views[view.place] = view.kept
             progress.end("Ended")
             view.session = None
             events.take_over(session)
@@ -309,45 +334,33 @@ class Desk:
             from stark_lsp.server.run_events import closing
 
             view.phase = Phase.OVER
-            self._server.say(f"STARK: {view.problem.class_name}: {session.run.message}{closing(view)}")
+            if view.kept is not None and view.kept.id == view.id:
+                self.put_away(view.kept)  # timed again, it did not hold
+                view.kept = None
+            text = f"STARK: {view.problem.class_name}: {session.run.message}{closing(view)}{_still_open(view)}"
+            self._server.say(text)
             return
-        view.phase = Phase.OFFERED
+        standing = view.kept.offer if view.kept is not None else None
+        view.phase, why = Phase.OFFERED, ""
+        if standing is not None and standing.id == view.id:
+            self.put_away(standing)
+        elif standing is not None and self.choose is not None:
+            better, why = await self.choose(view, standing)
+            worse = view if better is standing else standing
+            await self._put_aside(worse)
+            self.put_away(worse)
+            if better is standing:
+                self._server.say(f"STARK: {view.problem.class_name} is {view.run.message}{closing(view)} {why}")
+                return
+        view.kept = None
         self.touch(view.uri)
         self._server.refresh_lenses()
         # Not awaited: the question may stay open for hours, and the next run must have its turn.
-        self._server.spawn(_finish(self.offer(view)), "the proposal")
+        self._server.spawn(_finish(self.offer(view, why)), "the proposal")
 
-    # --- documents -----------------------------------------------------------------------------------
-
-    def _edited(self, document: Document, change: Change) -> None:
-        for view in self.at(document.uri):
-            view.edit(change)
-
-    def _opened(self, document: Document) -> None:
-        for view in self.at(document.uri):
-            view.uri = document.uri
-            view.resync(document.text)
-
-    def changed_on_disk(self, path: str) -> None:
-        """Take note that a file changed outside the editor, or went away."""
-        views = [view for view in self._views.values() if view.path == path]
-        if not views:
-            return
-        exists = os.path.exists(path)
-        for view in views:
-            view.deleted = not exists and view.moved_to is None
-            if exists and self._server.documents.at(path) is None and (text := read_file(path)) is not None:
-                view.resync(text)
-            self.touch(view.uri)
-        self._server.refresh_lenses()
-
-    def renamed(self, old: str, new: str) -> None:
-        """Take note that a file was renamed."""
-        for view in self._views.values():
-            if view.path == old:
-                view.moved_to = new
-            elif view.path.startswith(old.rstrip("/") + "/"):
-                view.moved_to = str(Path(new) / Path(view.path).relative_to(old))
+    async def _put_aside(self, view: RunView) -> None:
+        """Record that a proposal is kept without being offered."""
+        await asyncio.to_thread(self.store().decide, view.id, Decision.KEPT)
 
 
 def _problem(path: str, text: str, qualname: str, configuration: Configuration) -> Problem:
@@ -356,6 +369,12 @@ def _problem(path: str, text: str, qualname: str, configuration: Configuration) 
     from stark_lsp.discovery.problems import make_problem
 
     return make_problem(path, text, qualname, mode=configuration.mode, device=configuration.device)
+
+
+def _still_open(view: RunView) -> str:
+    """Return that the proposal from before is still there, if it is."""
+    offer = view.kept.offer if view.kept is not None else None
+    return f" The proposal from before stays open: {offer.run.message}" if offer is not None else ""
 
 
 async def _finish(work: Awaitable[None]) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from stark_lsp.core.problem import Span
 from stark_lsp.server import wording
+from stark_lsp.server.inputs import MARK, unfinished
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import Units, key_of, trimmed_range
 
@@ -87,6 +88,8 @@ class Diagnostics:
         self._timer: asyncio.TimerHandle | None = None
         self._told: dict[str, str] = {}
         """Fingerprint of what the client was told of last, by document."""
+        self.more: Callable[[str], list[types.Diagnostic]] = lambda uri: []
+        """Diagnostics of a document that are of no run."""
 
     def touch(self, uri: str) -> None:
         """Note that a document's diagnostics may have changed."""
@@ -96,11 +99,12 @@ class Diagnostics:
 
     def of(self, uri: str) -> list[types.Diagnostic]:
         """Return the diagnostics of a document as they are now."""
-        views = self._desk.at(uri)
-        if not views:
-            return []
-        text = self._desk.lines(uri)
-        return build(views, text, self._server.documents.units) if text is not None else []
+        document, units = self._server.documents.get(uri), self._server.documents.units
+        views, more = self._desk.at(uri), self.more(uri)
+        if document is not None:
+            more = [*more, *unfinished(document.text, document.lines, units)]
+        text = self._desk.lines(uri) if views else None
+        return more + (build(views, text, units) if text is not None else [])
 
     def report(self, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
         """Answer a pull."""
@@ -155,7 +159,8 @@ def register(server: StarkServer, diagnostics: Diagnostics) -> None:
     """Keep the client told; called once the client's abilities are known."""
 
     def touched(document: Document) -> None:
-        if diagnostics._desk.at(document.uri):
+        known = key_of(document.uri) in diagnostics._told
+        if diagnostics._desk.at(document.uri) or known or MARK in document.text:
             diagnostics.touch(document.uri)
 
     server.on_open.append(touched)

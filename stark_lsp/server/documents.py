@@ -7,6 +7,7 @@ text *before* it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -40,6 +41,8 @@ class Document:
     """None if the URI names no file on this machine."""
     version: int
     text: str
+    real: str | None = field(init=False)
+    """The path without symbolic links: what makes two documents one file."""
     lines: tuple[str, ...] = field(init=False)
     _index: DocumentIndex | None = field(default=None, init=False)
     _indexed: str | None = field(default=None, init=False)
@@ -48,6 +51,7 @@ class Document:
     """`offered` with the text that it is of."""
 
     def __post_init__(self) -> None:
+        self.real = os.path.realpath(self.path) if self.path is not None else None
         self.lines = split_lines(self.text)
 
     def apply(self, change: Change) -> None:
@@ -56,21 +60,22 @@ class Document:
             self.text = change.text
             self.lines = split_lines(self.text)
             return
-        start, end = offset_of(self.lines, change.start), offset_of(self.lines, change.end)
-        end = max(start, end)
-        self.text = self.text[:start] + change.text + self.text[end:]
         # Only the touched lines are split again; the line before and after take part, since an edit
         # can join or divide a CRLF pair.
         first = max(change.start[0] - 1, 0)
         last = min(change.end[0] + 2, len(self.lines))
-        head, tail = self.lines[:first], self.lines[last:]
-        begin = sum(len(line) for line in head)
-        finish = len(self.text) - sum(len(line) for line in tail)
-        self.lines = head + split_lines(self.text[begin:finish]) + tail
+        touched = self.lines[first:last]
+        begin = sum(map(len, self.lines[:first]))
+        finish = begin + sum(map(len, touched))
+        start = begin + offset_of(touched, (change.start[0] - first, change.start[1]))
+        end = max(start, begin + offset_of(touched, (change.end[0] - first, change.end[1])))
+        middle = self.text[begin:start] + change.text + self.text[end:finish]
+        self.text = self.text[:begin] + middle + self.text[finish:]
+        self.lines = self.lines[:first] + split_lines(middle) + self.lines[last:]
 
     @property
     def classes(self) -> tuple[ModuleClass, ...]:
-        """The module classes in the text; those of the last text that parsed while it does not."""
+        """The module classes in the text; known ones stay while a part of it does not parse."""
         if self._index is None:
             from stark_lsp.discovery.index import DocumentIndex
 
@@ -81,12 +86,24 @@ class Document:
         return self._index.classes
 
     @property
+    def valid(self) -> bool:
+        """Whether the text is Python."""
+        _ = self.classes  # reads it
+        return self._index is None or self._index.valid
+
+    @property
     def offered(self) -> tuple[ModuleClass, ...]:
-        """The classes that something can be done with: all but those that an accepted proposal brought."""
+        """The classes that something can be done with: those that an import finds and no accepted proposal brought."""
         classes = self.classes
         if self._offered is None or self._offered[0] is not self.text:
-            found = (cls for cls in classes if cls.inputs.source is not InputSource.NONE or not self._ours(cls))
-            self._offered = self.text, tuple(found)
+            found = tuple(
+                cls
+                for cls in classes
+                if not cls.objection and (cls.inputs.source is not InputSource.NONE or not self._ours(cls))
+            )
+            # The same object as long as they are the same, so that nobody makes anew what follows from them.
+            same = self._offered is not None and self._offered[1] == found
+            self._offered = self.text, self._offered[1] if self._offered and same else found
         return self._offered[1]
 
     def _ours(self, cls: ModuleClass) -> bool:
@@ -133,8 +150,9 @@ class Documents:
         return self._open.get(key_of(uri))
 
     def at(self, path: str) -> Document | None:
-        """Return the open document of a file, None if it is not open."""
-        return next((document for document in self._open.values() if document.path == path), None)
+        """Return the open document of a file, by whatever link it was opened, None if it is not open."""
+        real = os.path.realpath(path)
+        return next((document for document in self._open.values() if document.real == real), None)
 
     def all(self) -> tuple[Document, ...]:
         """Return the open documents."""

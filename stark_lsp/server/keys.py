@@ -3,7 +3,7 @@
     stark/key           request to the client     {service, ask} -> {key} or null
     stark/key/changed   notification from it      forget the key; the next run asks again
 
-Neither is ever logged (`language_server.StarkProtocol`).
+Neither is ever logged (`protocol.StarkProtocol`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pygls.exceptions import JsonRpcException
 
-from stark_lsp.server.language_server import KEY_CHANGED
 from stark_lsp.server.markup import plain
+from stark_lsp.server.protocol import KEY_CHANGED
 
 if TYPE_CHECKING:
     from stark_lsp.agents.models.secret import Secret

@@ -8,16 +8,16 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import attrs
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+from pygls.protocol import default_converter
 
 from stark_lsp import __version__
 from stark_lsp.server.client import ClientFacts
 from stark_lsp.server.configuration import Configuration
 from stark_lsp.server.documents import Document, Documents
+from stark_lsp.server.protocol import StarkProtocol, Unshown
 from stark_lsp.server.text import Units
 
 logger = logging.getLogger(__name__)
@@ -25,130 +25,10 @@ logger = logging.getLogger(__name__)
 Closer = Callable[[], Coroutine[Any, Any, None]]
 
 
-OWN = "stark/"
-"""Methods that are not of the Language Server Protocol begin with this."""
-KEY_CHANGED = "stark/key/changed"
-"""Notification of the client: see `keys`."""
-
-
-@attrs.define
-class OwnAnswer:
-    """The client's answer to a request of our own, its result as the JSON it is."""
-
-    id: Any
-    jsonrpc: str
-    result: Any
-
-
-class Unshown:
-    """An answer that may hold a key; asyncio's debug mode prints what a future holds."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-@attrs.define
-class BareNotification:
-    """A notification that may come without parameters, which pygls would not read."""
-
-    method: str
-    jsonrpc: str
-    params: Any = None
-
-
-class StarkProtocol(LanguageServerProtocol):
-    """pygls' protocol, with the documents kept by `Documents` and an orderly exit."""
-
-    _server: StarkServer
-
-    def _execute_handler(
-        self,
-        msg_id: Any,
-        handler: Any,
-        callback: Any,
-        args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        # pygls 2.1 keeps the future of every notification for good: a leak with each keystroke.
-        super()._execute_handler(msg_id, handler, callback, args, kwargs)
-        future = self._request_futures.get(msg_id)
-        if future is None:
-            return
-        if future.done():
-            self._request_futures.pop(msg_id, None)
-        elif isinstance(future, asyncio.Future):
-            future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
-
-    def get_message_type(self, method: str) -> Any:  # type: ignore[override]
-        """Return the type of a message."""
-        return BareNotification if method == KEY_CHANGED else super().get_message_type(method)
-
-    def get_result_type(self, method: str) -> Any:  # type: ignore[override]
-        """Return the type of an answer; pygls would make objects with attributes of JSON that it does not know."""
-        return OwnAnswer if method.startswith(OWN) else super().get_result_type(method)
-
-    def _handle_response(self, msg_id: Any, result: Any = None, error: types.ResponseError | None = None) -> None:
-        # Answers to requests of our own hold keys and sources. pygls would write them to a log of debug level, and
-        # warn of one that comes after the request was withdrawn.
-        future = self._server.awaited.pop(msg_id, None)
-        if future is None:
-            super()._handle_response(msg_id, result, error)
-            return
-        self._request_futures.pop(msg_id, None)
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(JsonRpcException.from_error(error))
-        else:
-            future.set_result(Unshown(result))
-
-    def _handle_request(self, msg_id: Any, method_name: str, params: Any) -> None:
-        # Noted here and not in the handler: some clients send `exit` without waiting for the answer.
-        self._server.shutdown_asked |= method_name == types.SHUTDOWN
-        super()._handle_request(msg_id, method_name, params)
-
-    @lsp_method(types.EXIT)
-    def lsp_exit(self, *args: object) -> None:  # type: ignore[override]
-        """Leave; the code says whether `shutdown` came first (LSP 3.17, "Exit Notification")."""
-        self._server.leave(0 if self._server.shutdown_asked else 1)
-
-    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
-    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
-        """Cancel what a progress is about; a progress that has ended meanwhile needs nothing."""
-        cancel = self._server.cancels.get(params.token)
-        if cancel is not None:
-            cancel()
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """Take a document in."""
-        document = self._server.documents.open(params.text_document)
-        for hook in self._server.on_open:
-            hook(document)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Apply changes to a document."""
-        document = self._server.documents.change(params)
-        if document is None:
-            logger.warning("a change of a document that is not open: %s", params.text_document.uri)
-            return
-        for hook in self._server.on_changed:
-            hook(document)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Forget a document."""
-        document = self._server.documents.close(params.text_document.uri)
-        if document is not None:
-            for hook in self._server.on_close:
-                hook(document)
-
-
 class StarkServer(LanguageServer):
     """The language server."""
+
+    protocol: StarkProtocol
 
     def __init__(self) -> None:
         super().__init__(
@@ -168,12 +48,15 @@ class StarkServer(LanguageServer):
         """Whether the client shows a diff itself when `stark.review` answers with both texts."""
         self.leaving = asyncio.Event()
         """Set when the server is to leave."""
+        self.begun = False
+        """Whether the client has initialized the server."""
         self.shutdown_asked = False
         self.exit_code = 1
         """Exit code of the process; 0 after an orderly `shutdown` and `exit`."""
         self.on_open: list[Callable[[Document], None]] = []
         self.on_changed: list[Callable[[Document], None]] = []
         self.on_close: list[Callable[[Document], None]] = []
+        self.on_configured: list[Callable[[], None]] = []
         self.cancels: dict[types.ProgressToken, Callable[[], None]] = {}
         """What to do when the user cancels a progress, by its token."""
         self.awaited: dict[str, asyncio.Future[Unshown]] = {}
@@ -189,6 +72,7 @@ class StarkServer(LanguageServer):
 
     def begin(self, facts: ClientFacts, encoding: str) -> None:
         """Take over what `initialize` brought."""
+        self.begun = True
         self.facts = facts
         self.documents.units = Units(encoding)
 

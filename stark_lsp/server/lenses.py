@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
@@ -33,21 +33,32 @@ def start_command(uri: str, cls: ModuleClass) -> types.Command:
     return types.Command("Optimize with STARK", OPTIMIZE, arguments=[uri, cls.qualname])
 
 
-def resume_command(view: RunView) -> types.Command:
-    """Return the command that takes the place of starting while a run is paused."""
-    return types.Command("STARK is paused: go on", RESUME, arguments=[{"run": view.id}])
+def under_way_command(view: RunView) -> types.Command:
+    """Return the command that takes the place of starting while a run is queued or under way."""
+    arguments = [{"run": view.id}]
+    if view.paused:
+        return types.Command("STARK is paused: go on", RESUME, arguments=arguments)
+    doing = "waits for its turn" if view.phase is Phase.QUEUED else "is optimizing…"
+    return types.Command(f"STARK {doing} (stop)", CANCEL, arguments=arguments)
 
 
 def decision_commands(view: RunView) -> list[types.Command]:
-    """Return the commands for a proposal that waits for a decision."""
-    if view.phase is not Phase.OFFERED:
+    """Return the commands for a proposal that waits for a decision: the run's, or the one that is kept meanwhile."""
+    if view.offer is None:
         return []
-    arguments = [{"run": view.id}]
+    arguments = [{"run": view.offer.id}]
     return [
         types.Command("Review", REVIEW, arguments=arguments),
         types.Command("Accept", ACCEPT, arguments=arguments),
         types.Command("Reject", REJECT, arguments=arguments),
     ]
+
+
+def _lens(line: int, columns: tuple[int, int], command: types.Command) -> dict[str, Any]:
+    """Return a lens as the JSON it becomes: a long file has hundreds, after each edit anew."""
+    start, end = ({"line": line, "character": column} for column in columns)
+    shown = {"title": command.title, "command": command.command, "arguments": command.arguments}
+    return {"range": {"start": start, "end": end}, "command": shown}
 
 
 class Lenses:
@@ -57,30 +68,32 @@ class Lenses:
         self._server = server
         self._desk = desk
         self._made: dict[
-            str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase, bool], ...], list[types.CodeLens]]
+            str, tuple[tuple[ModuleClass, ...], tuple[tuple[str, Phase, bool, str], ...], list[dict[str, Any]]]
         ] = {}
         server.on_close.append(self._forget)
 
-    def of(self, uri: str) -> list[types.CodeLens]:
-        """Return the lenses of a document; none if it is not an open file."""
+    def of(self, uri: str) -> list[dict[str, Any]]:
+        """Return the lenses of a document as JSON; none if it is not an open file."""
         document = self._server.documents.get(uri)
         if document is None or document.path is None:
             return []
         classes = document.offered
         views = {view.problem.qualname: view for view in self._desk.at(uri)}
-        state = tuple((view.id, view.phase, view.paused) for view in views.values())
+        state = tuple(
+            (view.id, view.phase, view.paused, view.offer.id if view.offer else "") for view in views.values()
+        )
         known = self._made.get(document.uri)
         if known is not None and known[0] is classes and known[1] == state:
             return known[2]
         units, lines = self._server.documents.units, document.lines
-        made: list[types.CodeLens] = []
+        made: list[dict[str, Any]] = []
         for cls in classes:
-            place = units.range(lines, (cls.name_line, cls.name_start), (cls.name_line, cls.name_end))
+            columns = units.columns(lines[cls.name_line], cls.name_start, cls.name_end)
             view = views.get(cls.qualname)
             # One lens stays one lens: their number and place are the same while a run goes on.
-            commands = [resume_command(view) if view and view.paused else start_command(document.uri, cls)]
+            commands = [under_way_command(view) if view and view.active else start_command(document.uri, cls)]
             commands += decision_commands(view) if view else []
-            made += [types.CodeLens(place, command) for command in commands]
+            made += [_lens(cls.name_line, columns, command) for command in commands]
         self._made[document.uri] = classes, state, made
         return made
 
@@ -93,5 +106,5 @@ def register(server: StarkServer, desk: Desk) -> None:
     made = Lenses(server, desk)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
-    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+    def lenses(params: types.CodeLensParams) -> list[dict[str, Any]]:
         return made.of(params.text_document.uri)

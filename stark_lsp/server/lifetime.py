@@ -8,8 +8,6 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from lsprotocol import types
-
 if TYPE_CHECKING:
     from stark_lsp.server.language_server import StarkServer
 
@@ -17,14 +15,6 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 3.0
 """Seconds between looks at the editor where the system cannot tell of its death."""
-
-
-def register(server: StarkServer) -> None:
-    """Close what runs when the client asks for `shutdown`."""
-
-    @server.feature(types.SHUTDOWN)
-    async def shutdown(params: None) -> None:
-        await server.close()
 
 
 def handle_signals(server: StarkServer) -> None:

@@ -27,7 +27,7 @@ from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import apply_replacements, uri_of
 from stark_lsp.server.views import Phase, RunView
-from stark_lsp.server.workspace_edits import Shape, workspace_edit
+from stark_lsp.server.workspace_edits import Shape, by_the_editor, workspace_edit
 
 if TYPE_CHECKING:
     from stark_lsp.core.run import Node
@@ -79,19 +79,19 @@ class Proposals:
 
     # --- the four steps ------------------------------------------------------------------------------
 
-    async def offer(self, view: RunView) -> None:
-        """Tell the user of the proposal and ask what to do with it."""
+    async def offer(self, view: RunView, note: str = "") -> None:
+        """Tell the user of the proposal and ask what to do with it; `note` is what else there is to say."""
         name = view.problem.class_name
         trouble = await self.obstacle(view)
         if trouble is not None:
-            if view.moved_to is not None or view.deleted:
+            if view.deleted:
                 view.phase = Phase.OVER
                 self._server.refresh_lenses()
             self._server.say(f"STARK: {view.run.message} {trouble}", warning=True)
             return
         from stark_lsp.server.run_events import closing
 
-        text = f"STARK: {name} is {view.run.message}{closing(view)}"
+        text = f"STARK: {name} is {view.run.message}{closing(view)}{f' {note}' if note else ''}"
         if not self._server.facts.message_actions:
             self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
             return
@@ -126,16 +126,13 @@ class Proposals:
         elif title == REVIEW:
             await self.review(view)
         elif title == ACCEPT:
-            await self.accept(view)
+            await self.accept(view, caret=False)  # the user may be in another file by now
         elif title == REJECT:
             await self.reject(view, "")
 
     async def obstacle(self, view: RunView) -> str | None:
         """Return why the proposal cannot be applied to the file as it is now, None if it can."""
         keep = f"The result is kept as run {view.id}."
-        if view.moved_to is not None:
-            where = os.path.basename(view.moved_to)
-            return f"The file was renamed to {where} meanwhile, so nothing is offered. {keep} Optimize the class there."
         if not os.path.exists(view.path):
             view.deleted = True
             return f"The file {view.path} was deleted or renamed meanwhile, so nothing is offered. {keep}"
@@ -162,30 +159,32 @@ class Proposals:
             return {"title": title, "uri": uri_of(prepared.path), "original": original, "proposed": proposed}
         return {"title": title, "uri": view.uri, "original": prepared.before, "proposed": prepared.after}
 
-    async def review(self, view: RunView) -> None:
-        """Write the difference and its evidence to a file and have it shown."""
+    async def review(self, view: RunView) -> str | None:
+        """Write the difference and its evidence to a file and have it shown; return its path if it was written."""
         try:
             path = await self.write_review(view)
         except StarkError as error:
             self._server.say(wording.trouble(error), warning=True)
-            return
+            return None
         except OSError as error:
             self._server.say(f"STARK: the review cannot be written: {error}. Free some disk space.", error=True)
-            return
+            return None
         if self._server.facts.show_document:
             params = types.ShowDocumentParams(uri_of(path), external=False, take_focus=True)
             result = await self._server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
             if getattr(result, "success", False):
-                return
-        self._server.say(f"STARK: the proposal for {view.problem.class_name} is written to {path}")
+                return str(path)
+        # The path comes first: an echo area shows one line.
+        self._server.say(f"STARK: {path} has the review of {view.problem.class_name}")
+        return str(path)
 
-    async def accept(self, view: RunView) -> None:
-        """Apply the proposal to today's text."""
+    async def accept(self, view: RunView, *, caret: bool = True) -> None:
+        """Apply the proposal to today's text; `caret` puts the caret at the new class if its document is open."""
         if view.id in self._applying:
             return
         self._applying.add(view.id)
         try:
-            await self._accept(view)
+            await self._accept(view, caret)
         finally:
             self._applying.discard(view.id)
 
@@ -210,8 +209,11 @@ class Proposals:
         )
         view.phase = Phase.OVER
         try:
+            if (decided := await self._record(view, Decision.REJECTED)) is not Decision.REJECTED:
+                self._desk.dismiss(view)
+                self._server.say(f"STARK: the proposal for {view.problem.class_name} {_DECIDED[decided]} elsewhere.")
+                return
             await asyncio.to_thread(self._desk.store().add_rejection, view.problem.key, rejection)
-            await self._record(view, Decision.REJECTED)
         except StarkError as error:
             self._server.say(wording.trouble(error), error=True)
         self._desk.dismiss(view)
@@ -238,10 +240,9 @@ class Proposals:
 
     async def _prepare(self, view: RunView) -> Prepared:
         best = self._open_proposal(view)
-        from stark_lsp.proposals.edit import build_edit
-        from stark_lsp.proposals.provenance import provenance_comment
+        from stark_lsp.runs.formatting import proposed
 
-        if view.moved_to is not None or not os.path.exists(view.path):
+        if not os.path.exists(view.path):
             raise BadInput("The file was deleted or renamed since the run began.", path=view.path)
         document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
         before = document.text if document is not None else read_file(view.path)
@@ -249,12 +250,7 @@ class Proposals:
             raise BadInput("The file cannot be read.", path=view.path)
         # Long files take a while to take apart; what the user types meanwhile must not wait for it.
         edit = await asyncio.to_thread(
-            build_edit,
-            view.problem,
-            before,
-            best.candidate,
-            provenance_comment(view.run, best),
-            self._server.configuration.write_mode,
+            proposed, view.run, best, before, self._server.configuration.write_mode, self._server.configuration.kernels
         )
         changes = [(e.start_line, e.start_column, e.end_line, e.end_column, e.new_text) for e in edit.edits]
         return Prepared(edit, document, before, apply_replacements(before, changes))
@@ -266,9 +262,14 @@ class Proposals:
 
     # --- helpers -------------------------------------------------------------------------------------
 
-    async def _accept(self, view: RunView) -> None:
+    async def _accept(self, view: RunView, caret: bool) -> None:
         name = view.problem.class_name
         try:
+            await self._check_open(view)
+            if self._desk.on(view.path, view.problem.qualname) is not view:
+                # A search for something better goes on; it ends here, if this proposal can be applied at all.
+                await self.prepare(view)
+                await self._desk.stop(view)
             prepared = await self.prepare(view)
         except StarkError as error:
             self._server.say(f"{wording.trouble(error)} Nothing was changed.", warning=True)
@@ -290,6 +291,13 @@ class Proposals:
                     file.write(prepared.edit.new_file.text)
             except OSError as error:
                 self._server.say(f"STARK: {prepared.path} cannot be written: {error.strerror}.", error=True)
+                return
+        shared = prepared.edit.shared
+        if shared is not None and shared.changes and not by_the_editor(shared, self._server.facts):
+            try:
+                Path(shared.path).write_text(shared.text, encoding="utf-8")
+            except OSError as error:
+                self._server.say(f"STARK: {shared.path} cannot be written: {error.strerror}.", error=True)
                 return
         shape = Shape(
             uri=prepared.document.uri if prepared.document is not None else view.uri,
@@ -325,7 +333,11 @@ class Proposals:
             self._server.say(wording.trouble(error), error=True)
         self._desk.dismiss(view)
         where = f" in {os.path.basename(prepared.path)}" if prepared.path is not None else ""
-        self._server.say(f"STARK: the proposal for {name} was accepted{where}.")
+        self._server.say(" ".join([f"STARK: the proposal for {name} was accepted{where}.", *prepared.edit.notes]))
+        if caret and prepared.path is None and prepared.document is not None:
+            from stark_lsp.server.afterwards import show_class
+
+            await show_class(self._server, prepared.document.uri, prepared.after, prepared.edit.qualname)
 
     def _refused(self, view: RunView, reason: str) -> None:
         why = f": {plain(reason, 200)}" if reason else ""
@@ -356,9 +368,25 @@ class Proposals:
                 return text is not None and _same_text(text, prepared.before)
             await asyncio.sleep(0.02)
 
-    async def _record(self, view: RunView, decision: Decision) -> None:
-        view.run = replace(view.run, decision=decision)
-        await asyncio.to_thread(self._desk.store().update, view.run)
+    async def _check_open(self, view: RunView) -> None:
+        """Raise unless the proposal is still open, whatever other windows and terminals did meanwhile."""
+        run = await asyncio.to_thread(self._desk.store().get, view.id)
+        if run.decision in (Decision.ACCEPTED, Decision.REJECTED):
+            self._desk.put_away(view)
+            self._desk.dismiss(view)
+            raise BadInput(f"The proposal for {view.problem.class_name} {_DECIDED[run.decision]} elsewhere.")
+        running = self._desk.on(view.path, view.problem.qualname)
+        here = running is not None and running.active and running.id == view.id
+        if not run.state.over and not here:
+            raise BadInput(
+                f"Run {view.id} goes on in another window or terminal.", cure="Accept its proposal once it has ended."
+            )
+
+    async def _record(self, view: RunView, decision: Decision) -> Decision:
+        """Record a decision; return what holds, which is another one if it was decided elsewhere."""
+        held = await asyncio.to_thread(self._desk.store().decide, view.id, decision)
+        view.run = replace(view.run, decision=held)
+        return held
 
     def _open_proposal(self, view: RunView) -> Node:
         if view.phase is not Phase.OFFERED or view.best is None:
@@ -374,6 +402,7 @@ _DECIDED = {
     Decision.OPEN: "is no longer shown",
     Decision.ACCEPTED: "was already accepted",
     Decision.REJECTED: "was already rejected",
+    Decision.KEPT: "is no longer shown",
 }
 
 

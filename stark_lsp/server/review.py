@@ -31,12 +31,14 @@ def write(view: RunView, best: Node, prepared: Prepared) -> Path:
         diff = unified(read_file(target) or "", prepared.edit.new_file.text, target)
     else:
         diff = unified(prepared.before, prepared.after, view.path)
+    if (shared := prepared.edit.shared) is not None:
+        diff += unified(shared.before or "", shared.text, shared.path)
     folder = state_dir() / "reviews"
     make_private_dir(state_dir())
     make_private_dir(folder)
     path = folder / f"{view.problem.class_name}-{view.id}.diff"
     # Lines before the first file header are a comment to every diff tool.
-    head = "".join(f"# {line}".rstrip() + "\n" for line in evidence(view, best))
+    head = "".join(f"# {line}".rstrip() + "\n" for line in [*evidence(view, best), *prepared.edit.notes])
     path.write_text(f"{head}\n{diff}", encoding="utf-8")
     return path
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.setting import Setting
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
+from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
 
 _SEARCH = SearchSettings()
 _EVALUATION = EvaluationSettings()
@@ -24,8 +24,10 @@ SETTINGS: tuple[Setting, ...] = (
         "interpreter",
         "string",
         None,
-        "Python interpreter that has your project's torch. When it is not set: a .venv or venv folder next to the file "
-        "or above it, then VIRTUAL_ENV, then the interpreter the server runs under.",
+        "Python interpreter that has your project's torch, or its environment. When it is not set: a .venv or venv "
+        "folder next to the file or above it, up to the root of the workspace or repository, if it is yours; what "
+        "poetry made; VIRTUAL_ENV; CONDA_PREFIX; what .python-version names; then the interpreter the server runs "
+        "under.",
     ),
     Setting(
         "device",
@@ -127,6 +129,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Where an accepted proposal goes: beside adds a class after yours, replace puts it in the place of yours, "
         "module writes a new file next to yours.",
         tuple(mode.value for mode in WriteMode),
+    ),
+    Setting(
+        "kernels",
+        "string",
+        KernelPlace.INLINE.value,
+        "Where the code goes that builds and loads accepted kernels: inline puts it once into each file that has "
+        "kernels, package into one _stark_kernels.py of the package; outside of packages it is inline.",
+        tuple(place.value for place in KernelPlace),
     ),
     Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
     Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),

@@ -25,6 +25,8 @@ def section_of(settings: Any) -> dict[str, Any]:
 def take(server: StarkServer, section: Any) -> None:
     """Use these settings from now on; running runs keep theirs."""
     server.configuration, problems = read(merged(server.initial, section))
+    for hook in server.on_configured:
+        hook()
     for problem in problems:
         # A name nobody knows may be meant for another version: only the log is told.
         if problem.startswith("There is no setting"):

@@ -43,6 +43,7 @@ KINDS = {
 }
 """Each command, and what it tells a run."""
 
+NOBODY_READS = "No language model answers this run, so nobody would read it."
 HINT_LIMIT = 2000
 """Characters of a hint; it enters every prompt from then on."""
 
@@ -69,6 +70,8 @@ class Target:
     """Its attempts so far."""
     course: Course = field(default_factory=no_course)
     """What all that was said to it adds up to."""
+    model: str = ""
+    """Who answers."""
 
 
 def read(kind: SteeringKind, arguments: dict[str, Any], target: Target, when: str) -> Steering:
@@ -132,6 +135,13 @@ def _budget(arguments: dict[str, Any], now: Budget) -> Budget:
     return replace(now, **changes)
 
 
+def is_read(view: RunView) -> bool:
+    """Whether somebody reads what the agents are told."""
+    from stark_lsp.runs.choice import is_told_nothing
+
+    return not is_told_nothing(view.run.model)
+
+
 async def find(desk: Desk, run: str) -> Target:
     """Return the run a command is about; with no id, the one that has its turn.
 
@@ -151,7 +161,7 @@ async def find(desk: Desk, run: str) -> Target:
             raise BadInput(f"The run on {view.problem.class_name} has not begun.", cure="Say it once it has its turn.")
         nodes = frozenset(view.nodes) | frozenset(view.plans)
         now = view.session.course if view.session is not None else no_course()
-        return Target(view.id, view.problem.class_name, nodes, view.budget, view, view.nodes, now)
+        return Target(view.id, view.problem.class_name, nodes, view.budget, view, view.nodes, now, view.run.model)
     from stark_lsp.core import steering as words
 
     store = desk.store()
@@ -161,7 +171,7 @@ async def find(desk: Desk, run: str) -> Target:
     told = await asyncio.to_thread(store.steerings.since, stored.run.id, 0)
     now = words.course(steering for _, steering in told)
     name, budget = stored.run.problem.class_name, now.budget or stored.run.budget
-    return Target(stored.run.id, name, frozenset(stored.nodes), budget, None, stored.nodes, now)
+    return Target(stored.run.id, name, frozenset(stored.nodes), budget, None, stored.nodes, now, stored.run.model)
 
 
 def register(server: StarkServer, desk: Desk) -> None:
@@ -169,11 +179,14 @@ def register(server: StarkServer, desk: Desk) -> None:
 
     async def tell(kind: SteeringKind, arguments: Sequence[Any]) -> dict[str, Any]:
         from stark_lsp.core import steering as words
+        from stark_lsp.runs.choice import is_told_nothing
 
         first = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         run = first.get("run")
         try:
             target = await find(desk, run if isinstance(run, str) else "")
+            if kind is SteeringKind.HINT and is_told_nothing(target.model):
+                raise BadInput(NOBODY_READS, cure="Pin or give up an attempt instead, or set stark.model.")
             now = datetime.now(timezone.utc).isoformat(timespec="seconds")
             steering = read(kind, first, target, now)
             # What is planned and has no node yet can be named too.

@@ -70,6 +70,10 @@ class Units:
         line, column = place
         return types.Position(line, self.width(lines[line][:column]) if line < len(lines) else 0)
 
+    def columns(self, line: str, start: int, end: int) -> tuple[int, int]:
+        """Return two columns of a line in the client's units."""
+        return (start, end) if line.isascii() else (self.width(line[:start]), self.width(line[:end]))
+
     def range(self, lines: Sequence[str], start: Place, end: Place) -> types.Range:
         """Return the range between two places in the client's units."""
         return types.Range(self.position(lines, start), self.position(lines, end))

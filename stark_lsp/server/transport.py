@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import sys
 import threading
 from typing import TYPE_CHECKING
-
-from pygls.io_ import run_async
 
 if TYPE_CHECKING:
     from stark_lsp.server.language_server import StarkServer
@@ -24,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 LINE_LIMIT = 1 << 20
 """Longest header line in bytes."""
+BODY_LIMIT = 1 << 29
+"""Longest message in bytes; one that says it is longer is taken for a stream that cannot be followed."""
+_LENGTH = re.compile(rb"Content-Length:[ \t]*(\d{1,12})\s*", re.IGNORECASE)
 
 
 class PipeWriter:
@@ -89,21 +91,11 @@ async def serve_stream(
 ) -> int:
     """Handle messages until the other side leaves or the server is told to; return the exit code."""
     server.protocol.set_writer(writer)
-    stop = threading.Event()
-    reading = asyncio.create_task(
-        run_async(
-            stop_event=stop,
-            reader=reader,
-            protocol=server.protocol,
-            logger=logger,
-            error_handler=server.report_server_error,
-        )
-    )
+    reading = asyncio.create_task(_follow(server, reader))
     leaving = asyncio.create_task(server.leaving.wait())
     try:
         await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        stop.set()
         leaving.cancel()
         reading.cancel()
         await asyncio.wait({reading})
@@ -112,6 +104,33 @@ async def serve_stream(
             logger.warning("the connection ended: %r", error)
         await server.close()
     return server.exit_code
+
+
+async def _follow(server: StarkServer, reader: asyncio.StreamReader) -> None:
+    while (body := await read_body(reader)) is not None:
+        server.protocol.receive(body)
+
+
+async def read_body(reader: asyncio.StreamReader) -> bytes | None:
+    """Return the body of the next message (LSP 3.17, "Base Protocol"), None if the stream ends before it.
+
+    Raises
+    ------
+    ValueError
+        The message is too long.
+    asyncio.IncompleteReadError
+        The stream ends within it.
+    """
+    length: int | None = None
+    while header := await reader.readline():
+        if header.strip():
+            found = _LENGTH.fullmatch(header)
+            length = int(found.group(1)) if found else length
+        elif length is not None:
+            if length > BODY_LIMIT:
+                raise ValueError(f"a message of {length} bytes")
+            return await reader.readexactly(length)
+    return None
 
 
 async def serve_stdio(server: StarkServer) -> int:

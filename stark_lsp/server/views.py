@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ class RunView:
     id: str
     uri: str
     problem: Problem
+    """The class, with the path that its file has now."""
     run: Run
     phase: Phase = Phase.QUEUED
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -88,8 +90,10 @@ class RunView:
     aliases: set[str] = field(default_factory=set)
     """Earlier ids: a run that takes an older one up goes by the older one's id."""
     cancelling: bool = False
-    moved_to: str | None = None
-    """Where the file was renamed to during the run."""
+    kept: RunView | None = None
+    """The run whose proposal stays open while this one goes on, until this one has a better one."""
+    real: str = field(init=False)
+    """The file's path without symbolic links."""
     question: str | None = None
     """Id of the request that asks the user what to do with the proposal, while it stands open."""
     deleted: bool = False
@@ -97,10 +101,30 @@ class RunView:
     _trackers: dict[int, AnchorTracker] = field(default_factory=dict)
     _edits: list[Change] | None = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.real = os.path.realpath(self.path)
+
     @property
     def path(self) -> str:
         """The file the run is about."""
         return self.problem.path
+
+    @property
+    def place(self) -> str:
+        """What identifies the class: two runs on it have the same."""
+        return f"{self.real}::{self.problem.qualname}"
+
+    @property
+    def offer(self) -> RunView | None:
+        """Whose proposal can be decided on: this run's, or that of the one before, which is kept."""
+        return self if self.phase is Phase.OFFERED else self.kept.offer if self.kept is not None else None
+
+    def move(self, path: str, uri: str) -> None:
+        """Take note that the file has another name now."""
+        self.problem, self.uri = replace(self.problem, path=path), uri
+        self.real = os.path.realpath(path)
+        if self.kept is not None:
+            self.kept.move(path, uri)
 
     @property
     def active(self) -> bool:
@@ -140,6 +164,8 @@ class RunView:
 
     def edit(self, change: Change) -> None:
         """Move the anchors with an edit of the document."""
+        if self.kept is not None:
+            self.kept.edit(change)
         if self.active and self._edits is not None:
             self._edits.append(change)
             if len(self._edits) > LOG_LIMIT:
@@ -149,6 +175,8 @@ class RunView:
 
     def resync(self, text: str) -> None:
         """Find the anchors again in a text that changed in a way nobody told us."""
+        if self.kept is not None:
+            self.kept.resync(text)
         if self.active:
             self._edits = None if text != self.problem.text else []
         for tracker in self._trackers.values():
@@ -162,6 +190,11 @@ class RunView:
                 if span is not None:
                     found.append(AnchoredPlan(node, self.plans[node], anchor, span))
         return found
+
+
+def place_of(path: str, qualname: str) -> str:
+    """Return what identifies a class of a file, by whatever symbolic link the file is reached."""
+    return f"{os.path.realpath(path)}::{qualname}"
 
 
 def _apply(tracker: AnchorTracker, change: Change) -> None:

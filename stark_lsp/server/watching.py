@@ -43,7 +43,7 @@ class Watching:
 
     def update(self) -> None:
         """Watch what matters now."""
-        folders = {os.path.dirname(view.path) for view in self._desk.views}
+        folders = {os.path.dirname(path) for view in self._desk.views for path in (view.path, view.real)}
         folders |= self._prompts()
         for folder in [folder for folder in self._watches if folder not in folders]:
             self._observer.unschedule(self._watches.pop(folder))

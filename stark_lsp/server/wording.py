@@ -87,9 +87,18 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def sentence(error: StarkError) -> str:
+    """Return what is wrong and the cure."""
+    text = error.message
+    if text.partition(" ")[0] in ("the", "this", "there", "no", "a", "an"):  # and not the name of something
+        text = text[0].upper() + text[1:]
+    return f"{text} {error.cure}".strip()
+
+
 def trouble(error: StarkError) -> str:
-    """Return an error as a message: what, where, the cure."""
-    return f"STARK: {error}"
+    """Return an error as a message: what, the cure, where; a path is long, and a message may be cut."""
+    where = "" if error.path is None else error.path if error.line is None else f"{error.path}, line {error.line}"
+    return f"STARK: {sentence(error)} ({where})" if where else f"STARK: {sentence(error)}"
 
 
 def _value(node: Node) -> float:

@@ -11,6 +11,7 @@ from stark_lsp.server.text import Units, split_lines, uri_of
 
 if TYPE_CHECKING:
     from stark_lsp.proposals.edit import ProposalEdit
+    from stark_lsp.proposals.package_kernels import SharedFile
     from stark_lsp.server.client import ClientFacts
 
 ANNOTATION = "stark-proposal"
@@ -31,8 +32,14 @@ class Shape:
 
 def insertion(uri: str, version: int | None, line: int, text: str, facts: ClientFacts) -> types.WorkspaceEdit:
     """Return an edit that inserts `text` at the start of a line."""
-    place = types.Position(line, 0)
-    edit = types.TextEdit(types.Range(place, place), text)
+    return replacement(uri, version, (line, line), text, facts)
+
+
+def replacement(
+    uri: str, version: int | None, lines: tuple[int, int], text: str, facts: ClientFacts
+) -> types.WorkspaceEdit:
+    """Return an edit that puts `text` in the place of lines, from the first to before the last."""
+    edit = types.TextEdit(types.Range(types.Position(lines[0], 0), types.Position(lines[1], 0)), text)
     if facts.document_changes:
         identifier = types.OptionalVersionedTextDocumentIdentifier(uri, version)
         return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, [edit])])
@@ -53,23 +60,37 @@ def workspace_edit(
         for e in proposal.edits
     ]
     new_file = proposal.new_file if facts.create_files else None
-    if not ranges and new_file is None:
+    shared = proposal.shared if by_the_editor(proposal.shared, facts) else None
+    if not ranges and new_file is None and shared is None:
         return None
-    if not facts.document_changes and new_file is None:
+    if not facts.document_changes and new_file is None and shared is None:
         return types.WorkspaceEdit(changes={shape.uri: [types.TextEdit(place, text) for place, text in ranges]})
 
     annotated = facts.change_annotations
     changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile] = []
-    if new_file is not None:
-        uri = uri_of(new_file.path)
-        options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
-        changes.append(types.CreateFile(uri, options=options, annotation_id=ANNOTATION if annotated else None))
-        start = types.Range(types.Position(0, 0), types.Position(0, 0))
-        changes.append(_edit(uri, None, [(start, new_file.text)], annotated))
+    created = [new_file, shared if shared is not None and shared.before is None else None]
+    for file in created:
+        if file is not None:
+            uri = uri_of(file.path)
+            options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
+            changes.append(types.CreateFile(uri, options=options, annotation_id=ANNOTATION if annotated else None))
+            start = types.Range(types.Position(0, 0), types.Position(0, 0))
+            changes.append(_edit(uri, None, [(start, file.text)], annotated))
+    if shared is not None and shared.before is not None:
+        old = split_lines(shared.before)
+        whole = types.Range(types.Position(0, 0), types.Position(len(old), 0))
+        changes.append(_edit(uri_of(shared.path), None, [(whole, shared.text)], annotated))
     if ranges:
         changes.append(_edit(shape.uri, shape.version, ranges, annotated))
     annotations = {ANNOTATION: types.ChangeAnnotation(shape.label, needs_confirmation=False)} if annotated else None
     return types.WorkspaceEdit(document_changes=changes, change_annotations=annotations)
+
+
+def by_the_editor(shared: SharedFile | None, facts: ClientFacts) -> bool:
+    """Whether the edit itself brings the file that kernels share; for other clients it is written before."""
+    if shared is None or not shared.changes:
+        return False
+    return facts.create_files if shared.before is None else facts.document_changes
 
 
 def _edit(

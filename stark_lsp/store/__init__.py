@@ -9,6 +9,20 @@ whether the process behind a run is still there; `paths` says where all this liv
 Every call is synchronous and may come from any thread; an event loop calls it through `asyncio.to_thread`.
 """
 
-from stark_lsp.store.runs import RunStore, StoredRun
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stark_lsp.store.runs import RunStore, StoredRun
 
 __all__ = ["RunStore", "StoredRun"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported at first use: the server asks `paths` whether there is a store without bringing SQLite in.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from stark_lsp.store import runs
+
+    return getattr(runs, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -14,6 +13,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.core.wire import WireError, from_wire, to_wire
+from stark_lsp.discovery.meaning import meaning
 from stark_lsp.store.owner import Liveness, Owner, liveness, this_process
 
 STALE_AFTER_S = 24 * 3600.0
@@ -51,9 +51,8 @@ def tokens(usage: Usage) -> tuple[int, int, int, int]:
 
 
 def digest(problem: Problem) -> str:
-    """Return what must be equal for stored attempts to be worth anything: text, inputs, mode and device."""
-    parts = [problem.text, to_wire(problem.inputs), problem.mode.value, problem.device.value]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    """Return what must be equal for stored attempts to be worth anything: class, inputs, mode and device."""
+    return meaning(problem)
 
 
 def find_run(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row | None:
@@ -103,6 +102,15 @@ def write_run(connection: sqlite3.Connection, run: Run) -> None:
         tuple(values.values()),
     )
     touch(connection, run.id, None)
+
+
+def write_decision(connection: sqlite3.Connection, row: sqlite3.Row, decision: Decision) -> None:
+    """Change what was decided on the proposal of a run, and nothing else of it."""
+    wire = json.loads(row["wire"])
+    wire["decision"] = decision.value
+    connection.execute(
+        "UPDATE runs SET decision = ?, wire = ? WHERE id = ?", (decision.value, to_json(wire), row["id"])
+    )
 
 
 def write_node(connection: sqlite3.Connection, run_id: str, node: Node) -> None:
@@ -178,12 +186,12 @@ def resumable(row: sqlite3.Row, budget: Budget | None) -> bool:
 
 
 def _has_more(row: sqlite3.Row, budget: Budget) -> bool:
-    """Whether a budget lets a finished run go on: that is what ended it, and nobody has decided on its proposal."""
+    """Whether a budget lets a finished run go on: that is what ended it, and nobody said yes or no to its proposal."""
     try:
         run = from_wire(json.loads(row["wire"]), Run)
     except (WireError, ValueError):
         return False  # of another version; nothing else says that it could go on
-    if run.ended_by is None or run.decision is not Decision.OPEN:
+    if run.ended_by is None or run.decision in (Decision.ACCEPTED, Decision.REJECTED):
         return False
     return budget.goes_beyond(run.budget, run.ended_by)
 

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,10 @@ from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node, Rejection, Run
-from stark_lsp.core.status import RunState
+from stark_lsp.core.status import Decision, RunState
 from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
-from stark_lsp.store import rows, texts
+from stark_lsp.store import rows, texts, whereabouts
 from stark_lsp.store.database import Database
 from stark_lsp.store.exchanges import Exchanges
 from stark_lsp.store.exchanges import write as write_exchange
@@ -32,6 +32,7 @@ from stark_lsp.store.losses import write as write_loss
 from stark_lsp.store.owner import this_process
 from stark_lsp.store.steerings import Steerings
 from stark_lsp.store.steerings import write as write_steering
+from stark_lsp.store.whereabouts import Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -105,8 +106,8 @@ class RunStore:
             for steering in steerings:
                 write_steering(connection, run.id, steering)
 
-    def update(self, run: Run) -> None:
-        """Store the run as it stands now; while it is under way this process becomes its owner.
+    def update(self, run: Run, nodes: Iterable[Node] = ()) -> None:
+        """Store the run as it stands now, with nodes that changed; while it is under way this process is its owner.
 
         Raises
         ------
@@ -121,6 +122,54 @@ class RunStore:
                     cure="Wait for it, or cancel it there.",
                 )
             rows.write_run(connection, run)
+            for node in nodes:
+                rows.write_node(connection, run.id, node)
+
+    def decide(self, run_id: str, decision: Decision) -> Decision:
+        """Record what the user did with a proposal, unless it was decided before; return what holds now.
+
+        Once one proposal on a class is accepted or rejected, others that stood open on it are only kept.
+
+        Raises
+        ------
+        BadInput
+            There is no such run, or it is under way.
+        """
+        with self._database.write() as connection:
+            row = rows.require(connection, run_id)
+            if rows.owner_lives(row):
+                raise BadInput(f"Run {run_id} is under way again.", cure="Wait for it, or cancel it.")
+            standing = Decision(row["decision"])
+            if standing in (Decision.ACCEPTED, Decision.REJECTED):
+                return standing
+            rows.write_decision(connection, row, decision)
+            if decision in (Decision.ACCEPTED, Decision.REJECTED):
+                path, _, qualname = row["key"].rpartition("::")
+                for other, _, here in list(whereabouts.rows_at(connection, path, {qualname})):
+                    row = rows.require(connection, other)
+                    if here and row["decision"] == Decision.OPEN.value and row["state"] not in rows.UNDER_WAY:
+                        rows.write_decision(connection, row, Decision.KEPT)
+            return decision
+
+    def waiting(self, path: str, names: Collection[str] | None = None) -> tuple[Waiting, ...]:
+        """Return what waits for a word of the user in a document, newest first.
+
+        Parameters
+        ----------
+        path
+            Absolute path of the document, which may have had another one when the runs were made.
+        names
+            Dotted names of its classes; None is any.
+        """
+        with self._database.read() as connection:
+            return whereabouts.waiting(connection, path, names)
+
+    def is_on(self, run_id: str, problem: Problem) -> bool:
+        """Whether a run is on this class as it stands, so that it can be gone on with, wherever the file was then."""
+        with self._database.read() as connection:
+            row = rows.require(connection, run_id)
+            places = whereabouts.rows_at(connection, problem.path, {problem.qualname})
+            return any(found == run_id and whereabouts.is_on(row, problem, here) for found, _, here in places)
 
     def list(self, limit: int = 50, key: str | None = None) -> _Runs:
         """Return the newest runs first.
@@ -145,6 +194,23 @@ class RunStore:
                 _log.warning("run %s in %s cannot be read and is left out: %s", run_id, self.path, error)
         return runs
 
+    def get(self, run_id: str) -> Run:
+        """Return a run without its nodes.
+
+        Raises
+        ------
+        BadInput
+            There is no such run.
+        Fault
+            What is stored cannot be read.
+        """
+        with self._database.read() as connection:
+            row = rows.require(connection, run_id)
+        try:
+            return from_wire(json.loads(row["wire"]), Run)
+        except (WireError, ValueError) as error:
+            raise self._unreadable(run_id, error) from error
+
     def load(self, run_id: str) -> StoredRun:
         """Return a run with its nodes.
 
@@ -168,22 +234,26 @@ class RunStore:
             run = from_wire(json.loads(row["wire"]), Run)
             loaded = [rows.read_node(wire, verdict) for wire, verdict in nodes]
         except (WireError, ValueError) as error:
-            raise Fault(
-                f"Run {run_id} cannot be read from the store.",
-                cure=f"Delete it with `stark-lsp runs delete {run_id}`, or use the stark-lsp that wrote it.",
-                path=str(self.path),
-                details=str(error),
-            ) from error
+            raise self._unreadable(run_id, error) from error
         return StoredRun(run, {node.id: node for node in loaded}, state[0] if state else "")
 
+    def _unreadable(self, run_id: str, error: Exception) -> Fault:
+        return Fault(
+            f"Run {run_id} cannot be read from the store.",
+            cure=f"Delete it with `stark-lsp runs delete {run_id}`, or use the stark-lsp that wrote it.",
+            path=str(self.path),
+            details=str(error),
+        )
+
     def latest_resumable(
-        self, problem: Problem, model: str | None = None, budget: Budget | None = None
+        self, problem: Problem, model: str | None = None, budget: Budget | None = None, run_id: str | None = None
     ) -> StoredRun | None:
         """Return the newest run on the unchanged problem that can be gone on with, None if there is none.
 
         That is a run which was cancelled or interrupted, failed after it had made an attempt or a model had
         answered, or still counts as under way although its process is gone; with `budget` one that had spent a smaller
-        one as well. Unchanged means: the same document text, inputs, mode and device.
+        one as well. Unchanged means: the class and all it uses, its inputs, mode and device are the same, whatever else
+        in the document was edited, and the document is the same file, or that one is gone (see `whereabouts`).
 
         Parameters
         ----------
@@ -193,17 +263,26 @@ class RunStore:
             Only runs that this model answered.
         budget
             What may be spent now, the limits that hold where nothing was asked for included.
+        run_id
+            Only this run.
         """
+        found = None
         with self._database.read() as connection:
-            cursor = connection.execute(
-                "SELECT *, EXISTS (SELECT 1 FROM nodes WHERE run_id = runs.id AND parent IS NOT NULL)"
-                " OR EXISTS (SELECT 1 FROM exchanges WHERE run_id = runs.id) AS begun"
-                " FROM runs WHERE key = ?1 AND digest = ?2 AND (?3 IS NULL OR model = ?3)"
-                " ORDER BY created DESC, rowid DESC",
-                (rows.plain(problem.key), rows.digest(problem), model),
-            )
-            cursor.row_factory = sqlite3.Row
-            found = next((row["id"] for row in cursor if rows.resumable(row, budget)), None)
+            for each, _, here in whereabouts.rows_at(connection, problem.path, {problem.qualname}):
+                if run_id not in (None, each):
+                    continue
+                cursor = connection.execute(
+                    "SELECT *, EXISTS (SELECT 1 FROM nodes WHERE run_id = runs.id AND parent IS NOT NULL)"
+                    " OR EXISTS (SELECT 1 FROM exchanges WHERE run_id = runs.id) AS begun FROM runs WHERE id = ?",
+                    (each,),
+                )
+                cursor.row_factory = sqlite3.Row
+                row = cursor.fetchone()
+                if model not in (None, row["model"]) or not rows.resumable(row, budget):
+                    continue
+                if whereabouts.is_on(row, problem, here):
+                    found = each
+                    break
         return None if found is None else self.load(found)
 
     def delete(self, run_id: str) -> None:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from stark_lsp.core.conversation import Exchange, Loss
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node, Run
-from stark_lsp.core.status import RunState
+from stark_lsp.core.status import Decision, RunState
 from stark_lsp.core.steering import Steering
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store.anonymous import anonymized, without_keys
@@ -175,8 +175,9 @@ def loads(data: bytes | str) -> Transcript:
 def keep(store: RunStore, transcript: Transcript) -> Run:
     """Store a transcript as a run of its own and return that run.
 
-    It is a finished run: nobody goes on with it, since the state of its search is not part of a transcript. It keeps
-    its id unless there is a run of that id.
+    It is a finished run: nobody goes on with it, since the state of its search is not part of a transcript. Its
+    proposal is offered only to who names the run, since it may come from anyone. It keeps its id unless there is a run
+    of that id.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def keep(store: RunStore, transcript: Transcript) -> Run:
     if run.state is not RunState.FINISHED:
         message = f"Imported; it was {run.state.value} when it was exported. {run.message}".strip()
         run = replace(run, state=RunState.FINISHED, message=message)
-    run = replace(run, ended_by=None)
+    run = replace(run, ended_by=None, decision=Decision.KEPT if run.decision is Decision.OPEN else run.decision)
     if not _ID.fullmatch(run.id):
         run = replace(run, id=secrets.token_hex(4))
     try:

@@ -46,7 +46,7 @@ def main() -> None:
     elif role == "builder":
         importlib.import_module(package + ".building.builder").main()
     elif role == "probe":
-        importlib.import_module(package + ".sandbox.report").main()
+        importlib.import_module(package + ".sandbox.report").main(quick=device == "cpu")
     else:
         importlib.import_module(package + ".guard").run(lambda: importlib.import_module(package + ".serve").main())
 

@@ -238,7 +238,7 @@ class Attempt:
     def _load(self, runner: RunnerProcess) -> str:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
         # Named after nothing that leads to the expected outputs.
-        self._path = runner.files.write("candidate.py", self._source)
+        self._path = runner.files.write("candidate.py", integrity.to_be_judged(self._source))
         runner.builds = lambda request: self._build(runner, request)
         return claims.text(self._ask("load", "load_candidate", **self._loading(runner)).get("weights_message"))
 
@@ -257,7 +257,7 @@ class Attempt:
 
     def _loadable(self) -> Loadable:
         """Return what further processes load it by."""
-        return Loadable(self._judge, self._source, self._loading, self._build)
+        return Loadable(self._judge, integrity.to_be_judged(self._source), self._loading, self._build)
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""

@@ -149,7 +149,7 @@ class InputMaker:
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise Bad(
                 f"The input {where} of the stark.input table cannot be made: {type(error).__name__}: {error}.",
-                f"Use the keys shape, dtype, kind ({', '.join(sorted(_KINDS))}), low, high, value.",
+                f"Use the keys shape, dtype, kind ({', '.join(sorted(_KINDS))}), low, high, value, strides.",
                 self._table_path,
             ) from error
 
@@ -194,4 +194,8 @@ def _make(kind: str, entry: dict[str, Any]) -> torch.Tensor:
     """Return the tensor that a table entry describes."""
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r}")
-    return _KINDS[kind](entry, [int(size) for size in entry["shape"]])
+    made = _KINDS[kind](entry, [int(size) for size in entry["shape"]])
+    if "strides" not in entry:
+        return made
+    laid = torch.empty_strided(made.shape, [int(stride) for stride in entry["strides"]], dtype=made.dtype)
+    return laid.copy_(made)

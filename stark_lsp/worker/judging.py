@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import confinement, fingerprint, handover, modules, observe, slots, tensorfile, timing
+from . import confinement, edited, fingerprint, handover, modules, observe, slots, tensorfile, timing
 from .attempt import WAITING_S, Attempt
 from .bench import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from .building.inductor_cache import InductorCache
@@ -268,6 +268,14 @@ class Judge:
                 "Nothing more is started there.",
                 "Wait until the process is gone (ps shows it), or restart the machine.",
             )
+
+    def check_edit(self, path: str, text: str, qualname: str, progress: Progress) -> dict[str, Any]:
+        """Return `core.EditCheck` in wire form for a file as it would stand after an accept, see `edited.check`."""
+        self._reserve.begin()
+        try:
+            return edited.check(self, path, text, qualname, progress)
+        finally:
+            self._reserve.end()
 
     def judge(
         self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0

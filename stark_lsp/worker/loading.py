@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.util
 import linecache
 import os
@@ -79,6 +80,38 @@ def execute(name: str, path: str, text: str, package: str) -> types.ModuleType:
     return module
 
 
+class _Served(importlib.abc.InspectLoader, importlib.abc.MetaPathFinder):
+    """Gives a module the text of its document, whoever imports it first."""
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        self._name, self._path, self._text = name, path, text
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        if fullname != self._name:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self._path, loader=self)
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return compile(self._text, self._path, "exec", dont_inherit=True)
+
+
+def _imported(name: str, path: str, text: str) -> types.ModuleType:
+    """Import a module of a package from the text of its document.
+
+    Its package may import it too, and much code does not bear to be executed twice: it registers things by name.
+    """
+    served = _Served(name, path, text)
+    remember_source(path, text)
+    sys.meta_path.insert(0, served)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.meta_path.remove(served)
+
+
 def load_document(path: str, text: str) -> types.ModuleType:
     """Load a document (saved or not) as the module it is in its project.
 
@@ -94,6 +127,8 @@ def load_document(path: str, text: str) -> types.ModuleType:
         # A file called `math.py` must not replace the module that others import.
         name = f"stark_document_{name}"
     try:
+        if package and name not in sys.modules and os.path.basename(path) != "__init__.py":
+            return _imported(name, path, text)
         if package:
             importlib.import_module(package)
         return execute(name, path, text, package)

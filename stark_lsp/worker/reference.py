@@ -123,7 +123,7 @@ class Reference:
     def _not_plain(self, message: str, error: values.NotPlain) -> Bad:
         return Bad(
             f"{message}: {error}.",
-            "Use tensors, numbers, texts, lists, tuples, dicts and dataclasses of these.",
+            "Use tensors, numbers, texts, lists, tuples, dicts, dataclasses and modules of these.",
             self.path,
             self.line,
         )

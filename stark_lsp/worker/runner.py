@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import processes
 from .building import proxy
+from .errors import Bad
 from .frames import Channel, ChannelClosed, take_private_pipes
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class Runner:
         commands: dict[str, Callable[..., dict[str, Any]]] = {
             "warm_up": self.warm_up,
             "load_candidate": self.load_candidate,
+            "load_document": self.load_document,
             "load_reference": self.load_reference,
             "rebuild": self.rebuild,
             "compile": self.compile,
@@ -211,10 +213,47 @@ class Runner:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         module = self._loading.execute("stark_candidate", path, text, package)
+        return self._take(module, class_name, init, weights, mode)
+
+    def load_document(
+        self,
+        *,
+        path: str,
+        document: str,
+        qualname: str,
+        init: str,
+        weights: str,
+        device: str,
+        mode: str,
+        threads: int,
+    ) -> dict[str, Any]:
+        """Load a document with an accepted candidate in it as the module it is in its project, and take that class.
+
+        Parameters
+        ----------
+        path
+            The file with the document's text.
+        document
+            Where the document lies in the project.
+
+        The others are those of `load_candidate`.
+        """
+        self._start(threads, device)
+        proxy.install(self._ask_to_build)
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+        try:
+            module = self._loading.load_document(document, text)
+        except Bad as error:
+            raise error.__cause__ or error from None  # what the text raised, which the judge puts into its own words
+        return self._take(module, qualname, init, weights, mode)
+
+    def _take(self, module: Any, qualname: str, init: str, weights: str, mode: str) -> dict[str, Any]:
+        """Construct a class of a loaded module and give it the reference's weights."""
         self._lookup = lambda name: self._loading.lookup(module, name)
-        cls = self._lookup(class_name)
+        cls = self._lookup(qualname)
         if not isinstance(cls, type) or not issubclass(cls, self._torch.nn.Module):
-            raise LookupError(f"the file defines no torch.nn.Module called {class_name}")
+            raise LookupError(f"the file defines no torch.nn.Module called {qualname}")
         self._mode = mode
 
         def construct() -> Any:
@@ -231,7 +270,7 @@ class Runner:
             message = cut(safe_text(error), 2000) or type(error).__name__
             # A load that failed half-way has already overwritten some weights.
             built = construct()
-        self._module = self._modules.place(built, device, mode)
+        self._module = self._modules.place(built, self._device, mode)
         return {"weights_message": message}
 
     def rebuild(self, *, weights: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from .sandbox import kernel
 
 ENDINGS_S = 0.5
 """Longest wait, once nothing more can be asked, for the end of a candidate that was judged a moment ago."""
-JUDGING = ("evaluate", "confirm")
+JUDGING = ("evaluate", "confirm", "check_edit")
 """Requests that are about one candidate; several of them are worked on at the same time."""
 OLDEST_PYTHON = (3, 9)
 OLDEST_TORCH = (2, 4)
@@ -48,6 +48,7 @@ class Worker:
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._folder = ""
         self._judge: Any | None = None
+        self._trial: Any | None = None
         self._threads: ThreadPoolExecutor | None = None
 
     def run(self) -> None:
@@ -110,15 +111,33 @@ class Worker:
 
         if method == "prepare":
             return self._prepare(params, progress)
+        if method in ("try_class", "try_inputs"):
+            return self._try(method, params, progress)
         if self._judge is None:
             raise Broken("The worker was asked to judge before it was prepared.")
         if method == "analyze":
             return self._judge.analyze()
+        if method == "check_edit":
+            return self._judge.check_edit(params["path"], params["text"], params["qualname"], progress)
         if method in JUDGING:
             tools = bool(params.get("tools"))
             calls = int(params.get("calls", 0))
             return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools, calls=calls)
         raise Broken(f"The worker does not know the request {method!r}.")
+
+    def _try(self, method: str, params: dict[str, Any], progress: Any) -> Any:
+        """Load a class to try inputs for, or try some; nothing is judged by such a worker."""
+        if method == "try_inputs":
+            if self._trial is None:
+                raise Broken("The worker was asked to try inputs before it was given a class.")
+            return self._trial.attempt(params["init"], params["inputs"], params["mode"])
+        progress("Importing torch", 120.0)
+        require_torch()
+        from .trial import Trial
+
+        progress("Loading the file", float(params["limit_s"]))
+        self._trial = Trial(params["path"], params["text"], params["qualname"], params["device"])
+        return {}
 
     def _prepare(self, params: dict[str, Any], progress: Any) -> Any:
         self._folder = params["folder"]

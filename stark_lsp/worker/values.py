@@ -6,9 +6,12 @@ reading it runs no code of the writer.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import functools
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +34,8 @@ class Malformed(Exception):
 def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
     """Return the skeleton of `tree` and append its tensors to `tensors`.
 
-    Lists, tuples, named tuples, dicts, dataclasses, numbers, texts, dtypes, devices, enums, and classes or
-    functions that can be found again by name are understood.
+    Lists, tuples, named tuples, dicts, dataclasses, configurations, numbers, texts, dtypes, devices, enums, modules,
+    partial calls, and classes or functions that can be found again by name are understood.
 
     Raises
     ------
@@ -58,7 +61,17 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
         return {"k": kind, "v": str(tree).replace("torch.", "")}
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         names = [field.name for field in dataclasses.fields(tree)]
-        values = [encode(getattr(tree, name), tensors, f"{path}.{name}") for name in names]
+        own = getattr(tree, "__dict__", {})
+        # What is stored is taken: to read an attribute may run code, and refuse.
+        values = [
+            encode(own[name] if name in own else getattr(tree, name), tensors, f"{path}.{name}") for name in names
+        ]
+        for name in sorted(set(own).difference(names)):
+            # What it keeps besides its fields, as configurations of transformers do; what is not plain is left out.
+            with contextlib.suppress(NotPlain):
+                encode(own[name], [])
+                values.append(encode(own[name], tensors, f"{path}.{name}"))
+                names.append(name)
         return {"k": "dataclass", "name": type(tree).__qualname__, "fields": names, "v": values}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         names = list(tree._fields)
@@ -74,9 +87,42 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
                 [encode(key, tensors, path), encode(value, tensors, f"{path}[{key!r}]")] for key, value in tree.items()
             ],
         }
+    if isinstance(tree, torch.nn.Module):
+        return _encode_module(tree, tensors, path)
+    if isinstance(tree, functools.partial):
+        return {"k": "partial", "v": encode([tree.func, tree.args, tree.keywords], tensors, path)}
+    if _is_settings(tree):
+        own = vars(tree)
+        made = [encode(value, tensors, f"{path}.{name}") for name, value in own.items()]
+        return {"k": "settings", "name": type(tree).__qualname__, "fields": list(own), "v": made}
     if callable(tree) and "<" not in getattr(tree, "__qualname__", "<"):
         return {"k": "name", "module": str(getattr(tree, "__module__", "")), "v": tree.__qualname__}
     raise NotPlain(f"{path or 'it'} is a {type(tree).__module__}.{type(tree).__qualname__}")
+
+
+def _encode_module(module: torch.nn.Module, tensors: list[torch.Tensor], path: str) -> Skeleton:
+    """Return a module as its class and all that it holds."""
+    usual = vars(torch.nn.Module())
+    if any(value and name.endswith("hooks") for name, value in vars(module).items()):
+        raise NotPlain(f"{path or 'it'} is a module with hooks")
+    own = {name: value for name, value in vars(module).items() if name not in usual}
+    held = [dict(module._parameters), dict(module._buffers), dict(module._modules)]
+    state = [own, *held, sorted(module._non_persistent_buffers_set), module.training]
+    cls = type(module)
+    return {"k": "module", "module": cls.__module__, "name": cls.__qualname__, "v": encode(state, tensors, path)}
+
+
+def _is_settings(value: Any) -> bool:
+    """Whether a value is an object of the kind configurations are: all of it are attributes, set in Python."""
+    kind = type(value)
+    if kind is types.SimpleNamespace:
+        return True
+    plain = all(base is object or (base.__flags__ & _HEAP and "__slots__" not in vars(base)) for base in kind.__mro__)
+    return plain and not callable(value) and bool(getattr(value, "__dict__", None))
+
+
+_HEAP = 1 << 9
+"""Flag of a class that was made in Python (Py_TPFLAGS_HEAPTYPE)."""
 
 
 def _encode_tensor(tensor: torch.Tensor, tensors: list[torch.Tensor], path: str) -> Skeleton:
@@ -121,8 +167,17 @@ def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | Non
             return getattr(torch, value)
         if kind == "device":
             return torch.device(value)
+        if kind == "settings":
+            fields = [decode(item, tensors, lookup) for item in value]
+            return _settings(skeleton["name"], dict(zip(skeleton["fields"], fields)), lookup)  # noqa: B905 - Python 3.9
         if kind in ("dataclass", "namedtuple"):
             return _decode_record(skeleton, tensors, lookup)
+        if kind == "module":
+            cls = _find(skeleton["name"], skeleton["module"], lookup)
+            return _decode_module(cls, decode(value, tensors, lookup))
+        if kind == "partial":
+            function, args, kwargs = decode(value, tensors, lookup)
+            return functools.partial(function, *args, **kwargs)
         if kind == "enum":
             owner, _, member = value.rpartition(".")
             return _find(owner, "", lookup)[member]
@@ -131,6 +186,30 @@ def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | Non
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise Malformed(f"{type(error).__name__}: {error}") from error
     raise Malformed(f"unknown kind {kind!r}")
+
+
+def _decode_module(cls: Any, state: Any) -> torch.nn.Module:
+    own, parameters, buffers, inner, loose, training = state
+    if not issubclass(cls, torch.nn.Module):
+        raise TypeError(f"{cls} is no module")
+    module: torch.nn.Module = cls.__new__(cls)
+    torch.nn.Module.__init__(module)
+    vars(module).update(own, training=training)
+    for name, tensor in parameters.items():
+        weight = None if tensor is None else torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+        module._parameters[name] = weight
+    module._buffers.update(buffers)
+    module._modules.update(inner)
+    module._non_persistent_buffers_set.update(loose)
+    return module
+
+
+def _settings(name: str, fields: dict[str, Any], lookup: Lookup | None) -> Any:
+    """Return a configuration; a namespace of the same attributes where its class is not known."""
+    cls = lookup(name) if lookup is not None else None
+    record: Any = types.SimpleNamespace() if not isinstance(cls, type) else object.__new__(cls)
+    vars(record).update(fields)
+    return record
 
 
 def _decode_record(skeleton: dict[str, Any], tensors: list[torch.Tensor], lookup: Lookup | None) -> Any:
@@ -152,16 +231,16 @@ def _decode_record(skeleton: dict[str, Any], tensors: list[torch.Tensor], lookup
 
 
 def _find(qualname: str, module: str, lookup: Lookup | None) -> Any:
-    """Return a named thing from the user's module, or from torch or the standard library."""
-    found = lookup(qualname) if lookup is not None else None
-    if found is not None:
-        return found
+    """Return a named thing from torch or the standard library, or from the user's module."""
     if module.partition(".")[0] in ("torch", "builtins", "math", "operator", "functools"):
         import importlib
 
-        found = importlib.import_module(module)
+        found: Any = importlib.import_module(module)
         for part in qualname.split("."):
             found = getattr(found, part)
+        return found
+    found = lookup(qualname) if lookup is not None else None
+    if found is not None:
         return found
     raise Malformed(f"{qualname} of module {module or 'unknown'} is not in the file")
 
@@ -185,7 +264,7 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
         for key, item in sorted(value, key=lambda pair: str(pair[0])):
             found += flatten(item, f"{path}[{key!r}]")
         return found
-    if kind in ("dataclass", "namedtuple"):
+    if kind in ("dataclass", "namedtuple", "settings"):
         found = [(path, f"{kind} {skeleton['name'].rpartition('.')[2]}")]
         for name, item in zip(skeleton["fields"], value):  # noqa: B905 - Python 3.9 has no `strict`
             found += flatten(item, f"{path}.{name}")

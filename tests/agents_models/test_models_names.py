@@ -1,5 +1,8 @@
 """Names of models, and what is told from them."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +105,15 @@ def test_a_refusal_names_what_it_is_about(message: str, feature: Feature | None)
 def test_a_server_that_cannot_let_the_model_choose_a_tool_is_asked_without_tools() -> None:
     message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
     assert refused(message, frozenset({Feature.TOOL, Feature.CACHE})) is Feature.TOOL
+
+
+def test_a_python_that_the_sdk_has_no_compiled_part_for_is_named_with_the_cure() -> None:
+    program = (
+        "import sys; sys.modules['pydantic_core'] = None\n"
+        "from stark_lsp.agents.models import names\n"
+        "from stark_lsp.core.errors import BadInput\n"
+        "try:\n    names.default_model()\nexcept BadInput as error:\n    print(error.message, error.cure)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "cannot be imported by Python 3." in told
+    assert "stark.server.interpreter" in told

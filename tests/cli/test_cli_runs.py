@@ -101,6 +101,19 @@ def test_a_proposal_is_applied_later(place: Place, mode: str) -> None:
     assert run.decision is Decision.ACCEPTED
 
 
+def test_what_was_edited_by_hand_stays_when_a_proposal_is_applied_again(place: Place) -> None:
+    path, state = place
+    assert stark("runs", "apply", "1f3a", state=state).returncode == 0
+    edited = path.read_text().replace("class ModelNew(nn.Module):\n", "class ModelNew(nn.Module):\n    mine = True\n\n")
+    path.write_text(edited)
+    done = stark("runs", "apply", "1f3a", state=state)
+    assert done.returncode == 0, done.stderr
+    assert "ModelNew was edited since it was accepted, so it stays as it is." in done.stdout
+    kept = iter(path.read_text().splitlines())
+    assert all(line in kept for line in edited.splitlines())
+    assert "class ModelNew2(nn.Module):\n" in path.read_text()
+
+
 def test_a_stale_proposal_is_not_applied(place: Place) -> None:
     path, state = place
     changed = CHAIN.replace("0.5 * x", "0.25 * x")

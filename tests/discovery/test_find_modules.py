@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
+import ast
+import dataclasses
+import tarfile
+import typing
+from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stark_lsp.discovery import classes
-from stark_lsp.discovery.classes import find_all, find_modules
-from stark_lsp.discovery.index import DocumentIndex
+from stark_lsp.discovery.classes import ModuleClass, classes_of, find_all, find_modules
+from stark_lsp.discovery.pieces import cut, read, read_whole
 
 
 def names(text: str) -> list[str]:
@@ -123,16 +128,6 @@ def test_a_text_that_is_not_python_raises_a_syntax_error(text: str) -> None:
         find_modules(text)
 
 
-def test_an_index_keeps_the_last_good_result() -> None:
-    index = DocumentIndex()
-    good = index.update("import torch.nn as nn\nclass A(nn.Module): ...\n")
-    assert [found.qualname for found in good] == ["A"]
-    assert index.update("import torch.nn as nn\nclass A(nn.Mod") == good
-    assert not index.valid
-    assert index.update("") == ()
-    assert index.valid
-
-
 PARTS = [
     "class A{n}(nn.Module):\n    def __init__(self, a=1):\n        super().__init__()\n\n    def forward(self, x):\n"
     "        return x\n",
@@ -150,45 +145,59 @@ PARTS = [
 ]
 
 
+def whole(text: str) -> tuple[ModuleClass, ...]:
+    """The classes of a text that is parsed in one go, function bodies and all."""
+    return classes_of([read_whole(text)], None)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=8), st.sampled_from(["\n", "\r\n"]))
-def test_the_outline_of_a_long_file_gives_what_a_full_parse_does(parts: list[str], newline: str) -> None:
+def test_pieces_give_what_a_full_parse_does(parts: list[str], newline: str) -> None:
     text = "import torch.nn as nn\nclass A0(nn.Module): ...\n"
     text += "".join(part.replace("{n}", str(number)) for number, part in enumerate(parts, 1))
     text = text.replace("\n", newline)
-    full = find_all(text)
-    before = classes.OUTLINE_FROM
-    classes.OUTLINE_FROM = 0
-    try:
-        assert find_all(text) == full
-    finally:
-        classes.OUTLINE_FROM = before
+    assert find_all(text) == whole(text)
+    assert not any(read(piece).broken for piece in cut(text))
 
 
-def test_the_outline_agrees_on_real_source_files() -> None:
-    import ast
-    import typing
-
-    for module in (ast, typing, dataclasses_module()):
-        with open(module.__file__, encoding="utf-8") as file:
-            text = file.read().replace("object", "Module") + "\nimport torch.nn as nn\nclass A(nn.Module): ...\n"
-        full = find_all(text)
-        before = classes.OUTLINE_FROM
-        classes.OUTLINE_FROM = 0
-        try:
-            assert find_all(text) == full
-        finally:
-            classes.OUTLINE_FROM = before
+@pytest.mark.parametrize("module", [ast, typing, dataclasses, argparse, tarfile])
+def test_pieces_agree_on_real_source_files(module: ModuleType) -> None:
+    text = Path(str(module.__file__)).read_text().replace("object", "Module")
+    text += "\nimport torch.nn as nn\nclass A(nn.Module): ...\n"
+    assert find_all(text) == whole(text)
+    pieces = [read(piece) for piece in cut(text)]
+    assert "".join(piece.text for piece in pieces) == text
+    assert not any(piece.broken for piece in pieces)
+    assert len(pieces) > 20
 
 
-def dataclasses_module() -> object:
-    import dataclasses
-
-    return sys.modules[dataclasses.__name__]
-
-
-def test_an_error_inside_a_long_files_function_does_not_hide_its_classes() -> None:
+def test_an_error_inside_a_function_does_not_hide_its_class() -> None:
     text = "import torch.nn as nn\nclass A(nn.Module):\n    def forward(self, x):\n        return x +\n"
-    with pytest.raises(SyntaxError):
-        find_modules(text)
-    assert [found.qualname for found in find_modules(text + "# filler\n" * classes.OUTLINE_FROM)] == ["A"]
+    assert [found.qualname for found in find_modules(text)] == ["A"]
+
+
+def test_what_no_import_finds_says_why() -> None:
+    text = """from typing import TYPE_CHECKING
+import typing
+import torch.nn as nn
+if TYPE_CHECKING:
+    class Typed(nn.Module): ...
+    class Both(nn.Module): ...
+else:
+    class Both(nn.Module): ...
+if typing.TYPE_CHECKING:
+    class Other(nn.Module): ...
+class Twice(nn.Module): ...
+class Twice(nn.Module): ...
+class Outer:
+    class Twice(nn.Module): ...
+"""
+    assert [(found.qualname, found.name_line, found.objection) for found in find_modules(text)] == [
+        ("Typed", 4, "exists for type checkers only"),
+        ("Both", 5, "exists for type checkers only"),
+        ("Both", 7, ""),
+        ("Other", 9, "exists for type checkers only"),
+        ("Twice", 10, "is defined more than once, on lines 11 and 12"),
+        ("Twice", 11, "is defined more than once, on lines 11 and 12"),
+        ("Outer.Twice", 13, ""),
+    ]

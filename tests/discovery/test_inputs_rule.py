@@ -148,3 +148,16 @@ def test_a_problem_can_be_named_by_the_last_part_or_not_at_all() -> None:
         problem = make_problem("/project/net.py", text, name)
         assert problem.qualname == "Outer.Net"
         assert problem.class_span.start == 2
+
+
+@pytest.mark.parametrize("new", ["NetNew", "NetNew2", "ModelNew", "ModelNew3"])
+def test_an_accepted_class_takes_no_inputs_away(new: str) -> None:
+    """After Accept beside a class that is not called `Model`, the original had "no inputs yet"."""
+    block = "class Block(nn.Module): ...\n"
+    net = "class Net(nn.Module):\n    def __init__(self):\n        self.block = Block()\n"
+    accepted = f"class {new}(nn.Module):\n    def f(self):\n        return Net, Block\n"
+    assert owners(net.replace("Block()", "1") + accepted + INPUTS) == {"Net": ("get_inputs", "get_init_inputs")}
+    assert owners(block + net + accepted + INPUTS) == {"Net": ("get_inputs", "get_init_inputs")}
+    # Alone it is a class like any other, and so is one whose name only looks like it.
+    assert owners(f"class {new}(nn.Module): ...\n" + INPUTS) == {new: ("get_inputs", "get_init_inputs")}
+    assert owners(block + "class BrandNew(nn.Module): ...\n" + INPUTS) == {}

@@ -80,6 +80,12 @@ async def test_an_edit_that_the_editor_refuses_leaves_the_proposal_open(finished
         editor.policy = "accept"
         await accept(editor, finished.run, "was accepted")
         assert "class ModelNew" in editor.texts[uri]
+        await editor.until(lambda: editor.client.shown_documents, "the caret at the new class")
+        (shown,) = editor.client.shown_documents
+        assert (shown.uri, shown.selection is not None) == (uri, True)
+        assert shown.selection is not None
+        line = editor.texts[uri].splitlines()[shown.selection.start.line]
+        assert line[shown.selection.start.character : shown.selection.end.character] == "ModelNew"
     assert store_in(finished.state).load(finished.run).run.decision is Decision.ACCEPTED
 
 
@@ -145,6 +151,7 @@ async def test_a_file_that_is_not_open_is_edited_through_the_editor(finished: Fi
     async with session(published(), finished.state) as editor:
         await accept(editor, finished.run, "was accepted")
         assert "class ModelNew" in finished.file.read_text()
+        assert editor.client.shown_documents == []  # no file is opened that the user did not open
 
 
 @pytest.mark.slow
@@ -205,10 +212,9 @@ async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished
 async def test_a_client_without_show_document_is_told_where_the_review_is(finished: Finished) -> None:
     async with session(client_capabilities("emacs"), finished.state) as editor:
         editor.open(finished.file)
-        await editor.execute("stark.review", finished.run)
-        message = await editor.until_message("is written to")
-        path = Path(message.rpartition(" ")[2])
-        text = path.read_text()
+        answer = await editor.execute("stark.review", finished.run)
+        assert editor.messages[-1] == f"STARK: {answer['path']} has the review of Model"
+        text = Path(answer["path"]).read_text()
         assert text.startswith("# STARK proposal for Model")
         assert "+class ModelNew" in text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FEW, block, make_project, run_editor, with_settings
+from project import FEW, MODULE, block, make_project, run_editor, with_settings
 
 EMACS = shutil.which("emacs")
 FLOW = Path(__file__).parent / "emacs" / "flow.el"
@@ -61,6 +61,8 @@ def test_an_emacs_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> N
     assert "Measured on" in seen["hover"]
     assert seen["text"].index("class Model(nn.Module)") < seen["text"].index("class ModelNew(nn.Module)")
     compile(seen["text"], "gelu.py", "exec")
+    assert "+class ModelNew(nn.Module)" in seen["review"]
+    assert seen["undone"] == MODULE
 
 
 def test_a_mode_of_its_own_leaves_python_mode_to_another_server(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The flow in a real Neovim, headless, with the configuration of docs/editors.md.
+"""The flow in real Neovims, headless, with the configuration of docs/editors.md: the one on the PATH and a current one.
 
-`STARK_NVIM` names another Neovim than the one on the PATH.
+`neovim/setup.sh` fetches the current one. `STARK_NVIM` names another one than that on the PATH.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from project import FEW, block, make_project, run_editor, with_settings
+from project import FEW, ROOT, block, make_project, run_editor, with_settings
 
-NVIM = os.environ.get("STARK_NVIM") or shutil.which("nvim")
+INSTALLED = os.environ.get("STARK_NVIM") or shutil.which("nvim")
+CURRENT = ROOT / ".cache" / "neovim" / "nvim"
 FLOW = Path(__file__).parent / "neovim" / "flow.lua"
 
 
@@ -31,22 +32,33 @@ def _lua(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
+@pytest.fixture(params=["installed", "current"])
+def nvim(request: pytest.FixtureRequest) -> str:
+    """The program."""
+    if request.param == "current":
+        if not CURRENT.exists():
+            pytest.skip("no current Neovim: tests/editor/neovim/setup.sh fetches one")
+        return str(CURRENT)
+    if INSTALLED is None:
+        pytest.skip("Neovim is not installed (Debian: apt install neovim)")
+    return INSTALLED
+
+
 @pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.skipif(NVIM is None, reason="Neovim is not installed (Debian: apt install neovim)")
-def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> None:
-    assert NVIM is not None
+def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(nvim: str, tmp_path: Path) -> None:
     project = make_project(tmp_path)
-    label = "neovim-0.11" if _version(NVIM) >= (0, 11) else "neovim-0.7"
+    label = "neovim-0.11" if _version(nvim) >= (0, 11) else "neovim-0.7"
     settings = ", ".join(f"{name} = {_lua(value)}" for name, value in FEW.items())
     configuration = with_settings(block(label), 'attempts = 30, device = "auto"', settings)
     init = tmp_path / "init.lua"
     init.write_text(configuration)
 
     seen = run_editor(
-        [NVIM, "--headless", "-u", str(init), "-i", "NONE", "-n", str(project.module), "-c", f"luafile {FLOW}"], project
+        [nvim, "--headless", "-u", str(init), "-i", "NONE", "-n", str(project.module), "-c", f"luafile {FLOW}"], project
     )
 
+    assert seen["attempts"] == FEW["attempts"]
     assert any("Optimize with STARK" in lens["text"] for lens in seen["lenses"])
     assert "tanh" in seen["diagnostic"]["text"] or "pow" in seen["diagnostic"]["text"]
     assert seen["diagnostic"]["severity"] == 3
@@ -57,3 +69,7 @@ def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> N
     assert seen["text"].startswith("# a new first line\n")
     assert seen["text"].index("class Model(nn.Module)") < seen["text"].index("class ModelNew(nn.Module)")
     compile(seen["text"], "gelu.py", "exec")
+    assert seen["review"].startswith("# STARK proposal for Model")
+    assert "+class ModelNew(nn.Module)" in seen["review"]
+    assert "class ModelNew" not in seen["undone"]
+    assert seen["undone"].startswith("# a new first line\n")

@@ -13,7 +13,7 @@ from project import DOCS, ROOT, block
 from stark_lsp.core.adjust import ADJUSTABLE
 from stark_lsp.core.agent_adjust import ADJUSTABLE as AGENTS
 from stark_lsp.core.status import ModelRole
-from stark_lsp.server import lenses, steering
+from stark_lsp.server import afterwards, lenses, steering
 from stark_lsp.server.configuration import SETTINGS, read, schema
 
 if sys.version_info >= (3, 11):
@@ -37,6 +37,8 @@ COMMANDS = {
     lenses.REJECT,
     lenses.DISMISS,
     lenses.STATUS,
+    afterwards.USE_AT_CALL_SITES,
+    afterwards.WRITE_TEST,
     *steering.KINDS,
 }
 

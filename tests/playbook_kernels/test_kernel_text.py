@@ -97,7 +97,10 @@ def test_two_libraries_in_one_file_keep_apart() -> None:
     first = render([(row_sum(), Variant(vector=16), "fallback")], "cpu")
     second = render([(replace(row_sum(), name="other"), Variant(vector=32), "fallback")], "cpu")
     defined = [{n.name for n in ast.parse(t).body if isinstance(n, ast.FunctionDef)} for t in (first, second)]
-    assert not defined[0] & defined[1]
+    assert defined[0] & defined[1] == {"_stark_library"}
+    shared = [[ast.dump(n) for n in ast.parse(t).body if "_stark_lib" in ast.unparse(n)[:40]] for t in (first, second)]
+    assert shared[0] == shared[1]
+    assert len(shared[0]) == 2
 
 
 def test_only_the_helpers_in_use_are_written() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,12 @@ def applied(text: str, edits: tuple[Replacement, ...]) -> str:
     return text
 
 
+def unmarked(text: str) -> str:
+    """The text without the lines that say what was accepted."""
+    assert "as accepted: 000000000000" not in text
+    return re.sub(r"[ \t]*# For [\w.]+, as accepted: [0-9a-f]{12}\.\r?\n", "", text)
+
+
 def classes(text: str) -> list[str]:
     return [node.name for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))) if isinstance(node, ast.ClassDef)]
 
@@ -137,7 +144,7 @@ def test_beside_puts_kernels_and_class_behind_the_original() -> None:
     assert classes(preview) == ["Model", "ModelNew", "Sub"]
     assert DOCUMENT[DOCUMENT.index("# The user's") : DOCUMENT.index("\n\nclass Sub")] in preview
     assert preview.index("        # done") < preview.index("# Kernels of ModelNew") < preview.index("# The launcher.")
-    assert f"{COMMENT}\nclass ModelNew(nn.Module):" in preview
+    assert f"{COMMENT}\nclass ModelNew(nn.Module):" in unmarked(preview)
     assert preview.count("def get_inputs") == preview.count("def helper") == preview.count("EPS = 1e-5") == 1
 
 
@@ -223,11 +230,17 @@ def test_the_documents_own_alias_of_an_import_is_used() -> None:
     assert "as F" not in preview
 
 
-def test_a_future_import_goes_first() -> None:
-    preview = build(candidate="from __future__ import annotations\n" + CANDIDATE).preview
-    assert preview.startswith('"""Doc."""\n\nfrom __future__ import annotations\n\nimport ctypes\n\nimport torch\n')
+def test_annotations_are_quoted_where_the_candidate_alone_imports_them_from_the_future() -> None:
+    candidate = "from __future__ import annotations\n" + CANDIDATE.replace(
+        "def launch(x):", "def launch(x: Later | None, y: dict[str,\n        int] = {}) -> 'Later':\n    z: int = 3"
+    )
+    preview = build(candidate=candidate).preview
+    assert "__future__" not in preview
+    assert "def launch(x: 'Later | None', y: 'dict[str, int]' = {}) -> 'Later':\n    z: int = 3\n" in preview
     document = DOCUMENT.replace('"""Doc."""\n', '"""Doc."""\nfrom __future__ import annotations\n')
-    assert build(document, "from __future__ import annotations\n" + CANDIDATE).preview.count("__future__") == 1
+    preview = build(document, candidate).preview
+    assert preview.count("__future__") == 1
+    assert "def launch(x: Later | None, y: dict[str,\n        int] = {}) -> 'Later':" in preview
 
 
 def test_a_guarded_import_is_kept_whole() -> None:
@@ -241,7 +254,8 @@ def test_a_guarded_import_is_kept_whole() -> None:
 def test_a_second_proposal_takes_the_place_of_the_first() -> None:
     first = build().preview
     second = build(DOCUMENT, CANDIDATE.replace("// kernel", "// better"), now=first).preview
-    assert second == first.replace("// kernel", "// better")
+    assert unmarked(second) == unmarked(first).replace("// kernel", "// better")
+    assert second != unmarked(second)
 
 
 def test_a_second_proposal_leaves_what_else_uses_the_firsts_kernels() -> None:
@@ -312,9 +326,9 @@ NESTED_CANDIDATE = (
 def test_a_nested_class_stays_nested_and_its_kernels_go_to_module_level() -> None:
     document = NESTED.replace("def get_inputs", "def get_inputs_for_Outer_Block")
     edit = build(document, NESTED_CANDIDATE, name="Outer.Block")
-    assert "\n# Kernels of BlockNew, written by STARK.\nSOURCE = " in edit.preview
+    assert "\n# Kernels of Outer.BlockNew, written by STARK.\nSOURCE = " in edit.preview
     assert edit.preview.index("def launch") < edit.preview.index("class Outer")
-    assert "    # Run r, node 3.\n    class BlockNew(nn.Module):\n" in edit.preview
+    assert "    # Run r, node 3.\n    class BlockNew(nn.Module):\n" in unmarked(edit.preview)
     assert "super(Outer.BlockNew, self)" in edit.preview
     assert '\nat the margin\n"""\n' in edit.preview
     assert build(document, NESTED_CANDIDATE, now=edit.preview, name="Outer.Block").preview == edit.preview
@@ -388,8 +402,10 @@ def test_a_constant_the_class_needs_at_once_comes_before_it() -> None:
     document += "\nLATE = 2\nget_inputs = list\n"
     candidate = "import torch.nn as nn\nLATE = 2\nTWICE = LATE * 2\n"
     candidate += "class ModelNew(nn.Module):\n    def forward(self, x): return x * TWICE\n"
-    preview = build(document, candidate).preview
-    assert preview.index("LATE = 2\n") < preview.index("TWICE = LATE * 2")
+    for mode in (WriteMode.BESIDE, WriteMode.REPLACE):
+        preview = build(document, candidate, mode).preview
+        assert "LATE_stark = 2\nTWICE = LATE_stark * 2\n" in preview
+    assert "x * LATE" in build(document, candidate.replace("LATE * 2", "2").replace("TWICE\n", "LATE\n")).preview
 
 
 def test_the_edited_file_runs() -> None:

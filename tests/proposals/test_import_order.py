@@ -157,5 +157,5 @@ def test_an_accepted_proposal_leaves_the_imports_of_a_sample_in_order(path: Path
     body = "class ModelNew(nn.Module):\n    def forward(self, x):\n"
     body += "        return F.relu(load(ctypes, glob, os, torch, x))\n"
     assert ruff_complains(text) == ""
-    edit = build_edit(problem, text, Candidate(head + body), "# By STARK.", mode)
+    edit = build_edit(problem, text, Candidate(head + body), "# Optimized by STARK.", mode)
     assert ruff_complains(edit.new_file.text if edit.new_file is not None else edit.preview) == ""

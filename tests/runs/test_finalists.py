@@ -10,7 +10,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
-from stark_lsp.runs.finalists import FINALISTS, Confirmed, confirm_best, faster_than_eager, pick
+from stark_lsp.runs.finalists import FINALISTS, Confirmed, beats, confirm_best, faster_than_eager, pick
 
 ONE = Interval(1.0, 0.9, 1.1)
 
@@ -186,3 +186,42 @@ async def test_where_all_are_found_faulty_nothing_is_proposed() -> None:
     nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
     outcome, _, _ = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)}, faulty=(1, 2))
     assert outcome.node is None
+
+
+async def test_what_does_not_work_inside_the_file_gives_way_to_the_next_and_is_told_if_there_is_none() -> None:
+    nodes = [node(1, ok(2.0)), node(2, ok(2.03))]
+    verdicts = {1: ok(2.0, Interval(4.0, 3.9, 4.1)), 2: ok(2.03, Interval(3.9, 3.8, 4.0))}
+
+    async def keep(confirmed: Node) -> None:
+        pass
+
+    async def first_fails(node: Node) -> str:
+        return "name 'os' is not defined." if node.id == 1 else ""
+
+    async def all_fail(node: Node) -> str:
+        return f"attempt {node.id} fails."
+
+    outcome = await confirm_best(Judge(verdicts), nodes, keep=keep, progress=lambda text: None, trouble=first_fails)
+    assert outcome.node is not None
+    assert outcome.node.id == 2
+    outcome = await confirm_best(Judge(verdicts), nodes, keep=keep, progress=lambda text: None, trouble=all_fail)
+    assert outcome.node is None
+    assert outcome.message == "What is faster cannot be written into the file: attempt 2 fails."
+
+
+@pytest.mark.parametrize(
+    ("new", "standing", "better"),
+    [
+        (Interval(1.5, 1.4, 1.6), Interval(1.2, 1.1, 1.3), True),
+        (Interval(1.38, 1.33, 1.43), Interval(1.30, 1.25, 1.35), True),
+        (Interval(1.33, 1.25, 1.41), Interval(1.30, 1.22, 1.38), False),
+        (Interval(1.2, 1.1, 1.3), Interval(1.5, 1.4, 1.6), False),
+    ],
+)
+def test_a_new_proposal_beats_a_standing_one_by_more_than_both_intervals_leave_open(
+    new: Interval, standing: Interval, better: bool
+) -> None:
+    assert beats(ok(5, new), ok(5, standing)) is better
+    assert beats(ok(5, new), ok(5, standing, loads=False)), "trained weights keep working"
+    assert not beats(ok(5, new, loads=False), ok(5, standing))
+    assert not beats(replace(ok(5), speedup_vs_eager=None), ok(5, standing))

@@ -15,9 +15,11 @@ from model_runs import options, problem_in, session
 
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.events import Event, Notice
-from stark_lsp.core.run import Budget
+from stark_lsp.core.plan import Anchor
+from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import Decision, Limit, RunState
+from stark_lsp.discovery.problems import make_problem
 from stark_lsp.runs.resumption import differences, settings_now, with_default
 from stark_lsp.store import RunStore
 
@@ -82,6 +84,10 @@ def test_only_a_larger_budget_lets_a_search_go_on(limit: Limit, before: Budget, 
     assert now.goes_beyond(before, limit) is beyond
 
 
+def anchors_of(node: Node) -> tuple[Anchor, ...]:
+    return node.plan.anchors if node.plan is not None else ()
+
+
 @pytest.mark.slow
 async def test_a_run_that_had_spent_its_budget_goes_on_with_a_larger_one_and_only_then(
     tmp_path: Path, store: RunStore
@@ -92,10 +98,19 @@ async def test_a_run_that_had_spent_its_budget_goes_on_with_a_larger_one_and_onl
     assert first.ended_by is Limit.ATTEMPTS
 
     events: list[Event] = []
+    # A line at the top costs nothing: the class is the same, and what was planned stands a line lower.
+    planned = [anchor.span.start for node in store.load(first.id).nodes.values() for anchor in anchors_of(node)]
+    problem = make_problem(problem.path, "# a line above\n" + problem.text, None, device=problem.device)
     longer = session(problem, replace(asked, budget=Budget(2)), store, events)
     second = await longer.execute()
     assert longer.resumed
     assert second.id == first.id
+    assert second.problem.text == problem.text
+    earlier = {number: node for number, node in store.load(first.id).nodes.items() if number < 2}
+    moved = [anchor for node in earlier.values() for anchor in anchors_of(node)]
+    assert [anchor.span.start for anchor in moved] == [line + 1 for line in planned]
+    assert all(anchor.text.split("\n")[0] == problem.text.split("\n")[anchor.span.start] for anchor in moved)
+    assert earlier[0].candidate.source == problem.slice.text
     assert sorted(longer.nodes) == [0, 1, 2]
     assert second.ended_by is Limit.ATTEMPTS
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.events import Ended, Event, Judged, Progress
-from stark_lsp.core.run import Budget
+from stark_lsp.core.run import Budget, Run
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, RunState
 from stark_lsp.discovery.problems import make_problem
@@ -130,3 +133,22 @@ async def test_three_lost_workers_in_a_row_stop_the_run_and_the_candidate_is_jud
     first = store.load(run.id).nodes[1]
     assert first.candidate == kept.nodes[1].candidate
     assert first.verdict is not None
+
+
+async def test_a_run_that_is_cancelled_while_it_is_recorded_is_recorded_as_cancelled(tmp_path: Path) -> None:
+    class Slow(RunStore):
+        def create(self, run: Run) -> None:
+            began.set()
+            time.sleep(0.3)  # a busy disk
+            super().create(run)
+
+    began = threading.Event()
+    problem = make_problem(str(tmp_path / "model.py"), MODULE, None, device=DeviceChoice.CPU)
+    store = Slow(tmp_path / "slow" / "runs.sqlite3")
+    run = RunSession(problem, RunOptions(), store=store, emit=lambda event: None, log=lambda line: None)
+    task = asyncio.create_task(run.execute())
+    await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert store.load(run.id).run.state is RunState.CANCELLED

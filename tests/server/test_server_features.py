@@ -11,8 +11,9 @@ from server_views import PATH, TEXT, URI, failed, node, plan, verified, view
 from stark_lsp.core.problem import Span
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Timing
+from stark_lsp.proposals.package_kernels import SharedFile
 from stark_lsp.server.client import ClientFacts, read_facts
-from stark_lsp.server.code_actions import run_commands, wanted
+from stark_lsp.server.code_actions import proposal_commands, run_commands, wanted
 from stark_lsp.server.diagnostics import build
 from stark_lsp.server.documents import Change
 from stark_lsp.server.hover import hover_at
@@ -21,7 +22,7 @@ from stark_lsp.server.markup import unmarked
 from stark_lsp.server.review import evidence
 from stark_lsp.server.text import Units, split_lines
 from stark_lsp.server.views import Phase, RunView
-from stark_lsp.server.workspace_edits import Shape, insertion, workspace_edit
+from stark_lsp.server.workspace_edits import Shape, by_the_editor, insertion, workspace_edit
 
 UNITS = Units()
 
@@ -131,13 +132,16 @@ def test_decisions_are_offered_for_an_open_proposal_only() -> None:
     assert {str(command.arguments) for command in offered} == {"[{'run': 'abcd1234'}]"}
     assert [command.command for command in run_commands(view(item))] == ["stark.cancel", "stark.pause"]
     assert [command.command for command in run_commands(view(item, phase=Phase.QUEUED))] == ["stark.cancel"]
-    titles = [command.title for command in run_commands(view(item, phase=Phase.OFFERED))]
-    assert titles == [
-        "Review the STARK proposal for Model",
+    shown = view(item, phase=Phase.OFFERED)
+    assert [command.title for command in [*proposal_commands(shown), *run_commands(shown)]] == [
         "Accept the STARK proposal for Model",
+        "Review the STARK proposal for Model",
         "Reject the STARK proposal for Model",
         "Dismiss the STARK plans for Model",
     ]
+    searching = view(phase=Phase.RUNNING)
+    searching.kept = shown
+    assert decision_commands(searching) == decision_commands(shown), "a proposal stays while a better one is sought"
 
 
 @pytest.mark.parametrize(
@@ -179,8 +183,8 @@ class Replaced:
 class Made:
     """A proposal's edit."""
 
-    def __init__(self, edits: list[Replaced], new_file: object = None) -> None:
-        self.edits, self.new_file = tuple(edits), new_file
+    def __init__(self, edits: list[Replaced], new_file: object = None, shared: object = None) -> None:
+        self.edits, self.new_file, self.shared = tuple(edits), new_file, shared
 
 
 class Written:
@@ -222,6 +226,22 @@ def test_a_new_file_is_created_by_the_client_without_overwriting() -> None:
     assert isinstance(fill, types.TextDocumentEdit)
     assert fill.edits[0].new_text == "x = 1\n"
     assert workspace_edit(Made([], Written()), SHAPE, ClientFacts(), UNITS) is None
+
+
+def test_the_file_that_kernels_share_comes_with_the_edit_where_the_client_can() -> None:
+    facts = ClientFacts(document_changes=True, create_files=True)
+    new, more = SharedFile("/p/_stark_kernels.py", None, "x = 1\n"), SharedFile("/p/_stark_kernels.py", "a\n", "a\nb\n")
+    made = [Made([Replaced(9, 0, 9, 0, text="\n")], shared=shared) for shared in (new, more)]
+    create, fill, document = getattr(workspace_edit(made[0], SHAPE, facts, UNITS), "document_changes", None) or ()
+    assert isinstance(create, types.CreateFile)
+    assert isinstance(fill, types.TextDocumentEdit)
+    assert fill.edits[0].new_text == "x = 1\n"
+    change, _ = getattr(workspace_edit(made[1], SHAPE, facts, UNITS), "document_changes", None) or ()
+    assert isinstance(change, types.TextDocumentEdit)
+    assert change.edits[0] == types.TextEdit(types.Range(types.Position(0, 0), types.Position(1, 0)), "a\nb\n")
+    assert isinstance(document, types.TextDocumentEdit)
+    assert [by_the_editor(shared, ClientFacts()) for shared in (new, more)] == [False, False]
+    assert not by_the_editor(SharedFile("/p/_stark_kernels.py", "a\n", "a\n"), facts)
 
 
 def test_an_insertion_is_versioned_where_the_client_can() -> None:

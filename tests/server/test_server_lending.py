@@ -59,9 +59,7 @@ class Client:
 
     def take(self, message: dict[str, Any]) -> None:
         """Send the server a message."""
-        protocol = self.server.protocol
-        text = json.dumps({"jsonrpc": "2.0", **message})
-        protocol.handle_message(json.loads(text, object_hook=protocol.structure_message))
+        self.server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def close(self) -> None:
         """Nothing to close."""
@@ -95,6 +93,7 @@ async def test_the_notification_of_a_changed_key_needs_no_parameters(params: Any
     from stark_lsp.server.desk import Desk
 
     server = StarkServer()
+    server.begun = True
     desk = Desk(server)
     key_requests.register(server, desk.keys)
     client = Client(server, stark_key={"key": KEY})
@@ -232,8 +231,8 @@ async def test_an_answer_that_is_none_is_a_fault_with_a_cure(connect: Callable[.
 
 async def test_what_is_handed_in_cannot_pass_as_a_message_of_the_protocol(connect: Callable[..., Client]) -> None:
     client = connect(stark_model_complete={"text": "", "toolInput": {"jsonrpc": "2.0", "method": "exit"}})
-    with pytest.raises(Fault, match="cannot be read"):
-        await LentModel(client.server).complete({})
+    answer = await LentModel(client.server).complete({})
+    assert answer["toolInput"] == {"jsonrpc": "2.0", "method": "exit"}
     assert not client.server.leaving.is_set()
 
 

@@ -12,7 +12,7 @@ from server_views import TEXT, node, plan, verified, view
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery import problems
-from stark_lsp.proposals import edit
+from stark_lsp.runs import formatting
 from stark_lsp.server.desk import Desk
 from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.proposals import Proposals
@@ -43,6 +43,8 @@ async def test_a_class_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch
     file, work = tmp_path / "model.py", Work()
     file.write_text(TEXT)
     monkeypatch.setattr(problems, "make_problem", work)
+    # Settings are read for a folder of the workspace, which is known once a client has spoken.
+    monkeypatch.setattr("stark_lsp.server.desk.settings_folder", lambda server, path: None)
     desk = Desk(StarkServer())
     with pytest.raises(BadInput, match="Released by the event loop"):
         await asyncio.gather(desk.optimize(uri_of(file), "Model"), release(work))
@@ -50,7 +52,7 @@ async def test_a_class_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch
 
 async def test_an_edit_is_made_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work, server = Work(), StarkServer()
-    monkeypatch.setattr(edit, "build_edit", work)
+    monkeypatch.setattr(formatting, "build_edit", work)
     monkeypatch.setattr("stark_lsp.server.proposals.os.path.exists", lambda path: True)
     monkeypatch.setattr("stark_lsp.server.proposals.read_file", lambda path: TEXT)
     best = node(1, 0, plan("Fuse"), verified(2.0))

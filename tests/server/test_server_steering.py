@@ -18,7 +18,7 @@ from stark_lsp.core.wire import from_wire, to_wire
 from stark_lsp.runs.sitting import spoken
 from stark_lsp.server.code_actions import run_commands, steering_commands
 from stark_lsp.server.hover import hover_at
-from stark_lsp.server.lenses import resume_command
+from stark_lsp.server.lenses import under_way_command
 from stark_lsp.server.markup import unmarked
 from stark_lsp.server.steering import HINT_LIMIT, KINDS, Target, read
 from stark_lsp.server.views import Phase
@@ -109,7 +109,7 @@ def test_a_paused_run_says_so_and_offers_to_go_on() -> None:
     shown.course = Course(paused=True)
     assert shown.paused
     assert [c.command for c in run_commands(shown)] == ["stark.cancel", "stark.resume"]
-    assert resume_command(shown).arguments == [{"run": "abcd1234"}]
+    assert under_way_command(shown).arguments == [{"run": "abcd1234"}]
     found = hover_at([shown], 6)
     assert found is not None
     assert "Run abcd1234 with playbook · paused, attempt 1 of 30" in unmarked(found[0])

@@ -201,11 +201,11 @@ def test_only_the_unchanged_problem_is_gone_on_with(store: RunStore) -> None:
     store.create(run("r1", RunState.CANCELLED))
     store.create(run("r2", RunState.CANCELLED))
     assert store.latest_resumable(PROBLEM).run.id == "r2"  # type: ignore[union-attr]
+    assert store.latest_resumable(PROBLEM, run_id="r1").run.id == "r1"  # type: ignore[union-attr]
     assert store.latest_resumable(PROBLEM, "another model") is None
     for changed in (
-        replace(PROBLEM, text=PROBLEM.text + "\n"),
+        replace(PROBLEM, text=PROBLEM.text.replace("pass", "dim = 3")),
         replace(PROBLEM, device=DeviceChoice.CUDA),
-        replace(PROBLEM, path="/elsewhere.py"),
         replace(PROBLEM, inputs=replace(PROBLEM.inputs, table={"args": []})),
     ):
         assert store.latest_resumable(changed) is None

@@ -5,6 +5,7 @@ import type { Middleware } from "vscode-languageclient/node";
 import { onInterpreterChanged } from "./common/python";
 import { Server } from "./common/server";
 import { SECTION } from "./common/settings";
+import { chooseInterpreter } from "./features/interpreter";
 import { KeyFeature } from "./features/key";
 import { LendingFeature } from "./features/lending";
 import { optimizeHere } from "./features/optimize";
@@ -17,7 +18,8 @@ let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const output = vscode.window.createOutputChannel("STARK", { log: true });
-  const review = new ReviewFeature();
+  const ready = async (): Promise<boolean> => (await server?.ready()) ?? false;
+  const review = new ReviewFeature(ready);
   const running = new RunningFeature();
   const lending = new LendingFeature(context.languageModelAccessInformation);
   const keys = new KeyFeature(context.secrets, () => void server?.tell("stark/key/changed"));
@@ -28,6 +30,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       next(token, work);
     },
     executeCommand: async (command, args: unknown[], next) => {
+      if (["stark.review", "stark.accept", "stark.reject"].includes(command)) {
+        // This answers the question at the end of a run, and VS Code cannot take a message back.
+        await vscode.commands.executeCommand("notifications.hideToasts");
+      }
       if (command === "stark.reject") {
         const complete = await askForReason(args);
         if (complete === undefined) {
@@ -62,27 +68,34 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   };
   const started = new Server(context, output, middleware, features, () => running.clear());
   server = started;
+  /** A command of the palette that asks the server for something. */
+  const asking = (command: string, ask: () => Promise<unknown>): vscode.Disposable =>
+    vscode.commands.registerCommand(command, async () => ((await ready()) ? ask() : undefined));
+  const passing = (command: string, meant: string): vscode.Disposable =>
+    asking(command, async () => vscode.commands.executeCommand(meant));
   context.subscriptions.push(
     output,
     review,
     keys,
     started,
-    vscode.commands.registerCommand("stark.optimizeHere", optimizeHere),
-    vscode.commands.registerCommand("stark.restart", () => started.restart()),
+    asking("stark.optimizeHere", optimizeHere),
+    vscode.commands.registerCommand("stark.restart", () => (vscode.workspace.isTrusted ? started.restart() : ready())),
+    vscode.commands.registerCommand("stark.chooseInterpreter", chooseInterpreter),
     vscode.commands.registerCommand("stark.showOutput", () => output.show()),
-    vscode.commands.registerCommand("stark.cancelRun", () => vscode.commands.executeCommand("stark.cancel")),
-    vscode.commands.registerCommand("stark.dismissPlans", () => vscode.commands.executeCommand("stark.dismiss")),
-    vscode.commands.registerCommand("stark.showStatus", () => vscode.commands.executeCommand("stark.status")),
-    vscode.commands.registerCommand("stark.pauseRun", () => vscode.commands.executeCommand("stark.pause")),
-    vscode.commands.registerCommand("stark.resumeRun", () => vscode.commands.executeCommand("stark.resume")),
-    vscode.commands.registerCommand("stark.tellAgents", () => vscode.commands.executeCommand("stark.hint")),
-    vscode.commands.registerCommand("stark.changeBudget", changeBudget),
+    passing("stark.cancelRun", "stark.cancel"),
+    passing("stark.dismissPlans", "stark.dismiss"),
+    passing("stark.showStatus", "stark.status"),
+    passing("stark.pauseRun", "stark.pause"),
+    passing("stark.resumeRun", "stark.resume"),
+    passing("stark.tellAgents", "stark.hint"),
+    asking("stark.changeBudget", changeBudget),
     vscode.commands.registerCommand("stark.setKey", () => keys.set()),
     vscode.commands.registerCommand("stark.forgetKey", () => keys.forget()),
     vscode.workspace.onDidGrantWorkspaceTrust(() => started.restart()),
     vscode.workspace.onDidChangeConfiguration(async (event) => {
       // Of the others the server is told by the language client.
-      if (event.affectsConfiguration(`${SECTION}.server`)) {
+      const needed = event.affectsConfiguration(`${SECTION}.interpreter`) && !started.running;
+      if (needed || event.affectsConfiguration(`${SECTION}.server`)) {
         await started.restart();
       }
     }),

@@ -107,7 +107,7 @@ class AnthropicModel:
     async def prepare(self) -> None:
         """Import the SDK in a thread, since that takes a second or two; called by the first question otherwise."""
         if not self._prepared:
-            await asyncio.to_thread(_import_sdk)
+            await asyncio.to_thread(names.import_sdk)
             self._prepared = True
 
     async def ask(self, question: Question) -> Answer:
@@ -358,11 +358,6 @@ def _token() -> Secret:
         return Secret(value)
     except ValueError as error:
         raise BadInput(f"{TOKEN_VARIABLE} cannot be used: {error}.", cure="Set it again.") from None
-
-
-def _import_sdk() -> None:
-    import anthropic.resources.messages
-    import anthropic.types  # noqa: F401
 
 
 def _with_usage(answer: Answer, usage: Usage) -> Answer:

@@ -6,9 +6,12 @@ first guess that saves a refused question; `features` learns from what the servi
 
 from __future__ import annotations
 
+import platform
 import re
 import typing
 from dataclasses import dataclass
+
+from stark_lsp.core.errors import BadInput
 
 DEFAULT_LINE = "sonnet"
 """The paper's agents are Claude Sonnet 4 (Appendix B), which is retired; its successors in the same line stand in."""
@@ -60,8 +63,29 @@ def newest(names: typing.Iterable[str], line: str = DEFAULT_LINE) -> str | None:
     return max(found, key=lambda entry: (entry[0].version, not entry[0].date, entry[0].date))[1]
 
 
+def import_sdk() -> None:
+    """Import the SDK, which takes a second or two.
+
+    Raises
+    ------
+    BadInput
+        It does not work under this Python: parts of it are compiled for each version, and an editor's extension brings
+        along those for the versions that were out when it was made.
+    """
+    try:
+        import anthropic.resources.messages
+        import anthropic.types  # noqa: F401
+    except ImportError as error:
+        version = platform.python_version()
+        raise BadInput(
+            f"The package anthropic, by which the model is asked, cannot be imported by Python {version}: {error}.",
+            cure="Run stark-lsp under Python 3.10 to 3.15 (VS Code: stark.server.interpreter), or choose the playbook.",
+        ) from error
+
+
 def known_to_sdk() -> tuple[str, ...]:
     """Return the model names that the installed SDK lists (`anthropic.types.model_param`); imports the SDK."""
+    import_sdk()
     from anthropic.types.model_param import ModelParam
 
     listed: list[str] = []

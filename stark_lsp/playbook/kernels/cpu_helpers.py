@@ -21,12 +21,8 @@ static inline int32_t _stark_as_int(float x) { int32_t bits; memcpy(&bits, &x, 4
         """\
 // e^r - 1 for |r| <= ln(2) / 2.
 static inline float _stark_expm1_part(float r) {
-    float p = 1.3951717410236597e-03f;
-    p = p * r + 8.369598537683487e-03f;
-    p = p * r + 4.166618734598160e-02f;
-    p = p * r + 1.6666512191295624e-01f;
-    p = p * r + 0.5f;
-    return p * (r * r) + r;
+    const float p = (1.3951717410236597e-03f * r + 8.369598537683487e-03f) * r + 4.166618734598160e-02f;
+    return ((p * r + 1.6666512191295624e-01f) * r + 0.5f) * (r * r) + r;
 }
 """,
     ),
@@ -140,10 +136,14 @@ static inline float _stark_log1p(float x) {
 """,
     ),
     "tanh": (
-        ("expm1",),
+        ("bits",),
         """\
+// -t / (t + 2) with t = e^y - 1 = 2^n * (e^r - 1) + (2^n - 1) and y = -2|x|, which does not cancel for small x.
 static inline float _stark_tanh(float x) {
-    const float t = _stark_expm1(-2.0f * fabsf(x));
+    const float y = fabsf(x) > 10.0f ? -20.0f : -2.0f * fabsf(x), n = (y * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float scale = _stark_as_float((int32_t(n) + 127) << 23), r = y - n * 0.693145751953125f - n * 1.42860677e-6f;
+    const float p = (1.3951717410236597e-03f * r + 8.369598537683487e-03f) * r + 4.166618734598160e-02f;
+    const float t = scale * (((p * r + 1.6666512191295624e-01f) * r + 0.5f) * (r * r) + r) + (scale - 1.0f);
     return copysignf(-t / (t + 2.0f), x);
 }
 """,

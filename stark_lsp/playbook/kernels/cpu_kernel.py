@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent, without_unused
+from stark_lsp.playbook.kernels.body import folded, indent, signature, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
 from stark_lsp.playbook.kernels.kernel import Kernel
 from stark_lsp.playbook.kernels.program import Group, Pass, Program
@@ -30,9 +30,8 @@ class CpuKernel(Kernel):
         counted = [f"const int64_t count = {self.places.count()};"] if self.body.counts else []
         lines = [
             *self.body.heading(),
-            f'extern "C" void _stark_{self.program.spec.name}(',
-            *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
-            *indent(without_unused([*counted, *self.lines()])),
+            *signature(f'extern "C" void _stark_{self.program.spec.name}', parameters),
+            *indent(folded(without_unused([*counted, *self.lines()]))),
             "}",
         ]
         return "\n".join(lines) + "\n"

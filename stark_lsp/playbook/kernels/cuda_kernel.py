@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent, without_unused
+from stark_lsp.playbook.kernels.body import folded, indent, signature, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
 from stark_lsp.playbook.kernels.kernel import Kernel
 from stark_lsp.playbook.kernels.program import Layout, Program
@@ -32,9 +32,8 @@ class CudaKernel(Kernel):
         parameters = [*self.body.pointer_parameters(), *([more] if more else []), *sizes]
         return [
             f"template <{template}>",
-            f"static __global__ void __launch_bounds__({self.bounds}) {name}(",
-            *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
-            *indent(without_unused([*self._derived(size), *lines])),
+            *signature(f"static __global__ void __launch_bounds__({self.bounds}) {name}", parameters),
+            *indent(folded(without_unused([*self._derived(size), *lines]))),
             "}",
         ]
 
@@ -52,8 +51,7 @@ class CudaKernel(Kernel):
         parameters += ["int device", "cudaStream_t stream"]
         return [
             "",
-            f'extern "C" int _stark_{self.program.spec.name}(',
-            *indent([f"{p}," for p in parameters[:-1]] + [f"{parameters[-1]}) {{"]),
+            *signature(f'extern "C" int _stark_{self.program.spec.name}', parameters),
             *indent(["const _stark_on_device guard(device);"]),
             *indent(launch),
             *indent(["return cudaGetLastError();"]),

@@ -17,12 +17,8 @@ from stark_lsp.playbook.kernels.types import COMPUTE, is_floating
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import Operand, Output
 
-SAME_ORDER = '''\
-def _stark_same_order(*tensors):
-    """Whether all tensors lie in memory in one order and without gaps, as in channels_last."""
-    strides = tensors[0].stride()
-    return all(t.stride() == strides for t in tensors) and torch.empty_like(tensors[0]).stride() == strides
-'''
+WIDTH = 118
+"""Longest line that several things share."""
 
 ROWS_OF = '''\
 def _stark_rows(x, dims):
@@ -56,12 +52,15 @@ class Launcher:
     def _full(self, operand: Operand) -> bool:
         return len(operand.shape) == len(self.spec.space) and all(self.program.pattern[operand.name])
 
-    def argument_types(self) -> list[str]:
-        """The ctypes of the C function's parameters."""
+    def prototype(self) -> str:
+        """The type of the C function."""
         pointers = len(self.spec.operands) + len(self.spec.outputs) + self.scratch
         sizes = len(self.places.parameters) + len(self.places.strided())
-        tail = ["ctypes.c_int"] if self.device_type == "cpu" else ["ctypes.c_int", "ctypes.c_void_p"]
-        return [f"*[ctypes.c_void_p] * {pointers}", f"*[ctypes.c_int64] * {sizes}", *tail]
+        kinds = (("ctypes.c_void_p", pointers), ("ctypes.c_int64", sizes))
+        parameters = [kind if n == 1 else f"*[{kind}] * {n}" for kind, n in kinds if n]
+        parameters += ["ctypes.c_int"] if self.device_type == "cpu" else ["ctypes.c_int", "ctypes.c_void_p"]
+        result = "None" if self.device_type == "cpu" else "ctypes.c_int"
+        return f"ctypes.CFUNCTYPE({', '.join([result, *parameters])})"
 
     @property
     def scratch(self) -> int:
@@ -118,8 +117,9 @@ class Launcher:
         full = [o.name for o in self.spec.operands if self._full(o)]
         if not alike or len(full) != len(names):
             return plain
-        self.helpers.add("same order")
-        return [f"({' and '.join(plain)} or _stark_same_order({', '.join(full)}))"]
+        # Alike in memory and without gaps, as in channels_last.
+        strides = " == ".join([*(f"{name}.stride()" for name in full), f"torch.empty_like({full[0]}).stride()"])
+        return [f"({' and '.join(plain)} or {strides})"]
 
     # ------------------------------------------------------------ sizes
 
@@ -150,8 +150,8 @@ class Launcher:
 
     # ------------------------------------------------------------ text
 
-    def text(self, tag: str) -> str:
-        """The launcher as Python source; `tag` ends the names of its library."""
+    def text(self, library: str) -> str:
+        """The launcher as Python source; `library` are the arguments of `_stark_library` for its kernel."""
         spec, places = self.spec, self.places
         names = [o.name for o in spec.operands]
         call = ", ".join(names)
@@ -161,9 +161,8 @@ class Launcher:
             ranks = " and ".join(f"{o.name}.dim() == {len(o.shape)}" for o in spec.operands if o.shape) or "True"
             lines += [f"    if not ({ranks}):", f"        return {self.fallback}({call})"]
         lines.append(f"    shape = {self._shape()}")
-        lines.append("    if not (")
-        lines += [f"        {'and ' if at else ''}{text}" for at, text in enumerate(self._conditions())]
-        lines += ["    ):", f"        return {self.fallback}({call})"]
+        lines += ["    kernels = (", *_filled([*self._conditions(), f"_stark_library({library})"]), "    )"]
+        lines += ["    if not kernels:", f"        return {self.fallback}({call})"]
         for operand in spec.operands:
             if operand.name in places.strided():
                 self.helpers.add("rows")
@@ -181,7 +180,15 @@ class Launcher:
             arguments.append("scratch.data_ptr()")
         arguments += [self._extent(group) for _, group in places.parameters]
         arguments += [f"{o}_stride" for o in places.strided()]
-        lines += self._call(arguments, tag)
+        lines += self._call(arguments)
+        if self.leader and sum(line.count("shape") for line in lines) == 4:
+            lines = [  # it is asked for its rank and for zeros alone
+                line.replace("len(shape)", f"{self.leader}.dim()").replace(
+                    "0 not in shape", f"{self.leader}.numel() > 0"
+                )
+                for line in lines
+                if "shape =" not in line
+            ]
         lines.append(f"    return {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'}")
         return "\n".join(lines) + "\n"
 
@@ -191,20 +198,35 @@ class Launcher:
         total = f"{results} * {size}" if results else str(size)
         return [f"    scratch = torch.empty({total}, dtype=torch.uint8, device={self.spec.operands[0].name}.device)"]
 
-    def _call(self, arguments: list[str], tag: str) -> list[str]:
-        first = self.spec.operands[0].name
-        function = f"_stark_kernels_{tag}()._stark_{self.spec.name}"
+    def _call(self, arguments: list[str]) -> list[str]:
+        first, name = self.spec.operands[0].name, self.spec.name
+        function = f'kernels["_stark_{name}"]'
         if self.device_type == "cpu":
             arguments.append("1" if self.variant.threads == 1 else "torch.get_num_threads()")
-            return [f"    {function}(", *[f"        {a}," for a in arguments], "    )"]
+            return _call(f"    {function}", arguments)
         arguments += [f"{first}.device.index", f"torch.cuda.current_stream({first}.device).cuda_stream"]
         return [
-            f"    status = {function}(",
-            *[f"        {a}," for a in arguments],
-            "    )",
+            *_call(f"    status = {function}", arguments),
             "    if status:",
-            f'        _stark_fail_{tag}("{self.spec.name}", status)',
+            '        error = kernels["_stark_error"](status).decode()',
+            f'        raise RuntimeError(f"The kernel {name} could not be launched: {{error}}.")',
         ]
+
+
+def _call(function: str, arguments: list[str]) -> list[str]:
+    whole = f"{function}({', '.join(arguments)})"
+    return [whole] if len(whole) <= WIDTH else [f"{function}(", *(f"        {a}," for a in arguments), "    )"]
+
+
+def _filled(conditions: list[str]) -> list[str]:
+    """Conditions that all must hold, as many on a line as fit."""
+    lines = [f"        {conditions[0]}"]
+    for text in conditions[1:]:
+        if len(lines[-1]) + len(text) + 5 > WIDTH:
+            lines.append(f"        and {text}")
+        else:
+            lines[-1] += f" and {text}"
+    return lines
 
 
 def _docstring(text: str) -> str:

@@ -16,67 +16,58 @@ from stark_lsp.playbook.kernels.support import supports
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import KernelSpec
 
-_LOADER = '''\
-_stark_library_{tag} = None
-_stark_lock_{tag} = threading.Lock()
+_LIBRARY = '''\
+_stark_libraries, _stark_lock = {}, threading.Lock()
 
 
-def _stark_kernels_{tag}():
-    """Build the kernels when they are first needed, and load them."""
-    global _stark_library_{tag}
-    if _stark_library_{tag} is None:
-        with _stark_lock_{tag}:
-            if _stark_library_{tag} is None:
-                _stark_library_{tag} = _stark_build_{tag}()
-    return _stark_library_{tag}
+def _stark_library(name, source, types):
+    """Kernels by name, built when they are first needed; none, after one warning, where they cannot be built."""
+    if name in _stark_libraries:
+        return _stark_libraries[name]
+    with _stark_lock:
+        if name not in _stark_libraries:
+            options = {"no_implicit_headers": True} if torch.__version__ >= (2, 8) else {}
+<prepare>            try:
+                from torch.utils.cpp_extension import load_inline
+<build>            except Exception as error:
+                warnings.warn(f"PyTorch replaces {name}, which takes <needed> to build: {str(error)[-300:]}")
+                path = None
+            library = ctypes.CDLL(path) if path else None
+            _stark_libraries[name] = {kernel: types[kernel]((kernel, library)) for kernel in types if library}
+    return _stark_libraries[name]
 '''
+"""The same for all libraries of a device, so that a file holds it once."""
 
-_BUILD_CPU = """\
-def _stark_build_{tag}():
-    from torch.utils.cpp_extension import load_inline
+_CPU = {
+    "needed": "g++ and ninja",
+    "prepare": """\
+            # torch brings its own OpenMP; the kernels share it, and so its threads.
+            openmp = glob.glob(f"{torch.__path__[0]}/lib/libgomp*.so*")[:1] or ["-lgomp"]
+            flags = ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+            flags += ["-mprefer-vector-width=512"] if torch.backends.cpu.get_cpu_capability() == "AVX512" else []
+""",
+    "build": """\
+                path = load_inline(
+                    name, [source], extra_cflags=flags, extra_ldflags=openmp, is_python_module=False, **options
+                )
+""",
+}
+_CUDA = {
+    "needed": "nvcc, g++ and ninja",
+    "prepare": "",
+    "build": """\
+                path = load_inline(
+                    name, [], [source], extra_cuda_cflags=["-O3"], is_python_module=False, **options
+                )
+""",
+}
 
-    # torch brings its own OpenMP; the kernels share it, and so its threads.
-    openmp = glob.glob(os.path.join(os.path.dirname(torch.__file__), "lib", "libgomp*.so*"))
-    flags = ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
-    if platform.machine() in ("x86_64", "AMD64"):
-        flags.append("-mprefer-vector-width=512")
-    known = inspect.signature(load_inline).parameters
-    options = {{"no_implicit_headers": True}} if "no_implicit_headers" in known else {{}}
-    path = load_inline(
-        "{name}",
-        cpp_sources=[_STARK_SOURCE_{tag}],
-        extra_cflags=flags,
-        extra_ldflags=openmp[:1] or ["-lgomp"],
-        is_python_module=False,
-        **options,
-    )
-    library = ctypes.CDLL(path)
-"""
 
-_BUILD_CUDA = """\
-def _stark_build_{tag}():
-    from torch.utils.cpp_extension import load_inline
-
-    known = inspect.signature(load_inline).parameters
-    options = {{"no_implicit_headers": True}} if "no_implicit_headers" in known else {{}}
-    path = load_inline(
-        "{name}",
-        cpp_sources=[],
-        cuda_sources=[_STARK_SOURCE_{tag}],
-        extra_cuda_cflags=["-O3"],
-        is_python_module=False,
-        **options,
-    )
-    library = ctypes.CDLL(path)
-    library._stark_error.argtypes = [ctypes.c_int]
-    library._stark_error.restype = ctypes.c_char_p
-"""
-
-_FAIL = """\
-def _stark_fail_{tag}(kernel, status):
-    text = _stark_kernels_{tag}()._stark_error(status).decode()
-    raise RuntimeError(f"The kernel {{kernel}} could not be launched: {{text}}.")
-"""
+def _library(device_type: str) -> str:
+    text = _LIBRARY
+    for name, part in (_CPU if device_type == "cpu" else _CUDA).items():
+        text = text.replace(f"<{name}>", part)
+    return text
 
 
 def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str) -> str:
@@ -119,21 +110,15 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
 def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     digest = hashlib.sha256(source.encode()).hexdigest()
     tag = digest[:6]
-    texts = [one.text(tag) for one in launchers]
-    build = (_BUILD_CPU if device_type == "cpu" else _BUILD_CUDA).format(name=f"stark_{digest[:16]}", tag=tag)
-    for one in launchers:
-        build += f"    library._stark_{one.spec.name}.argtypes = [{', '.join(one.argument_types())}]\n"
-        if device_type == "cpu":
-            build += f"    library._stark_{one.spec.name}.restype = None\n"
-    build += "    return library\n"
-    modules = ["ctypes", "inspect", "threading"] + (["glob", "os", "platform"] if device_type == "cpu" else [])
+    texts = [one.text(f'"stark_{digest[:16]}", _STARK_SOURCE_{tag}, _STARK_TYPES_{tag}') for one in launchers]
+    types = [f'"_stark_{one.spec.name}": {one.prototype()}' for one in launchers]
+    types += ['"_stark_error": ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)'] if device_type == "cuda" else []
+    modules = ["ctypes", "threading", "warnings"] + (["glob"] if device_type == "cpu" else [])
     imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\nimport torch\n"
+    head = f'{imports}\n_STARK_SOURCE_{tag} = r"""\n{source}"""\n'
+    whole = f"_STARK_TYPES_{tag} = {{{', '.join(types)}}}\n"
+    if len(whole) > launcher.WIDTH:
+        whole = f"_STARK_TYPES_{tag} = {{\n{''.join(f'    {one},{chr(10)}' for one in types)}}}\n"
     used = set().union(*(one.helpers for one in launchers)) if launchers else set()
-    parts = [f'{imports}\n_STARK_SOURCE_{tag} = r"""\n{source}"""\n\n{_LOADER.format(tag=tag)}', build]
-    if device_type == "cuda":
-        parts.append(_FAIL.format(tag=tag))
-    if "same order" in used:
-        parts.append(launcher.SAME_ORDER)
-    if "rows" in used:
-        parts.append(launcher.ROWS_OF)
-    return "\n\n".join([*parts, *texts])
+    shared = [_library(device_type)] + ([launcher.ROWS_OF] if "rows" in used else [])
+    return "\n\n".join([f"{head}{whole}{shared[0]}", *shared[1:], *texts])

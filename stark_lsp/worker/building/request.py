@@ -10,6 +10,8 @@ import re
 import sys
 from typing import Any
 
+from ..sandbox.paths import packages
+
 SOURCES = 4 << 20
 """Bytes of all sources of one request together."""
 FILES = 64
@@ -98,8 +100,8 @@ def normal(request: dict[str, Any], allowed: list[str] | None = None) -> dict[st
 
 
 def default_allowed() -> list[str]:
-    """Return the folders whose files are everybody's: the system's, the toolkit's, the interpreter's."""
-    found = ["/usr", "/lib", "/lib64", "/opt", sys.prefix, sys.base_prefix]
+    """Return the folders whose files are everybody's: the system's, the toolkit's, the interpreter's, torch's."""
+    found = ["/usr", "/lib", "/lib64", "/opt", sys.prefix, sys.base_prefix, *packages()]
     found += [os.environ[key] for key in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX") if os.environ.get(key)]
     return [os.path.realpath(path) for path in found] + found
 

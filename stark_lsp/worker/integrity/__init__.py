@@ -6,7 +6,7 @@ is the first of several defences and never the last one: what it cannot see must
 
 from __future__ import annotations
 
-from .check import alternatives, check, check_native, flags, kernels
+from .check import alternatives, check, check_native, flags, kernels, to_be_judged
 from .checks import CHECKS, FLAGS
 from .replacing import Alternatives
 from .words import Flag, Kernels, Refusal
@@ -23,4 +23,5 @@ __all__ = [
     "check_native",
     "flags",
     "kernels",
+    "to_be_judged",
 ]

@@ -15,6 +15,7 @@ from .checks import (
     native_symbols,
     native_system,
 )
+from .forgoing import without_forgoing
 from .names import Tangled
 from .native import parse
 from .parsing import syntax_tree
@@ -91,6 +92,15 @@ def alternatives(source: str) -> Alternatives:
         return alternatives_of(candidate) if candidate is not None else NO_ALTERNATIVES
     except (TooMuch, Tangled, RecursionError, MemoryError):
         return NO_ALTERNATIVES
+
+
+def to_be_judged(source: str) -> str:
+    """Return what is run in place of a source: the same, but where a kernel does not build, the error comes out."""
+    try:
+        candidate = _read(source, "", "", "")
+        return without_forgoing(candidate, source) if candidate is not None else source
+    except (TooMuch, Tangled, RecursionError, MemoryError):
+        return source
 
 
 def check_native(source: str) -> Refusal | None:

@@ -88,7 +88,7 @@ def read_paths(more: Iterable[str] = ()) -> tuple[str, ...]:
 def _own() -> tuple[str, ...]:
     """Return what does not depend on the child."""
     worker = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    candidates = [*SYSTEM, *SETTINGS, *TOOLKITS, worker, *_interpreter(), *_packages(), *_libraries(), *_tools()]
+    candidates = [*SYSTEM, *SETTINGS, *TOOLKITS, worker, *_interpreter(), *packages(), *_libraries(), *_tools()]
     too_much = _too_much()
     return tuple(
         path for path in dict.fromkeys(candidates) if os.path.lexists(path) and os.path.realpath(path) not in too_much
@@ -143,7 +143,7 @@ def _prefix(prefix: str, version: str) -> Iterator[str]:
         yield from (os.path.join(prefix, name) for name in PREFIX)
 
 
-def _packages() -> Iterator[str]:
+def packages() -> Iterator[str]:
     """Yield the folders of installed packages."""
     known = set(getattr(site, "getsitepackages", list)())
     if site.ENABLE_USER_SITE:

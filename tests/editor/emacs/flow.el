@@ -70,11 +70,17 @@
     (flow-note 'line (buffer-substring-no-properties (line-beginning-position) (line-end-position)))
     (flow-note 'hover (flow-hover)))
 
+  (save-window-excursion
+    (call-interactively #'stark-review)
+    (flow-note 'review (buffer-substring-no-properties (point-min) (point-max))))
+  (flow-note 'told flow-message)
   (call-interactively #'stark-accept)
   (flow-wait "the accepted class" 20
              (lambda () (save-excursion (goto-char (point-min)) (search-forward "class ModelNew" nil t))))
   (flow-wait "the diagnostics to vanish" 10 (lambda () (null (flymake-diagnostics))))
   (flow-note 'text (buffer-substring-no-properties (point-min) (point-max)))
+  (primitive-undo 1 buffer-undo-list)
+  (flow-note 'undone (buffer-substring-no-properties (point-min) (point-max)))
   (set-buffer-modified-p nil))
 
 (condition-case failure

@@ -10,30 +10,25 @@ export interface Launch {
 export interface Probe {
   /** Version, for instance `3.11`. */
   readonly python: string;
-  /** Version of stark-lsp, null where it is not installed. */
-  readonly stark: string | null;
+  /** Its own path: what was asked may be a script that chooses among several. */
+  readonly executable: string;
 }
 
-/** Where to look, in this order. */
 export interface LaunchSources {
   /** `stark.server.path`, empty if not set. */
   readonly path: string;
   /** `stark.server.interpreter`, empty if not set. */
   readonly interpreter: string;
   readonly arguments: readonly string[];
-  /** The interpreter chosen in the Python extension. */
-  readonly active: string | undefined;
-  /** Path of a `stark-lsp` program on the PATH. */
-  readonly onPath: string | undefined;
-  /** Interpreters on the PATH. */
-  readonly pythons: readonly string[];
+  /** The folder with the server and its libraries. */
+  readonly bundle: string;
+  /** Interpreters to try, the first ones first. */
+  readonly pythons: AsyncIterable<string>;
 }
 
-/** Why no way was found, with all that a message to the user needs. */
+/** Why no way was found, for the user. */
 export interface LaunchProblem {
   readonly message: string;
-  /** Interpreter to install stark-lsp in, undefined if there is no Python at all. */
-  readonly installInto: string | undefined;
 }
 
 /** Ask an interpreter; undefined if it cannot be started. */
@@ -44,64 +39,37 @@ export async function findLaunch(sources: LaunchSources, probe: Prober): Promise
   if (sources.path !== "") {
     return { command: sources.path, args: serve };
   }
-  const fromInterpreter = (command: string): Launch => ({ command, args: ["-m", "stark_lsp", ...serve] });
+  // Nothing that is installed for this Python, and no variable of the environment, gets in between.
+  const under = (found: Probe): Launch => ({ command: found.executable, args: ["-I", "-S", sources.bundle, ...serve] });
   if (sources.interpreter !== "") {
     const found = await probe(sources.interpreter);
-    if (found === undefined) {
-      return {
-        message: `The interpreter ${sources.interpreter} (setting stark.server.interpreter) cannot be started.`,
-        installInto: undefined,
-      };
+    if (found !== undefined && recent(found)) {
+      return under(found);
     }
-    return found.stark !== null ? fromInterpreter(sources.interpreter) : missing(sources.interpreter, found);
+    const why = found === undefined ? "cannot be started" : `is Python ${found.python}, and 3.10 or newer is needed`;
+    return { message: `The interpreter ${sources.interpreter} (setting stark.server.interpreter) ${why}.` };
   }
-  const active = sources.active === undefined ? undefined : await probe(sources.active);
-  if (sources.active !== undefined && active !== undefined && active.stark !== null) {
-    return fromInterpreter(sources.active);
-  }
-  if (sources.onPath !== undefined) {
-    return { command: sources.onPath, args: serve };
-  }
-  let first = sources.active !== undefined && active !== undefined ? missing(sources.active, active) : undefined;
-  for (const python of sources.pythons) {
-    const found = await probe(python);
-    if (found !== undefined && found.stark !== null) {
-      return fromInterpreter(python);
+  const older: string[] = [];
+  const asked = new Set<string>();
+  for await (const python of sources.pythons) {
+    const found = asked.has(python) ? undefined : await probe(python);
+    asked.add(python);
+    if (found !== undefined && recent(found)) {
+      return under(found);
     }
     if (found !== undefined) {
-      first ??= missing(python, found);
+      older.push(`${found.executable} (${found.python})`);
     }
   }
-  return (
-    first ?? {
-      message: "No Python was found. Install Python 3.10 or newer, or set stark.server.interpreter.",
-      installInto: undefined,
-    }
-  );
+  const only = older.length === 0 ? "none was found" : `only ${older.join(", ")} was found`;
+  return { message: `STARK needs Python 3.10 or newer, and ${only}. Install one, or choose an interpreter.` };
 }
 
-function missing(interpreter: string, probe: Probe): LaunchProblem {
+function recent(probe: Probe): boolean {
   const [major = 0, minor = 0] = probe.python.split(".").map(Number);
-  if (major < 3 || (major === 3 && minor < 10)) {
-    return {
-      message: `stark-lsp needs Python 3.10 or newer, and ${interpreter} is Python ${probe.python}. Set stark.server.interpreter.`,
-      installInto: undefined,
-    };
-  }
-  return { message: `stark-lsp is not installed in ${interpreter}.`, installInto: interpreter };
+  return major > 3 || (major === 3 && minor >= 10);
 }
 
 export function isLaunch(found: Launch | LaunchProblem): found is Launch {
   return "command" in found;
-}
-
-/** The command that installs stark-lsp, to be typed into a POSIX shell or PowerShell. */
-export function installCommand(interpreter: string, windows: boolean): string {
-  if (!windows) {
-    const quoted = /^[\w@%+=:,./-]+$/.test(interpreter) ? interpreter : `'${interpreter.replaceAll("'", `'\\''`)}'`;
-    return `${quoted} -m pip install stark-lsp`;
-  }
-  return /\s/.test(interpreter)
-    ? `& "${interpreter}" -m pip install stark-lsp`
-    : `${interpreter} -m pip install stark-lsp`;
 }

@@ -13,8 +13,14 @@ interface PythonApi {
   };
 }
 
+const PYTHON = "ms-python.python";
+
+export function hasPythonExtension(): boolean {
+  return vscode.extensions.getExtension(PYTHON) !== undefined;
+}
+
 async function pythonApi(): Promise<PythonApi | undefined> {
-  const extension = vscode.extensions.getExtension<PythonApi>("ms-python.python");
+  const extension = vscode.extensions.getExtension<PythonApi>(PYTHON);
   if (extension === undefined) {
     return undefined;
   }

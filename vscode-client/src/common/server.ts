@@ -1,5 +1,7 @@
 // The server's life: found, started, restarted, told of changed settings.
 
+import * as os from "node:os";
+import * as path from "node:path";
 import * as vscode from "vscode";
 import {
   DidChangeConfigurationNotification,
@@ -9,16 +11,17 @@ import {
 } from "vscode-languageclient/node";
 import { parseExecute } from "../features/protocol";
 import { redacting } from "./redact";
-import { findLaunch, installCommand, isLaunch, type Launch, type LaunchProblem } from "./launch";
-import { probeInterpreter, which } from "./probe";
+import { findLaunch, isLaunch, type Launch, type LaunchProblem } from "./launch";
+import { interpreters, probeInterpreter } from "./probe";
 import { activeInterpreter } from "./python";
-import { launchSettings, SECTION, serverSettings } from "./settings";
+import { writeProgram } from "./terminal";
+import { interpreterSetting, launchSettings, SECTION, serverSettings } from "./settings";
 
 const STOP_TIMEOUT_MS = 5_000;
 
 /**
  * Notification of the server: the user chose a button of one of its messages, and the command behind it needs the
- * editor's own windows (a diff, a question). Only the two commands that do are taken.
+ * editor's own windows (a diff, a question, a choice). Only the commands that do are taken.
  */
 const EXECUTE = "stark/execute";
 
@@ -34,6 +37,8 @@ export interface Features {
 
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
+  /** Why the last start failed. */
+  private problem: LaunchProblem | undefined;
   /** Starts and stops wait for each other. */
   private queue: Promise<void> = Promise.resolve();
 
@@ -58,6 +63,7 @@ export class Server implements vscode.Disposable {
   restart(): Promise<void> {
     return this.enqueue(async () => {
       await this.stopNow();
+      this.problem = undefined;
       if (!vscode.workspace.isTrusted) {
         this.output.info("This folder is not trusted yet: the server starts once it is.");
         return;
@@ -65,11 +71,20 @@ export class Server implements vscode.Disposable {
       const launch = await this.find();
       if (isLaunch(launch)) {
         await this.startNow(launch);
+        await this.offerInTerminals(launch);
       } else {
-        // Not awaited: a message waits for the user, and a restart must not wait for that.
-        void this.explain(launch);
+        this.fail(launch);
       }
     });
+  }
+
+  /** Whether the server can be asked for something; where it cannot, the user is told why, and how to mend it. */
+  async ready(): Promise<boolean> {
+    await this.queue;
+    if (!this.running) {
+      void this.explain();
+    }
+    return this.running;
   }
 
   stop(): Promise<void> {
@@ -102,18 +117,15 @@ export class Server implements vscode.Disposable {
     return this.queue;
   }
 
-  /** A folder of our own as current folder: `python -m` looks for modules there before anywhere else. */
+  /** A folder of our own as current folder, so that none of the workspace's plays a part. */
   private async home(): Promise<string> {
     await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
     return this.context.globalStorageUri.fsPath;
   }
 
-  private async find(): Promise<Launch | LaunchProblem> {
-    const cwd = await this.home();
-    const settings = launchSettings();
-    const pythons = [await which("python3"), await which("python")].filter((found) => found !== undefined);
-    const sources = { ...settings, active: await activeInterpreter(), onPath: await which("stark-lsp"), pythons };
-    return findLaunch(sources, (interpreter) => probeInterpreter(interpreter, cwd));
+  private find(): Promise<Launch | LaunchProblem> {
+    const bundle = this.context.asAbsolutePath("bundled");
+    return findLaunch({ ...launchSettings(), bundle, pythons: pythons() }, probeInterpreter);
   }
 
   private async startNow(launch: Launch): Promise<void> {
@@ -153,10 +165,17 @@ export class Server implements vscode.Disposable {
       await client.start();
     } catch (error) {
       this.output.error(error instanceof Error ? error : String(error));
-      void this.explain({
-        message: `STARK's server did not start (${launch.command}). The output tells why.`,
-        installInto: undefined,
-      });
+      this.fail({ message: `STARK's server did not start (${launch.command}). The output tells why.` });
+    }
+  }
+
+  private async offerInTerminals(launch: Launch): Promise<void> {
+    if (process.platform !== "win32") {
+      const folder = path.join(await this.home(), "bin");
+      await writeProgram(folder, launch);
+      const variables = this.context.environmentVariableCollection;
+      variables.description = "`stark-lsp`, unless there is another one";
+      variables.append("PATH", `:${folder}`);
     }
   }
 
@@ -174,26 +193,49 @@ export class Server implements vscode.Disposable {
     await client.dispose();
   }
 
-  private async explain(problem: LaunchProblem): Promise<void> {
+  private fail(problem: LaunchProblem): void {
+    this.problem = problem;
     this.output.error(problem.message);
-    const { installInto } = problem;
-    const command = installInto === undefined ? undefined : installCommand(installInto, process.platform === "win32");
-    const message = command === undefined ? problem.message : `${problem.message} To install it: ${command}`;
-    const terminal = "Open in terminal";
-    const settings = "Choose another interpreter";
+    // Not awaited: a message waits for the user, and a restart must not wait for that.
+    void this.explain();
+  }
+
+  /** Say why the server does not run. */
+  private async explain(): Promise<void> {
+    const trust = "Manage trust";
+    const interpreter = "Choose interpreter";
+    const restart = "Restart server";
     const output = "Show output";
-    const buttons = command === undefined ? [settings, output] : [terminal, settings, output];
-    const choice = await vscode.window.showErrorMessage(message, ...buttons);
-    if (choice === terminal && command !== undefined) {
-      const shell = vscode.window.createTerminal("STARK");
-      shell.show();
-      // Typed but not run: the user looks at it first. Restart server picks the result up.
-      shell.sendText(command, false);
-    } else if (choice === settings) {
-      await vscode.commands.executeCommand("workbench.action.openSettings", "stark.server");
-    } else if (choice === output) {
-      this.output.show(true);
+    const trusted = vscode.workspace.isTrusted;
+    const message = trusted
+      ? (this.problem?.message ?? "STARK's server has stopped.")
+      : "STARK does nothing in a folder that is not trusted, since optimizing a module runs it.";
+    const buttons = trusted ? [this.problem === undefined ? restart : interpreter, output] : [trust];
+    const commands: Record<string, string> = {
+      [trust]: "workbench.trust.manage",
+      [interpreter]: "stark.chooseInterpreter",
+      [restart]: "stark.restart",
+      [output]: "stark.showOutput",
+    };
+    const choice = await vscode.window.showWarningMessage(message, ...buttons);
+    const command = commands[choice ?? ""];
+    if (command !== undefined) {
+      await vscode.commands.executeCommand(command);
     }
+  }
+}
+
+/** The interpreters to start the server with; the Python extension takes seconds to wake, so it is asked last. */
+async function* pythons(): AsyncGenerator<string> {
+  const folders = (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath);
+  const chosen = interpreterSetting();
+  if (chosen !== undefined) {
+    yield chosen;
+  }
+  yield* interpreters({ env: process.env, home: os.homedir(), folders });
+  const active = await activeInterpreter();
+  if (active !== undefined) {
+    yield active;
   }
 }
 

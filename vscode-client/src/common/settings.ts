@@ -16,6 +16,12 @@ function context(): ExpandContext {
   };
 }
 
+/** The project's interpreter, where it is set. */
+export function interpreterSetting(): string | undefined {
+  const set = vscode.workspace.getConfiguration(SECTION).get<string | null>("interpreter");
+  return set ? expandProgram(set, context()) : undefined;
+}
+
 /** What the server is told: the settings, with the Python extension's interpreter where none is set. */
 export async function serverSettings(): Promise<Settings> {
   const configuration = vscode.workspace.getConfiguration(SECTION);

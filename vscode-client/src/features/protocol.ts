@@ -27,7 +27,12 @@ export interface Execute {
   readonly arguments: readonly unknown[];
 }
 
-const EXECUTABLE: readonly unknown[] = ["stark.review", "stark.reject"];
+const EXECUTABLE: readonly unknown[] = [
+  "stark.review",
+  "stark.reject",
+  "stark.chooseInterpreter",
+  "stark.showOutput",
+];
 
 export function parseExecute(request: unknown): Execute | undefined {
   if (typeof request !== "object" || request === null) {

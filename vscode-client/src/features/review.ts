@@ -17,7 +17,8 @@ export class ReviewFeature implements vscode.TextDocumentContentProvider, vscode
   private readonly subscriptions: vscode.Disposable[];
   private count = 0;
 
-  constructor() {
+  /** @param ready whether the server can be asked; tells the user where it cannot */
+  constructor(private readonly ready: () => Promise<boolean>) {
     this.subscriptions = [
       vscode.workspace.registerTextDocumentContentProvider(PROPOSED, this),
       vscode.workspace.registerTextDocumentContentProvider(ORIGINAL, this),
@@ -72,7 +73,9 @@ export class ReviewFeature implements vscode.TextDocumentContentProvider, vscode
       void vscode.window.showInformationMessage("Open the diff of a proposal first.");
       return;
     }
-    await vscode.commands.executeCommand(command, ...shown.arguments);
+    if (await this.ready()) {
+      await vscode.commands.executeCommand(command, ...shown.arguments);
+    }
   }
 }
 

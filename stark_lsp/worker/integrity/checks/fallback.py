@@ -6,23 +6,25 @@ import ast
 from collections.abc import Iterator
 
 from ..candidate import Candidate
+from ..forgoing import forgoes
 from ..replacing import always_raises, replaces
 from ..words import Refusal
 
 
 def hidden_failures(candidate: Candidate) -> Iterator[Refusal]:
-    """`try` around the build, loading or launch of a kernel, and going on without it."""
+    """`try` around the build, loading or launch of a kernel, and going on without it and without a warning."""
     if not candidate.has_kernels:
         return
     for node in ast.walk(candidate.tree):
         if isinstance(node, ast.Try) and candidate.reaches_kernel(node.body):
             for handler in node.handlers:
-                if not always_raises(handler.body) and not replaces(candidate, node):
-                    yield Refusal(
-                        "When its kernel fails, it goes on without it; let the error out, build another kernel in its "
-                        "place and under its name, or choose by an explicit condition where the kernel does not apply.",
-                        handler.lineno,
-                    )
+                if always_raises(handler.body) or forgoes(candidate, node) or replaces(candidate, node):
+                    continue
+                yield Refusal(
+                    "When its kernel fails, it goes on without it; let the error out, build another kernel in its "
+                    "place and under its name, or choose by an explicit condition where the kernel does not apply.",
+                    handler.lineno,
+                )
             if _returns(node.finalbody):
                 yield Refusal("When its kernel fails, it goes on without it.", node.finalbody[0].lineno)
         elif isinstance(node, (ast.With, ast.AsyncWith)) and candidate.reaches_kernel(node.body):

@@ -1,0 +1,485 @@
+"""What `forward` does with its arguments, read from its text: how many dimensions they have, and of what sizes.
+
+An argument is followed as long as nothing changes its shape (`x = self.norm(x)`); the first use that tells something
+of it wins.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from stark_lsp.discovery.constructors import DEPTH, UNKNOWN, Constructor, Layer, evaluate, method, parameters
+from stark_lsp.discovery.syntax import find_class
+from stark_lsp.discovery.wants import KEEPS, Facts, parameter_shape, wants
+
+_KEEPING = frozenset(
+    {
+        "float", "half", "double", "bfloat16", "contiguous", "to", "cuda", "cpu", "clone", "detach", "type_as",
+        "type", "relu", "sigmoid", "tanh", "exp", "log", "softmax", "abs", "masked_fill", "clamp", "add", "mul",
+        "sub", "div", "gelu", "silu", "dropout", "leaky_relu", "elu", "softplus", "normalize", "layer_norm",
+        "rms_norm", "square", "sqrt", "rsqrt", "pow", "neg", "requires_grad_", "long", "int", "bool", "log_softmax",
+        "cumsum", "relu_", "clamp_min", "nan_to_num", "maybe_autocast", "checkpoint", "drop_path",
+    }
+)  # fmt: skip
+"""Functions and methods whose result has the shape of their input."""
+_PLANES = re.compile(r"(conv2d|interpolate|(adaptive_)?(max|avg)_pool2d|pixel_(un)?shuffle|unfold|grid_sample)$")
+_EINOPS = frozenset({"rearrange", "reduce", "repeat"})
+_AXIS = frozenset({"mean", "sum", "chunk", "split", "unbind", "softmax", "size", "argmax", "max", "flatten", "squeeze"})
+
+
+def forward_facts(owner: Constructor, name: str = "forward") -> dict[str, Facts]:
+    """Return what is known of each parameter of a method; `parameter.0` for the parts of a tuple."""
+    function = method(owner.tree, owner.node, name)
+    if function is None:
+        first = next((want for layer in owner.layers if (want := wants(layer)) is not None), None)
+        return {"x": first} if first is not None else {}
+    found = _Reader(owner, owner.depth).read(function)
+    first = next(iter(found.values()), None)
+    if first is not None and first == Facts():
+        # Whatever happens to it on the way, it ends in the first layer.
+        made = [value for value in owner.own.values() if isinstance(value, Layer)]
+        want = next((want for layer in (*made, *owner.layers) if (want := wants(layer)) is not None), None)
+        first.learn(want or Facts())
+    return found
+
+
+class _Reader:
+    """One pass over the statements of a function."""
+
+    def __init__(self, owner: Constructor | None, depth: int, tree: ast.Module | None = None) -> None:
+        self._owner = owner
+        self._tree = owner.tree if owner is not None else tree
+        self._depth = depth
+        self._facts: dict[str, Facts] = {}
+        self._same: dict[str, str] = {}
+        """Names that stand for an argument, or for something of its shape."""
+        self._dims: dict[str, tuple[str, int]] = {}
+        """Names that stand for a size of an argument."""
+        self._names: dict[str, Any] = {"self": owner.own if owner is not None else {}}
+
+    def read(self, function: ast.FunctionDef) -> dict[str, Facts]:
+        for argument, default, _ in parameters(function) if self._owner is not None else _all(function):
+            self._facts[argument.arg] = Facts()
+            self._same[argument.arg] = argument.arg
+            value = evaluate(default, {}) if default is not None else UNKNOWN
+            if isinstance(value, (bool, int, str)):
+                self._names[argument.arg] = value
+        if function.args.vararg is not None:
+            name = function.args.vararg.arg
+            self._facts[name] = Facts()
+            self._same[name] = name
+        self._block(function.body)
+        return self._facts
+
+    # --- statements -----------------------------------------------------------------------------------
+
+    def _block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            self._statement(statement)
+
+    def _statement(self, statement: ast.stmt) -> None:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            source = self._flow(statement.value)
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                self._assign(target, statement.value, source)
+        elif isinstance(statement, ast.AugAssign):
+            self._flow(ast.BinOp(statement.target, statement.op, statement.value))
+        elif isinstance(statement, ast.If):
+            self._flow(statement.test)
+            test = evaluate(statement.test, self._names)
+            if test is UNKNOWN or isinstance(test, Layer) or isinstance(statement.test, ast.Compare):
+                self._block(statement.body)
+                self._block(statement.orelse)
+            else:
+                self._block(statement.body if test else statement.orelse)
+        elif isinstance(statement, ast.For):
+            self._loop(statement.target, statement.iter)
+            self._block(statement.body)
+        elif isinstance(statement, (ast.While, ast.With, ast.Try)):
+            self._block(statement.body)
+        elif isinstance(statement, ast.Assert):
+            self._flow(statement.test)
+        elif isinstance(statement, (ast.Expr, ast.Return)) and statement.value is not None:
+            self._flow(statement.value)
+
+    def _assign(self, target: ast.expr, value: ast.expr, source: str | None) -> None:
+        if isinstance(target, ast.Name):
+            self._same.pop(target.id, None)
+            self._dims.pop(target.id, None)
+            self._names[target.id] = evaluate(value, self._names)
+            if source is not None:
+                self._same[target.id] = source
+            size = self._size_of(value)
+            if size is not None:
+                self._dims[target.id] = size
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target, value, source)
+
+    def _unpack(self, target: ast.Tuple | ast.List, value: ast.expr, source: str | None) -> None:
+        count = len(target.elts)
+        starred = any(isinstance(item, ast.Starred) for item in target.elts)
+        shape = self._shape_of(value)
+        if shape is not None:
+            name, start, stop = shape
+            if start == 0 and stop is None:
+                self._learn(name, Facts(least=count - 1) if starred else Facts(rank=count))
+            elif start < 0 and stop is None:
+                self._learn(name, Facts(least=-start))
+            for index, item in enumerate(target.elts):
+                if isinstance(item, ast.Name) and not starred:
+                    self._same.pop(item.id, None)
+                    self._dims[item.id] = (name, start + index)
+            return
+        if source is not None and isinstance(value, ast.Name) and not starred:
+            facts = self._facts.get(source)
+            if facts is not None and facts.rank is None:
+                facts.parts = facts.parts or count
+                for index, item in enumerate(target.elts):
+                    if isinstance(item, ast.Name):
+                        part = f"{source}.{index}"
+                        self._facts.setdefault(part, Facts())
+                        self._same[item.id] = part
+                return
+        values = value.elts if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count else None
+        for index, item in enumerate(target.elts):
+            if isinstance(item, ast.Name):
+                self._same.pop(item.id, None)
+                if values is not None and (one := self._flow(values[index])) is not None:
+                    self._same[item.id] = one
+                elif isinstance(value, (ast.GeneratorExp, ast.ListComp)) or _is_map(value):
+                    same = self._each(value, index)
+                    if same is not None:
+                        self._same[item.id] = same
+
+    def _each(self, value: ast.expr, index: int) -> str | None:
+        """Return the argument behind `q` in `q, k = map(f, (q, k))`, where `f` keeps shapes or is not known."""
+        items = value.args[1] if isinstance(value, ast.Call) and len(value.args) > 1 else None
+        return (
+            self._flow(items.elts[index])
+            if isinstance(items, (ast.Tuple, ast.List)) and index < len(items.elts)
+            else None
+        )
+
+    def _loop(self, target: ast.expr, over: ast.expr) -> None:
+        if isinstance(over, ast.Call) and getattr(over.func, "id", "") in ("enumerate", "zip", "reversed"):
+            items = [ast.Constant(0), *over.args] if over.func.id == "enumerate" else over.args  # type: ignore[attr-defined]
+            targets = target.elts if isinstance(target, ast.Tuple) else [target]
+            for one, item in zip(targets, items, strict=False):
+                self._loop(one, item)
+            return
+        value = evaluate(over, self._names)
+        if isinstance(value, Layer) and value.inner:
+            value = value.inner
+        if isinstance(target, ast.Name):
+            self._same.pop(target.id, None)
+            if isinstance(value, list) and value:
+                self._names[target.id] = value[0]
+            if isinstance(over, ast.Name) and over.id in self._same:
+                name = self._same[over.id]
+                facts = self._facts[name]
+                if facts.rank is None and "." not in name:
+                    facts.parts = facts.parts or 2
+                    self._facts.setdefault(f"{name}.0", Facts())
+                    self._same[target.id] = f"{name}.0"
+
+    # --- expressions ----------------------------------------------------------------------------------
+
+    def _learn(self, name: str, facts: Facts) -> None:
+        if name in self._facts:
+            self._facts[name].learn(facts)
+
+    def _shape_of(self, node: ast.expr) -> tuple[str, int, int | None] | None:
+        """Return whose shape an expression is, and from which dimension to which."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            inner = self._shape_of(node.value)
+            if inner is not None:
+                start, stop = evaluate(node.slice.lower, {}), evaluate(node.slice.upper, {})
+                start = start if type(start) is int else 0
+                return inner[0], start, stop if type(stop) is int else None
+            return None
+        if isinstance(node, ast.Attribute) and node.attr == "shape":
+            name = self._flow(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+            if node.args:
+                return None
+            name = self._flow(node.func.value)
+        else:
+            return None
+        return (name, 0, None) if name is not None else None
+
+    def _size_of(self, node: ast.expr) -> tuple[str, int] | None:
+        """Return which size of which argument an expression is."""
+        if isinstance(node, ast.Name):
+            return self._dims.get(node.id)
+        if isinstance(node, ast.Subscript):
+            shape, index = self._shape_of(node.value), evaluate(node.slice, {})
+            return (shape[0], index) if shape is not None and type(index) is int else None
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "size"
+            and node.args
+        ):
+            name, index = self._flow(node.func.value), evaluate(node.args[0], {})
+            return (name, index) if name is not None and type(index) is int else None
+        return None
+
+    def _flow(self, node: ast.expr | None) -> str | None:
+        """Learn from an expression; returns the argument whose shape it has, if it has one's."""
+        if node is None:
+            return None
+        if isinstance(node, ast.Name):
+            return self._same.get(node.id)
+        if isinstance(node, ast.Call):
+            return self._called(node)
+        if isinstance(node, ast.BinOp):
+            return self._binary(node)
+        if isinstance(node, ast.Compare):
+            self._compare(node)
+            return None
+        if isinstance(node, ast.Subscript):
+            self._item(node)
+            return None
+        if isinstance(node, ast.IfExp):
+            self._flow(node.test)
+            one, other = self._flow(node.body), self._flow(node.orelse)
+            return one or other
+        if isinstance(node, ast.UnaryOp):
+            return self._flow(node.operand)
+        if isinstance(node, ast.NamedExpr):
+            source = self._flow(node.value)
+            self._assign(node.target, node.value, source)
+            return source
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self._flow(child)
+            elif isinstance(child, ast.comprehension):
+                self._loop(child.target, child.iter)
+        return None
+
+    def _binary(self, node: ast.BinOp) -> str | None:
+        left, right = self._flow(node.left), self._flow(node.right)
+        if isinstance(node.op, ast.MatMult):
+            shape = parameter_shape(evaluate(node.right, self._names))
+            if left is not None and shape is not None and len(shape) == 2:
+                self._learn(left, Facts(sizes={-1: shape[0]}))
+            return None
+        if isinstance(node.op, ast.Mod):
+            return None
+        for name, other in ((left, node.right), (right, node.left)):
+            shape = parameter_shape(evaluate(other, self._names))
+            if name is not None and shape:
+                known = {i - len(shape): size for i, size in enumerate(shape) if size > 1}
+                self._learn(name, Facts(sizes=known, least=len(shape)))
+        if left is not None and right is not None and left != right:
+            later, former = (
+                (right, left) if list(self._facts).index(left) < list(self._facts).index(right) else (left, right)
+            )
+            self._facts[later].like = self._facts[later].like or former
+        return left or right
+
+    def _compare(self, node: ast.Compare) -> None:
+        sides = [node.left, *node.comparators]
+        for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
+            for one, other in ((left, right), (right, left)):
+                size, value = self._size_of(one), evaluate(other, self._names)
+                if size is not None and type(value) is int and value > 0 and isinstance(operator, (ast.Eq, ast.NotEq)):
+                    self._learn(size[0], Facts(sizes={size[1]: value}))
+            self._flow(left)
+            self._flow(right)
+
+    def _item(self, node: ast.Subscript) -> None:
+        size = self._size_of(node)
+        if size is not None:
+            self._learn(size[0], Facts(least=size[1] + 1 if size[1] >= 0 else -size[1]))
+            return
+        name = self._flow(node.value)
+        if name is not None and isinstance(node.slice, ast.Tuple):
+            items = [item for item in node.slice.elts if not (isinstance(item, ast.Constant) and item.value is None)]
+            if not any(isinstance(item, ast.Constant) and item.value is ... for item in items):
+                self._learn(name, Facts(least=len(items)))
+        if not isinstance(node.slice, ast.Slice):
+            self._flow(node.slice)
+
+    def _called(self, node: ast.Call) -> str | None:
+        function = node.func
+        arguments = [self._flow(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
+        keywords = {k.arg: self._flow(k.value) for k in node.keywords}
+        if isinstance(function, ast.Attribute):
+            owner = self._flow(function.value)
+            if owner is not None:
+                return self._of_tensor(owner, function.attr, node)
+            if isinstance(function.value, ast.Name) and function.value.id == "self":
+                layer = evaluate(function, self._names)
+                if not isinstance(layer, Layer) and self._owner is not None:
+                    target = method(self._owner.tree, self._owner.node, function.attr)
+                    return self._enter(target, self._owner, arguments, keywords) if target is not None else None
+        layer = evaluate(function, self._names)
+        if isinstance(layer, list) and layer:
+            layer = layer[0]
+        if isinstance(layer, Layer):
+            return self._through(layer, arguments, keywords)
+        kind = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if isinstance(function, ast.Name) and self._tree is not None:
+            target = next((n for n in self._tree.body if isinstance(n, ast.FunctionDef) and n.name == kind), None)
+            if target is not None:
+                return self._enter(target, None, arguments, keywords)
+        return self._of_function(kind, node, arguments)
+
+    def _enter(
+        self,
+        function: ast.FunctionDef,
+        owner: Constructor | None,
+        arguments: list[str | None],
+        keywords: dict[str | None, str | None],
+    ) -> str | None:
+        """Follow a method or function of the file."""
+        if self._depth >= DEPTH:
+            return None
+        pairs = parameters(function) if owner is not None else _all(function)
+        inner = _Reader(owner, self._depth + 1, self._tree).read(function)
+        for (argument, _, _), name in zip(pairs, arguments, strict=False):
+            if name is not None and argument.arg in inner:
+                self._learn(name, inner[argument.arg])
+        for keyword, passed in keywords.items():
+            if passed is not None and keyword in inner:
+                self._learn(passed, inner[keyword])
+        return None
+
+    def _through(self, layer: Layer, arguments: list[str | None], keywords: dict[str | None, str | None]) -> str | None:
+        """Follow a call of a layer."""
+        first = next(iter(arguments), None)
+        local = self._local(layer)
+        if local is not None:
+            inner = forward_facts(local)
+            function = method(local.tree, local.node, "forward")
+            pairs = parameters(function) if function is not None else []
+            names = [argument.arg for argument, _, _ in pairs] or ["x"]
+            for name, argument in zip(names, arguments, strict=False):
+                if argument is not None and name in inner:
+                    self._learn(argument, inner[name])
+            for keyword, argument in keywords.items():
+                if argument is not None and keyword in inner:
+                    self._learn(argument, inner[keyword])
+            return first if KEEPS.search(layer.kind) else None
+        want = wants(layer)
+        if layer.kind in ("CrossEntropyLoss", "NLLLoss") and len(arguments) > 1:
+            return self._of_function("cross_entropy", None, arguments)
+        if layer.kind == "MultiheadAttention" and want is not None:
+            for one in (*arguments[:3], *(keywords.get(key) for key in ("query", "key", "value"))):
+                if one is not None:
+                    self._learn(one, want)
+            return first
+        if want is not None and first is not None:
+            self._learn(first, want)
+        if layer.kind in ("Sequential", "ModuleList") and all(KEEPS.search(one.kind) for one in layer.inner):
+            return first
+        return first if KEEPS.search(layer.kind) else None
+
+    def _local(self, layer: Layer) -> Constructor | None:
+        if self._tree is None or self._depth >= DEPTH:
+            return None
+        if layer.kind in ("Sequential", "ModuleList") and layer.inner:
+            return self._local(layer.inner[0])
+        found = find_class(self._tree, layer.kind) if layer.bare else []
+        return Constructor(self._tree, found[-1], layer.args, layer.kwargs, self._depth + 1) if found else None
+
+    def _of_tensor(self, name: str, kind: str, node: ast.Call) -> str | None:
+        """Learn from a method of an argument."""
+        numbers = [value for a in node.args if type(value := evaluate(a, {})) is int]
+        numbers += [
+            v
+            for k in node.keywords
+            if k.arg in ("dim", "axis", "start_dim") and type(v := evaluate(k.value, {})) is int
+        ]
+        if kind == "permute" and len(node.args) > 1:
+            self._learn(name, Facts(rank=len(node.args)))
+        elif kind in ("transpose", "swapaxes", "movedim") or (kind in _AXIS and numbers):
+            self._learn(name, Facts(least=max((n + 1 if n >= 0 else -n for n in numbers[:2] if abs(n) < 6), default=0)))
+        return name if kind in _KEEPING else None
+
+    def _of_function(self, kind: str, node: ast.Call | None, arguments: list[str | None]) -> str | None:
+        """Learn from a function of torch, its functional part or einops."""
+        first = next(iter(arguments), None)
+        if kind in ("cross_entropy", "nll_loss") and len(arguments) > 1:
+            if first is not None:
+                self._learn(first, Facts(least=2))
+            if arguments[1] is not None:
+                classes = (
+                    self._facts[first].sizes.get(1) or self._facts[first].sizes.get(-1) if first is not None else 0
+                )
+                self._learn(arguments[1], Facts(kind="randint", high=classes or 10, like=""))
+                self._facts[arguments[1]].rank = self._facts[arguments[1]].rank or 1
+            return None
+        if node is None:
+            return None
+        if kind in _EINOPS and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            if first is not None and isinstance(node.args[1].value, str):
+                self._learn(first, self._pattern(node.args[1].value, node))
+            return None
+        if kind == "einsum" and node.args and isinstance(node.args[0], ast.Constant):
+            terms = str(node.args[0].value).split("->")[0].split(",")
+            for term, name in zip(terms, arguments[1:], strict=False):
+                if name is not None and "." not in term:
+                    self._learn(name, Facts(rank=len(term.replace(" ", ""))))
+            return None
+        if kind == "apply" or first is None:
+            return None
+        if _PLANES.search(kind):
+            self._learn(first, Facts(rank=4))
+        if kind in ("linear", "conv2d", "conv1d", "embedding", "conv_transpose2d") and len(node.args) > 1:
+            self._weighted(kind, node, arguments)
+        if kind == "layer_norm" and len(node.args) > 1:
+            shape = evaluate(node.args[1], self._names)
+            if isinstance(shape, list) and shape and all(type(size) is int for size in shape):
+                self._learn(first, Facts(sizes={i - len(shape): size for i, size in enumerate(shape)}))
+        if kind == "scaled_dot_product_attention":
+            for name in arguments[:3]:
+                if name is not None:
+                    self._learn(name, Facts(rank=4))
+        if kind in ("matmul", "bmm"):
+            if kind == "bmm":
+                for name in arguments[:2]:
+                    if name is not None:
+                        self._learn(name, Facts(rank=3))
+            return None
+        return first if kind in _KEEPING else None
+
+    def _weighted(self, kind: str, node: ast.Call, arguments: list[str | None]) -> None:
+        shape = parameter_shape(evaluate(node.args[1], self._names))
+        first = arguments[0]
+        if kind == "embedding" and first is not None:
+            self._learn(first, Facts(kind="randint", high=shape[0] if shape else 1000))
+        elif first is not None and shape is not None and len(shape) > 1:
+            if kind == "linear":
+                self._learn(first, Facts(sizes={-1: shape[1]}))
+            else:
+                self._learn(first, Facts(rank=len(shape), sizes={1: shape[0 if "transpose" in kind else 1]}))
+
+    def _pattern(self, pattern: str, node: ast.Call) -> Facts:
+        """Return what the left side of an einops pattern tells."""
+        axes = re.findall(r"\([^)]*\)|[^\s()]+", pattern.split("->")[0])
+        if any("..." in axis for axis in axes):
+            return Facts(least=len(axes))
+        given = {k.arg: evaluate(k.value, self._names) for k in node.keywords if k.arg}
+        sizes: dict[int, int] = {}
+        for index, axis in enumerate(axes):
+            size = 1
+            for name in axis.strip("()").split():
+                value = int(name) if name.isdigit() else given.get(name, UNKNOWN)
+                size = size * value if type(value) is int and size else 0
+            if size > 1 or axis == "1":
+                sizes[index] = size
+        return Facts(rank=len(axes), sizes=sizes)
+
+
+def _is_map(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "map"
+
+
+def _all(function: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None, bool]]:
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    defaults: list[ast.expr | None] = [None] * (len(arguments) - len(function.args.defaults))
+    return [(a, d, False) for a, d in zip(arguments, [*defaults, *function.args.defaults], strict=True)]

@@ -1,0 +1,224 @@
+"""Rules for what a class is constructed with."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from stark_lsp.discovery.drafts import Draft, Plain, Record, Several, Value, swapped
+from stark_lsp.discovery.failures import Failure
+from stark_lsp.discovery.guesses import constructor_guess, inside, namespace_guess, parsed
+
+
+def choices(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """A text that is looked up or compared: take one that is there."""
+    for fact in failure.facts:
+        options = fact.get("keys") or []
+        if not options and fact["op"] in ("In", "NotIn") and isinstance(fact["values"][1], list):
+            options = fact["values"][1]
+        if not options and fact["op"] in ("Eq", "NotEq"):
+            options = [value for value in fact["values"][1:] if isinstance(value, str)]
+        last = re.findall(r"\w+", str(fact["left"]))
+        for option in options[:6]:
+            text = f'"{option}"' if isinstance(option, str) else str(option)
+            yield from _settings(draft, last[-1] if last else "", Plain(text))
+
+
+def _settings(draft: Draft, name: str, value: Value) -> Iterator[Draft]:
+    """Set what is called so: an argument of the constructor or a field of a configuration."""
+    for argument in draft.init:
+        if argument.name == name:
+            yield draft.set_init(name, value)
+        elif isinstance(argument.value, Record):
+            yield (
+                draft.set_init(argument.name, argument.value.given(name, value))
+                if (argument.value.open or any(field == name for field, _ in argument.value.fields))
+                else draft
+            )
+
+
+def numbers_of_init(draft: Draft) -> list[tuple[str, str, int]]:
+    """Return the whole numbers of the constructor's arguments: argument, field of it, number."""
+    found: list[tuple[str, str, int]] = []
+    for argument in draft.init:
+        if isinstance(argument.value, Plain) and argument.value.text.isdigit():
+            found.append((argument.name, "", int(argument.value.text)))
+        elif isinstance(argument.value, Record):
+            found += [
+                (argument.name, name, int(value.text))
+                for name, value in argument.value.fields
+                if isinstance(value, Plain) and value.text.isdigit()
+            ]
+    return found
+
+
+def set_number(draft: Draft, argument: str, field: str, number: int) -> Draft:
+    if not field:
+        return draft.set_init(argument, Plain(str(number)))
+    record = next(a.value for a in draft.init if a.name == argument)
+    return draft.set_init(argument, record.given(field, Plain(str(number)))) if isinstance(record, Record) else draft
+
+
+def relations(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Numbers of the constructor that must divide or equal each other."""
+    known = numbers_of_init(draft)
+    for fact in failure.facts:
+        values = fact.get("values") or []
+        if len(values) != 2 or not all(type(value) is int and value > 0 for value in values):
+            continue
+        left, right = values
+        words = [re.findall(r"\w+", str(fact[side]))[-1:] for side in ("left", "right")]
+        for argument, field, number in known:
+            name = field or argument
+            if fact["op"] in ("Mod", "FloorDiv"):
+                if [name] == words[0] or number == left:
+                    yield set_number(draft, argument, field, right * max(1, left // right))
+                if [name] == words[1] or number == right:
+                    yield set_number(draft, argument, field, math.gcd(left, right))
+            else:
+                if [name] == words[0] or number == left:
+                    yield set_number(draft, argument, field, right)
+                if [name] == words[1] or number == right:
+                    yield set_number(draft, argument, field, left)
+    if "divisible" in failure.message or "multiple" in failure.message:
+        for argument, field, number in known:
+            for size in (8, 64, 512, 16, 4, 2, 1):
+                if size != number:
+                    yield set_number(draft, argument, field, size)
+
+
+def agreeing(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Two sizes that must be one come of two arguments of the constructor, or one of them is another's multiple."""
+    found = re.search(r"tensor a \((\d+)\) must match the size of tensor b \((\d+)\)", failure.message)
+    if not found or found[1] == found[2]:
+        return
+    known = numbers_of_init(draft)
+    for given, wanted in ((int(found[2]), int(found[1])), (int(found[1]), int(found[2]))):
+        for argument, field, number in known:
+            if number == given:
+                changed = set_number(draft, argument, field, wanted)
+                yield changed.each(partial(swapped, given=given, wanted=wanted))
+                yield changed
+
+
+def axes(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Numbers of the constructor that are dimensions: the last one, the one before it."""
+    found = re.search(r"Dimension out of range .*but got (-?\d+)", failure.message)
+    wrong = [number for number in numbers_of_init(draft) if found and number[2] == int(found[1])]
+    for place, (argument, field, _) in enumerate(wrong):
+        draft = set_number(draft, argument, field, -1 - place)
+    yield draft
+
+
+def unset(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """None was left in the failing statement where a value is needed."""
+    if "None" not in failure.message:
+        return
+    yield from optional(draft, replace(failure, stage="forward", message=""))
+    texts = [str(statement.get("text", "")) for statement in failure.statements]
+    for fact in failure.facts:
+        sides = zip((fact["left"], fact.get("right")), fact.get("values") or (), strict=False)
+        texts += [str(side) for side, value in sides if value is None]
+    text = " ".join(texts)
+    for argument in draft.init:
+        if isinstance(argument.value, Record):
+            for name in dict.fromkeys(re.findall(r"\.(\w+)", text)):
+                yield draft.set_init(argument.name, argument.value.given(name, namespace_guess(name)))
+
+
+def optional(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Give a parameter that has a default a value after all: those in the failing statement, then the others."""
+    words = failure.named() | set(re.findall(r"\w+", failure.message))
+    free = [p for p in failure.init if not p.required and not p.kind.startswith("VAR_")]
+    near = [parameter for parameter in free if parameter.name in words]
+    others = [parameter for parameter in free if parameter.name not in words]
+    for parameter in (*near, *(others if failure.stage == "construct" else [])):
+        if any(argument.name == parameter.name for argument in draft.init):
+            continue
+        note = inside(parsed(parameter.annotation))
+        for planes in (True, False):
+            value = constructor_guess(parameter.name, note, {}, planes=planes)
+            if value.text != "None":
+                yield draft.set_init(parameter.name, value)
+
+
+_SMALL = {
+    "hidden_size": "256", "intermediate_size": "512", "num_hidden_layers": "2", "num_attention_heads": "8",
+    "num_key_value_heads": "8", "vocab_size": "1000",
+}  # fmt: skip
+
+
+def smaller(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Too large, or too slow, to be tried."""
+    if failure.kind not in ("TooLarge", "OutOfMemoryError", "MemoryError", "TooSlow"):
+        return
+    for argument in draft.init:
+        record = argument.value
+        if isinstance(record, Record):
+            layers = record
+            for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
+                if name == "num_hidden_layers" or any(field == name for field, _ in record.fields):
+                    layers = layers.given(name, Plain("2"))
+            yield draft.set_init(argument.name, layers)
+            small = layers
+            for name, text in _SMALL.items():
+                small = small.given(name, Plain(text))
+            yield draft.set_init(argument.name, small)
+    for holder, field, number in numbers_of_init(draft):
+        if number > 32:
+            yield set_number(draft, holder, field, number // 4)
+
+
+_OTHERWISE = ("64", "None", "nn.Identity", "True", "1.0", '"relu"', "nn.Identity()", "(64, 64)", "[64, 64]", "1", "()")
+
+
+def others(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Vary the arguments of the constructor that nothing is known of, those in the failing statement first."""
+    words = failure.named() | set(re.findall(r"\w+", failure.message))
+    layers = ("nn.Identity()", "nn.LayerNorm", "nn.BatchNorm2d", "nn.GELU", "nn.ReLU", "nn.Identity", "nn.Conv2d",
+              "nn.Linear", "nn.Linear(512, 512)", "nn.Conv2d(64, 64, 3, padding=1)")  # fmt: skip
+    for near in (True, False):
+        for argument in draft.init:
+            value = argument.value
+            if (argument.name in words) is not near or (value.sure and not near) or isinstance(value, Record):
+                continue
+            if value.text.startswith("nn."):
+                options = [*layers, *_OTHERWISE]
+            elif isinstance(value, Plain) and value.text.isdigit():
+                options = [f"({value.text}, {value.text})", f"[{value.text}]", f"[{value.text}, {value.text}]",
+                           f"{value.text}.0", "8", "4", "2", "1", "3", "nn.Identity", "None", "True"]  # fmt: skip
+            elif isinstance(value, Several):
+                inner = value.items[0].text if value.items else "1"
+                options = [inner, *(f"[{', '.join([inner] * count)}]" for count in (2, 3, 4, 1))]
+                options += [f"({', '.join([inner] * count)},)" for count in (2, 3, 4, 1)]
+            else:
+                options = list(_OTHERWISE)
+            for option in options:
+                yield draft.set_init(argument.name, Plain(option, sure=False))
+
+
+def subscripted(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """`ratio[index]`, where a number stands."""
+    if (
+        "not subscriptable" not in failure.message
+        and "no len()" not in failure.message
+        and "not iterable" not in failure.message
+    ):
+        return
+    for statement in failure.statements[-1:]:
+        names = statement.get("names") or {}
+        for argument in draft.init:
+            fields = dict(argument.value.fields) if isinstance(argument.value, Record) else {}
+            for name in re.findall(r"\.(\w+)", str(statement.get("text", ""))):
+                if isinstance(argument.value, Record) and isinstance(fields.get(name), Plain):
+                    listed = Several((fields[name],) * 4, "[]")
+                    yield draft.set_init(argument.name, argument.value.given(name, listed))
+        words = re.findall(r"(\w+)\[|in (\w+)|len\((\w+)|\*(\w+)", str(statement.get("text", "")))
+        for name in dict.fromkeys(word for found in words for word in found if word):
+            value = (names.get(name) or {}).get("value", "")
+            if isinstance(value, (int, float)) and any(p.name == name for p in failure.init):
+                for count in (4, 2, 3, 1):
+                    yield draft.set_init(name, Several((Plain(repr(value)),) * count, "[]"))

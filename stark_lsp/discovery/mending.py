@@ -1,0 +1,53 @@
+"""From a draft that failed, and what it failed with, to drafts that may do better, the likeliest first.
+
+Each rule reads one family of messages; the last ones do not read but vary. A wrong proposal costs some milliseconds,
+so rules are generous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from stark_lsp.discovery.drafts import Draft
+from stark_lsp.discovery.failures import Failure
+from stark_lsp.discovery.mend_arguments import absent, attribute, missing, nothing_passed, plainer
+from stark_lsp.discovery.mend_constructors import (
+    agreeing,
+    axes,
+    choices,
+    optional,
+    others,
+    relations,
+    smaller,
+    subscripted,
+    unset,
+)
+from stark_lsp.discovery.mend_forms import alike, any_kind, any_rank, companions, kinds, out_of_range, ranks, tuples
+from stark_lsp.discovery.mend_sizes import lengths, own_sizes, planes, wrong_sizes
+
+MOST = 120
+"""Proposals for one failure at most."""
+Rule = Callable[[Draft, Failure], Iterator[Draft]]
+
+
+_CONSTRUCTING: tuple[Rule, ...] = (
+    missing, attribute, smaller, unset, subscripted, choices, relations, optional, others,
+)  # fmt: skip
+_CALLING: tuple[Rule, ...] = (
+    missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
+    out_of_range, companions, ranks, wrong_sizes, kinds, tuples,
+    relations, choices, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
+)  # fmt: skip
+
+
+def mend(draft: Draft, failure: Failure) -> list[Draft]:
+    """Return drafts to try next."""
+    rules = _CONSTRUCTING if failure.stage in ("init", "construct") else _CALLING
+    found: dict[Draft, None] = {}
+    for rule in rules:
+        for proposal in rule(draft, failure):
+            if proposal != draft:
+                found.setdefault(proposal)
+        if len(found) >= MOST:
+            break
+    return list(found)[:MOST]

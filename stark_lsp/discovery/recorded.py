@@ -1,0 +1,252 @@
+"""What was recorded of a class in a run, as a `stark.input` table or, where a table cannot say it, as functions."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.discovery.tables import DTYPES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Described = Mapping[str, Any]
+"""A value as `worker/record.py` describes it."""
+
+
+class NoTable(Exception):
+    """A table cannot say it; `str()` says what."""
+
+
+def input_table(header: str, name: str, call: Described, comment: str) -> str:
+    """Return the text of a table for one recorded call.
+
+    Parameters
+    ----------
+    header
+        `tool.stark.input` or `stark.input`.
+    name
+        What the table's `class` is.
+    comment
+        A line above it.
+
+    Raises
+    ------
+    NoTable
+        An argument is something that a table cannot describe.
+    """
+    lines = [f"# {comment}", f"[[{header}]]", f"class = {_toml(name)}"]
+    init = call.get("init") or {}
+    if init.get("args"):
+        lines.append(f"init_args = {_toml([_plain(value, 'a constructor argument') for value in init['args']])}")
+    if init.get("kwargs"):
+        made = {key: _plain(value, f"the constructor argument {key}") for key, value in init["kwargs"].items()}
+        lines.append(f"init_kwargs = {_toml(made)}")
+    if call["args"]:
+        entries = [f"    {_toml(_entry(value, f'argument {index + 1}'))}," for index, value in enumerate(call["args"])]
+        lines += ["args = [", *entries, "]"]
+    if call["kwargs"]:
+        made = {key: _entry(value, f"the argument {key}") for key, value in call["kwargs"].items()}
+        lines.append(f"kwargs = {_toml(made)}")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Described, what: str) -> Any:
+    if "value" in value and value["value"] is not None:
+        return value["value"]
+    if "list" in value or "tuple" in value:
+        return [_plain(item, what) for item in value.get("list", value.get("tuple"))]
+    if "dict" in value:
+        return {key: _plain(item, what) for key, item in value["dict"].items()}
+    raise NoTable(f"{what} is {_said(value)}")
+
+
+def _said(value: Described) -> str:
+    if "object" in value:
+        return f"a {value['object']}"
+    return str(
+        value.get("other") or ("a tensor" if "tensor" in value else "None" if "value" in value else "no plain value")
+    )
+
+
+def _entry(value: Described, what: str) -> dict[str, Any]:
+    if "tensor" not in value:
+        return {"value": _plain(value, what)}
+    tensor = value["tensor"]
+    if tensor["dtype"] not in DTYPES:
+        raise NoTable(f"{what} is a tensor of dtype {tensor['dtype']}")
+    entry: dict[str, Any] = {"shape": tensor["shape"], "dtype": tensor["dtype"], **_values(tensor)}
+    if tensor.get("strides") and all(stride > 0 for stride in tensor["strides"]):
+        entry["strides"] = tensor["strides"]
+    return entry
+
+
+def _values(tensor: Described) -> dict[str, Any]:
+    """Return how values like those that were seen are made."""
+    low, high = tensor.get("low"), tensor.get("high")
+    if tensor["dtype"] == "bool":
+        return {"kind": "zeros" if high is False else "ones"}
+    if tensor["dtype"].startswith("complex") or low is None or high is None:
+        return {"kind": "randn"}
+    if re.match("u?int", tensor["dtype"]):
+        return {"kind": "randint", "low": int(low), "high": int(high) + 1}
+    if low == high and low in (0, 1):
+        return {"kind": "ones" if low else "zeros"}
+    return {"kind": "rand", "low": float(low), "high": float(high)} if low >= 0 and high > low else {"kind": "randn"}
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML, on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_key(key)} = {_toml(item)}' for key, item in value.items())}}}"
+    return repr(value)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+
+
+def functions(name: str, suffix: str, call: Described, comment: str) -> str:
+    """Return `get_inputs` and `get_init_inputs` for one recorded call."""
+    init = call.get("init") or {"args": [], "kwargs": {}}
+    return (
+        f"# {comment}\n"
+        f"def get_inputs{suffix}():\n    return {_arguments(call)}\n\n\n"
+        f"def get_init_inputs{suffix}():\n    return {_arguments(init)}\n"
+    )
+
+
+def _arguments(call: Described) -> str:
+    args, kwargs = call["args"], call["kwargs"]
+    if kwargs and not args:
+        return "{" + ", ".join(f'"{key}": {_code(value)}' for key, value in kwargs.items()) + "}"
+    note = f"  # and by name: {', '.join(kwargs)}" if kwargs else ""
+    return f"[{', '.join(_code(value) for value in args)}]{note}"
+
+
+def _code(value: Described) -> str:
+    if "tensor" in value:
+        tensor = value["tensor"]
+        made, shape, dtype = _values(tensor), tuple(tensor["shape"]), f"dtype=torch.{tensor['dtype']}"
+        if made["kind"] == "randint":
+            return f"torch.randint({made['low']}, {made['high']}, {shape}, {dtype})"
+        if made["kind"] == "rand":
+            return f"torch.rand({shape}, {dtype}) * {made['high'] - made['low']!r} + {made['low']!r}"
+        return f"torch.{made['kind']}({shape}, {dtype})"
+    if "list" in value:
+        return f"[{', '.join(_code(item) for item in value['list'])}]"
+    if "tuple" in value:
+        return f"({', '.join(_code(item) for item in value['tuple'])}{',' if len(value['tuple']) == 1 else ''})"
+    if "dict" in value:
+        return "{" + ", ".join(f"{key!r}: {_code(item)}" for key, item in value["dict"].items()) + "}"
+    if "object" in value:
+        return f"{value['object']}({', '.join(f'{key}={_code(item)}' for key, item in value['fields'].items())})"
+    if "code" in value:
+        return str(value["code"])
+    return repr(value["value"]) if "value" in value else f"...  # {value['other']}"
+
+
+def with_table(text: str, header: str, name: str, table: str, path: str) -> str:
+    """Return the text of a TOML file with a table added, or put in the place of the one for the same class.
+
+    All else stays as it is, comments and order included.
+
+    Raises
+    ------
+    BadInput
+        The file is no TOML, or the class's table is written in a way that cannot be replaced by text.
+    """
+    before = _parse(text, path)
+    kept = [entry for entry in _entries(before, header) if entry.get("class") != name]
+    replaced = _replaced(text, header, name, table) if len(kept) != len(_entries(before, header)) else None
+    if replaced is None:
+        joint = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+        replaced = f"{text}{joint}{table}"
+    if "\r\n" in text:
+        replaced = re.sub(r"\r?\n", "\r\n", replaced)
+    try:
+        after: dict[str, Any] | None = tomllib.loads(replaced)
+    except tomllib.TOMLDecodeError:
+        after = None
+    mine = tomllib.loads(table)
+    added = _entries(mine, header)[0]
+    others = [entry for entry in _entries(after or {}, header) if entry != added]
+    if after is None or others != kept or _without(before, header) != _without(after, header):
+        raise BadInput(
+            f"the input table of {name} cannot be put in by text.",
+            cure=f"Put this in by hand:\n{table}",
+            path=path,
+        )
+    return replaced
+
+
+def _parse(text: str, path: str) -> dict[str, Any]:
+    try:
+        return dict(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"is not valid TOML: {error}.", cure="Mend it there.", path=path) from error
+
+
+def _entries(data: Mapping[str, Any], header: str) -> list[dict[str, Any]]:
+    found: Any = data
+    for part in header.split("."):
+        found = found.get(part, {}) if isinstance(found, dict) else {}
+    return list(found) if isinstance(found, list) else [found] if isinstance(found, dict) and found else []
+
+
+def _without(data: Mapping[str, Any], header: str) -> dict[str, Any]:
+    """Return the data without the tables of that header."""
+    copy = json.loads(json.dumps(data, default=str))
+    holder = copy
+    *outer, last = header.split(".")
+    for part in outer:
+        holder = holder.get(part) if isinstance(holder, dict) else None
+    if isinstance(holder, dict):
+        holder.pop(last, None)
+    parts = header.split(".")[:-1]
+    while parts:  # tables that only held it
+        holder = copy
+        for part in parts[:-1]:
+            holder = holder.get(part, {}) if isinstance(holder, dict) else {}
+        if isinstance(holder, dict) and holder.get(parts[-1]) == {}:
+            holder.pop(parts[-1])
+        parts.pop()
+    return dict(copy)
+
+
+def _replaced(text: str, header: str, name: str, table: str) -> str | None:
+    """Return the text with the class's table replaced, None if its place is not found."""
+    lines = text.splitlines(keepends=True)
+    opening = re.compile(rf"\s*\[\[\s*{re.escape(header)}\s*\]\]")
+    starts = [number for number, line in enumerate(lines) if opening.match(line)]
+    for start in starts:
+        end = start + 1
+        while end < len(lines) and not (
+            re.match(r"\s*\[", lines[end]) and not lines[end].lstrip().startswith(f"[{header}.")
+        ):
+            end += 1
+        for last in range(end, start, -1):  # what stands between two tables may belong to the next one
+            block = "".join(lines[start:last])
+            try:
+                entries = _entries(tomllib.loads(block), header)
+            except tomllib.TOMLDecodeError:
+                continue
+            if len(entries) == 1 and entries[0].get("class") == name:
+                while last > start and (not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#")):
+                    last -= 1
+                begin = start - 1 if start and lines[start - 1].startswith("# Recorded ") else start
+                return "".join([*lines[:begin], table, *lines[last:]])
+            break
+    return None

@@ -1,0 +1,97 @@
+"""Run a user's script and read what it calls a class with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.evaluation.processes import kill_tree
+
+CALLS = 8
+"""Calls of the class after which the script is stopped, unless the user says otherwise."""
+
+
+async def record(
+    script: str,
+    arguments: Sequence[str],
+    wanted: str,
+    *,
+    interpreter: str,
+    calls: int = CALLS,
+    environment: Mapping[str, str] | None = None,
+    folder: str | None = None,
+    log: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Run a script until a class was called a few times, and return its commonest call.
+
+    Parameters
+    ----------
+    wanted
+        The class, as `package.module:Class` or `file.py::Class`.
+    calls
+        Calls after which the script is stopped; 0 lets it run to its end.
+    environment, folder
+        Of the script; ours by default.
+    log
+        Told each line it prints; None lets it print to our own output.
+
+    Raises
+    ------
+    BadInput
+        The script cannot be run, or does not call the class.
+    """
+    hook = Path(__file__).resolve().parent.parent / "worker" / "record.py"
+    if not os.path.isfile(script):
+        raise BadInput("There is no such script.", path=script, cure="Check the path.")
+    with tempfile.TemporaryDirectory(prefix="stark-capture-") as scratch:
+        out = os.path.join(scratch, "calls.json")
+        command = [interpreter, str(hook), out, wanted, str(calls), script, *arguments]
+        pipe = asyncio.subprocess.PIPE if log is not None else None
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL if log is not None else None,
+                stdout=pipe,
+                stderr=asyncio.subprocess.STDOUT if log is not None else None,
+                env=dict(environment) if environment is not None else None,
+                cwd=folder,
+                start_new_session=log is not None,
+            )
+        except OSError as error:
+            raise BadInput(f"{interpreter} cannot be run: {error.strerror or error}.") from error
+        tail: list[str] = []
+        try:
+            if process.stdout is not None and log is not None:
+                while line := await process.stdout.readline():
+                    tail = [*tail[-20:], line.decode("utf-8", "replace").rstrip()]
+                    log(tail[-1][:2000])
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                await asyncio.to_thread(kill_tree, process.pid)
+                await process.wait()
+        found: dict[str, Any] = {"calls": []}
+        if os.path.isfile(out):
+            with open(out, encoding="utf-8") as file:
+                found = json.load(file)
+    if found["calls"]:
+        return dict(found["calls"][0])
+    last = next((line for line in reversed(tail) if line.strip()), "")
+    ended = f" The script ended with exit code {code}{f': {last}' if last else ''}." if code else ""
+    if found.get("constructed"):
+        raise BadInput(
+            f"The script makes a {wanted} and never calls it.{ended}", path=script, cure="Run one that does."
+        )
+    if found.get("defined"):
+        raise BadInput(f"The script never makes a {wanted}.{ended}", path=script, cure="Run one that does.")
+    raise BadInput(
+        f"The script never comes to the class {wanted}.{ended}",
+        path=script,
+        cure="Name it as it is imported, package.module:Class, or as file.py::Class.",
+    )

@@ -1,0 +1,104 @@
+"""What all kernels share in a file of the package, `_stark_kernels.py`, in place of each file that has kernels.
+
+A package is what has an `__init__.py`; elsewhere a relative import would not work, and so everything stays in one file.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stark_lsp.discovery.slicing import definition_of
+from stark_lsp.discovery.syntax import check_compiles, parse
+from stark_lsp.proposals.bindings import Bindings
+from stark_lsp.proposals.imports import arranged
+from stark_lsp.proposals.insertion import plan_insertion
+from stark_lsp.proposals.pieces import Piece, Pieces, joined
+from stark_lsp.proposals.scopes import declared_global
+from stark_lsp.proposals.shared import is_shared
+
+MODULE = "_stark_kernels"
+_TITLE = '"""Builds and loads the kernels of this package. Written by STARK; classes that it optimized import it."""'
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """The file of a package that its kernels share."""
+
+    path: str
+    before: str | None
+    """Its text, None if it is not there."""
+    text: str
+    """The text it is to have."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether something has to be written."""
+        return self.text != self.before
+
+
+def split(pieces: Pieces, path: str) -> tuple[Pieces, SharedFile | None]:
+    """Take what kernels share out of a candidate for the file at `path`, where that has a place of its own.
+
+    Returns
+    -------
+    tuple
+        The candidate, which imports what was taken out, and the file that has it; the candidate as it is and None if
+        the file is in no package, nothing is shared, or the file has something else under one of the names.
+    """
+    folder = Path(path).parent
+    shared = _shared(pieces)
+    if not shared or not (folder / "__init__.py").is_file() or Path(path).stem == MODULE:
+        return pieces, None
+    file = _file(folder / f"{MODULE}.py", pieces, shared)
+    if file is None:
+        return pieces, None
+    rest = tuple(piece for piece in pieces.definitions if piece not in shared)
+    used = {name for piece in (*rest, pieces.new_class) for name in piece.definition.uses}
+    names = sorted(used & {name for piece in shared for name in piece.definition.binds})
+    (statement,) = parse(f"from .{MODULE} import {', '.join(names)}").body
+    assert isinstance(statement, ast.ImportFrom)
+    return replace(pieces, imports=(*pieces.imports, statement), definitions=rest), file
+
+
+def _shared(pieces: Pieces) -> list[Piece]:
+    """Return the definitions that work in a file of their own: all they need is shared, and nobody else changes it."""
+    shared = [piece for piece in pieces.definitions if is_shared(piece.definition.node)]
+    while True:
+        others = [piece for piece in (*pieces.definitions, pieces.new_class) if piece not in shared]
+        foreign = {
+            name for piece in others for name in (*piece.definition.binds, *declared_global(piece.definition.node))
+        }
+        left = [piece for piece in shared if not (piece.definition.uses | piece.definition.binds) & foreign]
+        if len(left) == len(shared):
+            return shared
+        shared = left
+
+
+def _file(path: Path, pieces: Pieces, shared: list[Piece]) -> SharedFile | None:
+    try:
+        before = path.read_text(encoding="utf-8")
+        there = {ast.dump(node): node for node in parse(before).body}
+    except FileNotFoundError:
+        before, there = None, {}
+    except (OSError, UnicodeDecodeError, SyntaxError):
+        return None
+    missing = [piece for piece in shared if piece.meaning not in there]
+    if not missing:
+        return SharedFile(os.fspath(path), before, before or "")
+    bound = {name for node in there.values() for name in definition_of(node).binds}
+    if bound & {name for piece in missing for name in piece.definition.binds}:
+        return None
+    body = joined([(piece, piece.text) for piece in missing])
+    own = replace(pieces, definitions=tuple(missing[:-1]), new_class=missing[-1])
+    imports = list(plan_insertion(own, Bindings(), {}, replaced=None).imports)
+    if before is None:
+        text = "\n".join([_TITLE, "", *arranged(imports)]) + f"\n\n{body}"
+    else:
+        known = {ast.unparse(node) for node in there.values() if isinstance(node, (ast.Import, ast.ImportFrom))}
+        new = [line for line in imports if line not in known]
+        text = before.rstrip("\n") + "\n\n\n" + "".join(f"{line}\n" for line in new) + body
+    check_compiles(text)
+    return SharedFile(os.fspath(path), before, text)

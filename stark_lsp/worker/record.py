@@ -1,0 +1,228 @@
+"""Run a script and note what a class is constructed and called with.
+
+Started by path, on its own: `<python> record.py OUT CLASS CALLS SCRIPT [ARGUMENT…]`. CLASS is `package.module:Class`,
+or `file.py::Class`. After CALLS calls of the class the script is stopped (0 lets it run to its end). OUT is written as
+JSON whatever becomes of the script.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import math
+import os
+import runpy
+import sys
+from typing import Any
+
+NOTED = 1000
+"""Calls that are told apart at most."""
+LONGEST = 1000
+"""Characters and items of a plain value at most."""
+
+
+class Enough(BaseException):
+    """Stops the script; no `except Exception` holds it."""
+
+
+def main() -> None:
+    """Run the script that the arguments name."""
+    out, wanted, calls, script = sys.argv[1:5]
+    sys.argv[:] = sys.argv[4:]
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    recorder = Recorder(wanted, int(calls), script)
+    recorder.install()
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except Enough:
+        pass
+    finally:
+        with open(out, "w", encoding="utf-8") as file:
+            json.dump(recorder.told(), file)
+
+
+class Recorder:
+    """Notes constructions and calls of one class.
+
+    Parameters
+    ----------
+    wanted
+        The class.
+    limit
+        Calls after which the script is stopped; 0 for never.
+    script
+        The script, whose own classes belong to `__main__`.
+    """
+
+    def __init__(self, wanted: str, limit: int, script: str) -> None:
+        file, double, name = wanted.partition("::")
+        self._file = os.path.realpath(file) if double else ""
+        self._module, _, single = ("", "", "") if double else wanted.rpartition(":")
+        self._qualname = name or single
+        self._limit = limit
+        self._script = os.path.realpath(script)
+        self._classes: dict[type, str] = {}
+        """The classes that were found, with their files."""
+        self._made: dict[int, tuple[Any, Any]] = {}
+        """Descriptions of what instances were constructed with, and the instances, so that no id is used again."""
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._count = 0
+
+    def install(self) -> None:
+        """See every class of modules that is defined from now on, and every call of one."""
+        import torch
+
+        recorder, module = self, torch.nn.Module
+        plain_call = module.__call__
+
+        def defined(cls: Any, /, **kwargs: Any) -> None:
+            super(module, cls).__init_subclass__(**kwargs)
+            if recorder._matches(cls):
+                recorder._watch(cls)
+
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if type(self) in recorder._classes:
+                recorder._note(self, args, kwargs)
+            return plain_call(self, *args, **kwargs)
+
+        watching: Any = module
+        watching.__init_subclass__ = classmethod(defined)
+        module.__call__ = called
+        for name in {self._module} & set(sys.modules):
+            found = getattr(sys.modules[name], self._qualname, None)
+            if isinstance(found, type) and issubclass(found, module):
+                self._watch(found)  # torch's own classes are there already
+
+    def _matches(self, cls: type) -> bool:
+        if cls.__qualname__ != self._qualname:
+            return False
+        if not self._file:
+            stem = os.path.splitext(os.path.basename(self._script))[0]
+            return cls.__module__ == self._module or (cls.__module__ == "__main__" and self._module in (stem, ""))
+        return _file_of(cls, self._script) == self._file
+
+    def _watch(self, cls: Any) -> None:
+        self._classes[cls] = _file_of(cls, self._script)
+        plain_init = cls.__init__
+        recorder = self
+
+        @functools.wraps(plain_init)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            if type(self) is cls and id(self) not in recorder._made:
+                recorder._made[id(self)] = ({"args": [describe(a) for a in args], "kwargs": _named(kwargs, None)}, self)
+            plain_init(self, *args, **kwargs)
+
+        cls.__init__ = init
+
+    def _note(self, module: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
+        self._count += 1
+        if len(self._calls) < NOTED:
+            call = {
+                "args": [describe(argument) for argument in args],
+                "kwargs": _named(kwargs, type(module).forward),
+                "training": bool(module.training),
+                "grad": torch.is_grad_enabled(),
+                "init": self._made.get(id(module), (None, None))[0],
+                "file": self._classes[type(module)],
+            }
+            known = self._calls.setdefault(json.dumps(_form(call)), {**call, "count": 0})
+            known["count"] += 1
+            _widen(known, call)
+        if self._limit and self._count >= self._limit:
+            raise Enough
+
+    def told(self) -> dict[str, Any]:
+        """Return what was seen: the calls, the commonest first."""
+        calls = sorted(self._calls.values(), key=lambda call: -int(call["count"]))
+        return {"defined": bool(self._classes), "constructed": len(self._made), "calls": calls[:20]}
+
+
+def _file_of(cls: type, script: str) -> str:
+    module = sys.modules.get(cls.__module__)
+    file = script if cls.__module__ == "__main__" else getattr(module, "__file__", None)
+    return os.path.realpath(file) if file else ""
+
+
+def _named(kwargs: dict[str, Any], function: Any) -> dict[str, Any]:
+    """Return descriptions of keyword arguments, without those that are None as by default."""
+    try:
+        parameters = inspect.signature(function).parameters if function is not None else {}
+    except (TypeError, ValueError):
+        parameters = {}
+    return {
+        name: describe(value)
+        for name, value in kwargs.items()
+        if not (value is None and name in parameters and parameters[name].default is None)
+    }
+
+
+def describe(value: Any, depth: int = 0) -> dict[str, Any]:
+    """Return a value as JSON: tensors by their form, plain values as they are, all else by its type."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return _tensor(value)
+    if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return {"value": value}
+    if isinstance(value, str) and len(value) <= LONGEST:
+        return {"value": value}
+    if isinstance(value, (list, tuple)) and len(value) <= LONGEST and depth < 8 and not hasattr(value, "_fields"):
+        return {("list" if isinstance(value, list) else "tuple"): [describe(item, depth + 1) for item in value]}
+    if isinstance(value, dict) and len(value) <= LONGEST and depth < 8 and all(isinstance(key, str) for key in value):
+        return {"dict": {key: describe(item, depth + 1) for key, item in value.items()}}
+    if isinstance(value, (torch.dtype, torch.device)):
+        return {"code": str(value) if isinstance(value, torch.dtype) else f"torch.device({str(value)!r})"}
+    kind = type(value)
+    if isinstance(value, type):
+        return {"other": f"the class {value.__qualname__}"}
+    if depth < 8 and not isinstance(value, torch.nn.Module) and not callable(value) and hasattr(value, "__dict__"):
+        fields = {k: describe(v, depth + 1) for k, v in vars(value).items() if not k.startswith("_")}
+        return {"object": kind.__qualname__, "module": kind.__module__, "fields": fields}
+    return {"other": f"a {kind.__module__}.{kind.__qualname__}"}
+
+
+def _tensor(value: Any) -> dict[str, Any]:
+    import torch
+
+    found: dict[str, Any] = {
+        "shape": list(value.shape),
+        "dtype": str(value.dtype).replace("torch.", ""),
+        "device": value.device.type,
+        "requires_grad": bool(value.requires_grad),
+    }
+    if value.layout is torch.strided and not value.is_contiguous():
+        found["strides"] = list(value.stride())
+    with torch.no_grad():
+        if value.layout is torch.strided and value.numel() and not value.is_complex() and not value.is_meta:
+            low, high = value.detach().aminmax() if value.dtype is not torch.bool else (value.all(), value.any())
+            low, high = low.item(), high.item()
+            if math.isfinite(low) and math.isfinite(high):
+                found["low"], found["high"] = low, high
+    return {"tensor": found}
+
+
+def _form(described: Any) -> Any:
+    """Return a description without what differs from call to call of the same form."""
+    if isinstance(described, dict):
+        return {key: _form(value) for key, value in described.items() if key not in ("low", "high")}
+    return [_form(item) for item in described] if isinstance(described, list) else described
+
+
+def _widen(known: Any, other: Any) -> None:
+    """Let the ranges of a description hold those of another one of the same form."""
+    if isinstance(known, dict) and isinstance(other, dict):
+        for key, value in other.items():
+            if key in ("low", "high") and key in known:
+                known[key] = (min if key == "low" else max)(known[key], value)
+            else:
+                _widen(known.get(key), value)
+    elif isinstance(known, list) and isinstance(other, list):
+        for one, another in zip(known, other):  # noqa: B905 - Python 3.9
+            _widen(one, another)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""`stark-lsp inputs` and `stark-lsp capture`, as commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+MODEL = """import torch
+from dataclasses import dataclass
+
+
+@dataclass
+class Config:
+    width: int = 16
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width, *, scale=1.0):
+        super().__init__()
+        self.scale = scale
+        self.layer = torch.nn.Linear(width, width)
+
+    def forward(self, x, mask=None):
+        b, n, c = x.shape
+        return self.layer(x) * self.scale
+
+
+class Whole(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.net = Net(config.width)
+
+    def forward(self, x):
+        return self.net(x)
+"""
+SCRIPT = """import sys
+import torch
+from model import Config, Net, Whole
+
+whole = Whole(Config())
+net = Net(16, scale=2.0)
+for step in range(int(sys.argv[1])):
+    net(torch.rand(3, 5, 16), mask=None)
+    whole(torch.rand(2, 4, 16))
+if __name__ == "__main__":
+    open("ended", "w").close()
+"""
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "stark_lsp", *arguments]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_inputs_are_written_into_the_file(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    done = command(tmp_path, "inputs", "model.py::Net", "--python", sys.executable, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert "Net has inputs now, and runs with them" in done.stdout
+    assert "torch.randn(8, 128, 512),  # x" in (tmp_path / "model.py").read_text()
+    again = command(tmp_path, "inputs", "model.py::Net", "--python", sys.executable)
+    assert again.returncode == 2
+    assert "has inputs already" in again.stderr
+
+
+def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "stark.toml").write_text("# mine\n")
+    done = command(tmp_path, "capture", "train.py", "--class", "model:Net", "--python", sys.executable, "--", "50")
+    assert done.returncode == 0, done.stderr
+    assert "4 calls, training mode" in done.stdout
+    assert not (tmp_path / "ended").exists(), "the script is stopped after a few calls"
+    text = (tmp_path / "stark.toml").read_text()
+    assert text.startswith("# mine\n")
+    assert 'class = "model.py::Net"\ninit_args = [16]\ninit_kwargs = {scale = 2.0}\n' in text
+    assert 'shape = [3, 5, 16], dtype = "float32", kind = "rand"' in text
+    assert "mask" not in text, "an argument that is None as by default is left out"
+    last = ("--calls", "0", "--python", sys.executable, "--", "3")
+    whole = command(tmp_path, "capture", "train.py", "--class", "model.py::Whole", *last)
+    assert whole.returncode == 0, whole.stderr
+    assert "return [Config(width=16)]" in whole.stdout
+    assert (tmp_path / "ended").exists(), "with --calls 0 the script comes to its end"
+    assert (tmp_path / "stark.toml").read_text() == text
+
+
+def test_a_script_that_does_not_call_the_class_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "train.py").write_text("import model\nmodel.Net(4)\nraise SystemExit(3)\n")
+    done = command(tmp_path, "capture", "train.py", "--class", "model:Net", "--python", sys.executable)
+    assert done.returncode == 2
+    assert "makes a model:Net and never calls it" in done.stderr
+    other = command(tmp_path, "capture", "train.py", "--class", "model:Not", "--python", sys.executable)
+    assert "never comes to the class model:Not" in other.stderr

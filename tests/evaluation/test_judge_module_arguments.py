@@ -1,0 +1,42 @@
+"""A class that is constructed with modules is judged like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from judge_cases import judging, make_problem
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.status import VerdictStatus as Status
+
+REFERENCE = """import functools
+
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, fn, norm):
+        super().__init__()
+        self.fn, self.norm = fn, norm(64)
+
+    def forward(self, x):
+        return self.norm(self.fn(x)) + x
+
+
+def get_inputs():
+    return [torch.randn(32, 64)]
+
+
+def get_init_inputs():
+    return [nn.Linear(64, 64), functools.partial(nn.LayerNorm, eps=1e-3)]
+"""
+CANDIDATE = REFERENCE.partition("def get_inputs")[0].replace("Model", "ModelNew")
+
+
+async def test_modules_and_partial_calls_reach_a_candidate(tmp_path: Path) -> None:
+    async with judging(make_problem(tmp_path / "model.py", REFERENCE), tmp_path) as (judge, _):
+        await judge.prepare(lambda text: None)
+        right = await judge.evaluate(Candidate(CANDIDATE.replace("self.fn(x)) + x", "self.fn(x)).add(x)")))
+        wrong = await judge.evaluate(Candidate(CANDIDATE.replace("norm(64)", "nn.LayerNorm(64, eps=1.0)")))
+    assert (right.status, wrong.status) == (Status.OK, Status.WRONG_RESULT)

@@ -1,0 +1,91 @@
+"""What is packed and released fits together: the lock, the manifests, the words that name files and commands."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+import stark_lsp
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ROOT / "vscode-client"
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MANIFEST: dict[str, Any] = json.loads((CLIENT / "package.json").read_text())
+LOCKED = [
+    Requirement(re.sub(r"\s*\\$|--hash=\S+", "", line.strip()))
+    for line in (CLIENT / "bundled" / "requirements.txt").read_text().splitlines()
+    if re.match(r"\S", line)
+]
+PYTHONS = re.findall(r'"(3\.\d+)"', re.search(r"^PYTHONS = \((.*)\)$", (CLIENT / "pack.py").read_text(), re.M)[1])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("needed", [Requirement(text) for text in PROJECT["dependencies"]], ids=lambda r: r.name)
+def test_the_extension_brings_every_dependency_in_a_version_that_the_project_allows(needed: Requirement) -> None:
+    # Where this fails: make lock.
+    locked = next((entry for entry in LOCKED if entry.name == needed.name), None)
+    assert locked is not None
+    assert needed.specifier.contains(next(iter(locked.specifier)).version)
+
+
+def test_what_is_unpacked_for_the_oldest_python_is_all_that_any_needs() -> None:
+    # pack.py unpacks the lock as it is for the first of PYTHONS, and for the others compiled modules alone.
+    for entry in LOCKED:
+        wanted = [
+            version
+            for version in PYTHONS
+            for system in ("linux", "darwin")
+            if entry.marker is None
+            or entry.marker.evaluate({"python_full_version": f"{version}.0", "sys_platform": system})
+        ]
+        assert not wanted or PYTHONS[0] in wanted, entry.name
+
+
+def test_every_locked_package_has_hashes() -> None:
+    entries = re.split(r"\n(?=\S)", (CLIENT / "bundled" / "requirements.txt").read_text().strip())
+    assert len(entries) == len(LOCKED)
+    assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_an_old_python_can_read_why_it_is_refused() -> None:
+    ast.parse((CLIENT / "bundled" / "__main__.py").read_text(), feature_version=(3, 6))
+
+
+def test_extension_and_server_have_one_version() -> None:
+    assert MANIFEST["version"] == stark_lsp.__version__
+    assert re.search(rf"^## {re.escape(stark_lsp.__version__)}$", (CLIENT / "CHANGELOG.md").read_text(), re.M)
+
+
+def test_the_manifest_has_what_the_marketplaces_show() -> None:
+    assert MANIFEST["pricing"] == "Free"
+    assert MANIFEST["license"] == PROJECT["license"]
+    assert MANIFEST["galleryBanner"].keys() == {"color", "theme"}
+    assert (CLIENT / MANIFEST["icon"]).is_file()
+    assert 5 <= len(MANIFEST["keywords"]) <= 30
+    for field in ("publisher", "displayName", "description", "categories"):
+        assert MANIFEST[field]
+
+
+def test_the_walkthrough_names_commands_and_pictures_that_there_are() -> None:
+    text = json.dumps(MANIFEST["contributes"]["walkthroughs"])
+    own = {command["command"] for command in MANIFEST["contributes"]["commands"]}
+    assert set(re.findall(r"(?:command|onCommand):(stark\.\w+)", text)) <= own
+    for picture in re.findall(r'"media/([^"]+)"', text):
+        assert (ROOT / "docs" / "images" / picture).is_file()
+
+
+def test_every_command_of_the_manifest_is_registered_by_the_extension() -> None:
+    sources = "".join(file.read_text() for file in (CLIENT / "src").rglob("*.ts") if "test" not in file.parts)
+    for command in MANIFEST["contributes"]["commands"]:
+        assert re.search(rf'(registerCommand|asking|passing)\(\s*"{re.escape(command["command"])}"', sources)

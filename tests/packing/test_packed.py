@@ -1,0 +1,145 @@
+"""The extension as it is packed, and the wheel: built for real, and used where nothing else is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+from packaging.requirements import Requirement
+from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, make_test_lsp_client
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).parent / "uv"
+PYTHONS = [f"3.{minor}" for minor in range(10, 16)]
+SAMPLE = ROOT / "samples" / "new_gelu.py"
+REPOSITORY = "https://forge.example/stark"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed"),
+    pytest.mark.skipif(not UV.exists(), reason="uv is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that VS Code makes of the .vsix."""
+    folder = tmp_path_factory.mktemp("vsix")
+    file = folder / "stark-lsp.vsix"
+    pack = [sys.executable, ROOT / "vscode-client" / "pack.py", "--file", file, "--repository", REPOSITORY]
+    done = subprocess.run(pack, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with zipfile.ZipFile(file) as packed:
+        packed.extractall(folder)
+    return folder / "extension"
+
+
+@pytest.fixture(scope="module")
+def empty_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that has nothing but the standard library."""
+    folder = tmp_path_factory.mktemp("empty")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    return folder / "venv" / "bin" / "python"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A user's environment whose PYTHONPATH has modules that break whoever imports them."""
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    for name in ("pygls", "attrs", "rich", "stark_lsp"):
+        (hostile / f"{name}.py").write_text("raise SystemExit('taken from PYTHONPATH')")
+    return {**os.environ, "PYTHONPATH": str(hostile), "STARK_STATE_DIR": str(tmp_path / "state")}
+
+
+async def test_the_server_starts_where_nothing_is_installed(
+    extension: Path, empty_python: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(SAMPLE.read_text())
+    command = [str(empty_python), "-I", "-S", str(extension / "bundled"), "serve"]
+    client = await ClientServerConfig(command, client_factory=make_test_lsp_client, server_env=environment).start()
+    assert isinstance(client, LanguageClient)
+    capabilities = client_capabilities("visual-studio-code")
+    await client.initialize_session(types.InitializeParams(capabilities=capabilities, root_uri=tmp_path.as_uri()))
+    document = types.TextDocumentItem(file.as_uri(), "python", 1, file.read_text())
+    client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+    identifier = types.TextDocumentIdentifier(file.as_uri())
+    lenses = await client.text_document_code_lens_async(types.CodeLensParams(identifier))
+    assert [lens.command.title for lens in lenses or () if lens.command] == ["Optimize with STARK"]
+    await client.shutdown_session()
+
+
+def test_a_run_from_the_bundle_keeps_its_libraries_from_the_users_code(
+    extension: Path, empty_python: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file, seen = tmp_path / "model.py", tmp_path / "seen.json"
+    tell = f"""\
+import json, os, sys
+with open({str(seen)!r}, "w") as file:
+    json.dump([sys.path, os.environ.get("PYTHONPATH")], file)
+"""
+    file.write_text(tell + SAMPLE.read_text())
+    command = [empty_python, "-I", "-S", extension / "bundled", "optimize", file, "--python", sys.executable]
+    few = ["--device", "cpu", "--model", "playbook", "--budget", "1", "--isolation", "off", "--no-compile-baseline"]
+    done = subprocess.run([*command, *few], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    path, variable = json.loads(seen.read_text())
+    assert not [entry for entry in path if str(extension) in entry]
+    assert variable == environment["PYTHONPATH"]
+
+
+def test_the_bundle_can_ask_a_language_model(extension: Path, empty_python: Path, environment: dict[str, str]) -> None:
+    environment["ANTHROPIC_API_KEY"] = "sk-none"
+    command = [empty_python, "-I", "-S", extension / "bundled", "doctor", "--python", sys.executable, "--json"]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+    assert "claude-" in told
+
+
+def test_all_that_is_brought_along_finds_what_it_needs_under_every_python(extension: Path) -> None:
+    libs = extension / "bundled" / "libs"
+    brought = list(distributions(path=[str(libs)]))
+    names = {re.sub(r"[-_.]+", "-", found.name).lower() for found in brought}
+    for version in PYTHONS:
+        here = {"python_version": version, "python_full_version": f"{version}.0", "extra": ""}
+        needed = [Requirement(line) for found in brought for line in found.requires or ()]
+        wanted = {entry.name for entry in needed if entry.marker is None or entry.marker.evaluate(here)}
+        assert {re.sub(r"[-_.]+", "-", name).lower() for name in wanted} <= names, version
+        for module in ("pydantic_core/_pydantic_core", "jiter/jiter"):
+            assert list(libs.glob(f"{module}.cpython-{version.replace('.', '')}-*.so")), (version, module)
+
+
+def test_the_manifest_says_where_the_project_lives(extension: Path) -> None:
+    manifest = json.loads((extension / "package.json").read_text())
+    assert manifest["repository"]["url"] == REPOSITORY
+    assert manifest["bugs"]["url"].startswith(REPOSITORY)
+    assert not {"scripts", "dependencies", "devDependencies"} & manifest.keys()
+    assert (extension / "out" / "extension.js").is_file()
+
+
+@pytest.mark.usefixtures("extension")
+def test_the_extensions_own_tests_pass() -> None:
+    done = subprocess.run(["npm", "test"], cwd=ROOT / "vscode-client", capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_sdist_and_wheel_are_built_and_bring_the_prompts(tmp_path: Path) -> None:
+    # The wheel is built from the sdist: what it has, both have.
+    subprocess.run([UV, "build", "--quiet", "--out-dir", tmp_path], cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert list(tmp_path.glob("*.tar.gz"))
+    packed = {
+        name.removeprefix("stark_lsp/_prompts/") for name in zipfile.ZipFile(wheel).namelist() if "_prompts" in name
+    }
+    assert packed == {
+        str(file.relative_to(ROOT / "prompts")) for file in (ROOT / "prompts").rglob("*.*") if file.is_file()
+    }
