@@ -330,9 +330,9 @@ class Desk(Shown):
         events.take_over(session)
         view.status = session.run.message
         progress.end(session.run.message)
-        if view.best is None or self.offer is None:
-            from stark_lsp.server.run_events import closing
+        from stark_lsp.server.run_events import closing
 
+        if view.best is None or self.offer is None:
             view.phase = Phase.OVER
             if view.kept is not None and view.kept.id == view.id:
                 self.put_away(view.kept)  # timed again, it did not hold

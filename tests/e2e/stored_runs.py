@@ -20,7 +20,6 @@ from stark_lsp.core.wire import to_wire
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.store import RunStore
 
-ENVIRONMENT = Environment("a CPU", "cpu", "3.11", "/usr/bin/python", "2.13")
 CANDIDATE = """import torch
 import torch.nn as nn
 
@@ -51,13 +50,15 @@ def leave(
     decision: Decision = Decision.OPEN,
     attempts: int = 2,
     created: str = "2026-01-01T00:00:00+00:00",
+    device: str = "a CPU",
 ) -> Run:
     """Store a run on `MODULE` with one verified attempt, which is its proposal if the run has finished."""
+    environment = Environment(device, "cpu", "3.11", "/usr/bin/python", "2.13")
     problem = problem_in(file)
     timing = Timing(1.0, 0.9, 1.1, 9)
-    root = Verdict(VerdictStatus.OK, runtime=timing, environment=ENVIRONMENT)
+    root = Verdict(VerdictStatus.OK, runtime=timing, environment=environment)
     ratio = Interval(gain or 1.0, (gain or 1.0) * 0.98, (gain or 1.0) * 1.02)
-    good = Verdict(VerdictStatus.OK, runtime=timing, speedup_vs_eager=ratio, environment=ENVIRONMENT)
+    good = Verdict(VerdictStatus.OK, runtime=timing, speedup_vs_eager=ratio, environment=environment)
     line = problem.text.split("\n")[ANCHOR]
     plan = Plan("One pass", "Read it once.", (Anchor(Span(ANCHOR, ANCHOR), line),))
     nodes = (
@@ -73,7 +74,7 @@ def leave(
         how,
         message=f"{gain:.2f}x as fast as eager." if how is RunState.FINISHED else "",
         created=created,
-        reference=Reference(ENVIRONMENT, Baselines(timing)),
+        reference=Reference(environment, Baselines(timing)),
         best=1 if how is RunState.FINISHED and gain is not None else None,
         decision=decision,
         ended_by=Limit.ATTEMPTS if how is RunState.FINISHED else None,

@@ -14,6 +14,7 @@ from stored_runs import ANCHOR, decided, leave, leave_killed, store_in, stored
 
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.server.text import uri_of
+from stark_lsp.worker.fingerprint import device_name
 
 pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")]
 
@@ -48,6 +49,17 @@ async def offered(editor: Editor, uri: str) -> None:
 async def accept(editor: Editor, run: str, part: str = "was accepted") -> str:
     await editor.execute("stark.accept", {"run": run})
     return await editor.until_message(part)
+
+
+async def told_of_the_one_before(editor: Editor) -> str:
+    """Wait for what is said of a proposal from before, with buttons or without."""
+
+    def texts() -> list[str]:
+        said = editor.messages + [question.message for question in editor.questions]
+        return [text for text in said if "proposal from before" in text or "proposal that is open" in text]
+
+    await editor.until(texts, "what is said of the proposal from before")
+    return texts()[-1]
 
 
 def buttons(editor: Editor) -> list[tuple[str, ...]]:
@@ -353,8 +365,10 @@ async def test_a_client_without_buttons_is_told_how_to_search_anew(file: Path, s
 
 
 @pytest.mark.timing
-async def test_a_run_goes_on_after_a_kill_and_the_better_proposal_stays(file: Path, state: Path) -> None:
-    leave(state, file, "r1", gain=500.0, created="2026-01-01T00:00:00+00:00")
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+async def test_a_run_goes_on_after_a_kill_and_the_better_proposal_stays(file: Path, state: Path, where: str) -> None:
+    device = device_name("cpu") if where == "here" else "another CPU"
+    leave(state, file, "r1", gain=500.0, created="2026-01-01T00:00:00+00:00", device=device)
     leave(state, file, "r2", RunState.INTERRUPTED, created="2026-01-02T00:00:00+00:00")
     file.write_text("# a line above\n" + MODULE)
     async with session(published(), state) as editor:
@@ -363,12 +377,20 @@ async def test_a_run_goes_on_after_a_kill_and_the_better_proposal_stays(file: Pa
         assert "r2" in await editor.until_message("goes on with the earlier run r2")
         assert (await editor.titles(uri))[1:] == OFFERED[1:], "the proposal from before can be decided on"
         await editor.until(editor.progress_ended, "the end", limit_s=240)
-        assert " stays" in await editor.until_message("500")
+        # Whether this machine proves a gain within two attempts is chance; whether it beats 500x is not.
+        found = await told_of_the_one_before(editor)
         assert await editor.titles(uri) == OFFERED
         assert stored(state, "r2").problem.text.startswith("# a line above\n")
-        # Whether this machine proves a gain within three rounds is chance; whether it beats the one before is not.
-        found = Decision.OPEN if stored(state, "r2").best is None else Decision.KEPT
-        assert (decided(state, "r1"), decided(state, "r2")) == (Decision.OPEN, found)
+        gained = stored(state, "r2").best is not None
+        if where == "elsewhere" and gained:
+            assert "timed elsewhere" in found, "figures of two machines do not compare"
+            assert (decided(state, "r1"), decided(state, "r2")) == (Decision.KEPT, Decision.OPEN)
+            return
+        assert " stays" in found
+        assert (decided(state, "r1"), decided(state, "r2")) == (
+            Decision.OPEN,
+            Decision.KEPT if gained else Decision.OPEN,
+        )
         await accept(editor, "r1")
         assert "class ModelNew" in editor.texts[uri]
 
