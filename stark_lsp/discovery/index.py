@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from stark_lsp.core.problem import Span
 from stark_lsp.discovery.classes import ModuleClass, classes_of, may_hold_classes
+from stark_lsp.discovery.moves import moved, names_of
 from stark_lsp.discovery.pieces import Piece, recut
 from stark_lsp.discovery.syntax import LONGEST, split_lines
 
@@ -32,6 +33,8 @@ class DocumentIndex:
         """Whether all of the last text parsed."""
         self._text: str | None = None
         self._pieces: list[Piece] = []
+        self._defined: frozenset[str] | None = None
+        """Names of the classes and functions of the last text; None if it must be looked at as if it were new."""
 
     def update(self, text: str) -> tuple[ModuleClass, ...]:
         """Return the classes of `text`.
@@ -48,11 +51,16 @@ class DocumentIndex:
         before = self._pieces
         found: tuple[ModuleClass, ...] = ()
         if len(text) > LONGEST or not may_hold_classes(text):
-            self.valid, self._pieces = True, []
+            self.valid, self._pieces, self._defined = True, [], None
         else:
+            valid = self.valid
             self._pieces, head, tail = recut(text, before)
             self.valid = not any(piece.broken for piece in self._pieces)
-            found = tuple(cls for cls in classes_of(self._pieces, self.path) if cls.reachable)
+            now = self._moved(before, head, tail) if valid and self._defined is not None else None
+            if now is None:
+                now = tuple(cls for cls in classes_of(self._pieces, self.path) if cls.reachable)
+                self._defined = names_of(self._pieces)
+            found = now
             if not self.valid:
                 found = _kept(self.classes, found, _Edit.between(before, self._pieces, head, tail))
         if found != self.classes:
@@ -61,7 +69,12 @@ class DocumentIndex:
 
     def forget(self) -> None:
         """Look at the text again at the next update, even if it is the same."""
-        self._text = None
+        self._text = self._defined = None
+
+    def _moved(self, before: Sequence[Piece], head: int, tail: int) -> tuple[ModuleClass, ...] | None:
+        start = sum(piece.count for piece in before[:head])
+        old, new = before[head : len(before) - tail], self._pieces[head : len(self._pieces) - tail]
+        return moved(self.classes, old, new, start, self._defined or frozenset())
 
 
 @dataclass(frozen=True)

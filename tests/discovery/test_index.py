@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -107,6 +108,21 @@ BREAKS = [
 ]
 
 
+def test_lines_that_come_or_go_in_a_body_move_the_classes_and_nothing_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index = DocumentIndex()
+    index.update(TEXT)
+    longer = TEXT.replace("return self.linear(x)", "y = self.linear(x)\n\n        return y")
+    used = TEXT.replace("return self.linear(x)", "return D()(x)")
+    expected = [find_modules(text) for text in (longer, TEXT, used)]
+    monkeypatch.setattr(index_module, "classes_of", looked_up := Mock(side_effect=classes_of))
+    assert [index.update(longer), index.update(TEXT)] == expected[:2]
+    looked_up.assert_not_called()
+    assert index.update(used) == expected[2]
+    looked_up.assert_called_once()
+
+
 @pytest.mark.parametrize("broken", BREAKS)
 def test_no_lens_goes_or_jumps_while_something_is_typed_anywhere(broken: str) -> None:
     lines = TEXT.split("\n")
@@ -153,7 +169,7 @@ def test_a_class_that_is_deleted_or_renamed_goes_although_something_is_broken() 
 EDITS = [
     "", "\n", "class N(nn.Module):\n    def forward(self, x):\n        return x\n", "import torch.nn as nn\n", '"""',
     "(", ")", "#", "'", "    ", "\\", "@dec\n", "else:\n    pass\n", "x = 1\n", "def f():\n    pass\n", "\r\n", "class",
-    "[\n1,\n]\n",
+    "[\n1,\n]\n", "A", "B()\n", " D ", "get_inputs", "class A(nn.Module): ...\n",
     "    class M(nn.Linear): ...\n", "\t", "\f", "é",
 ]  # fmt: skip
 
