@@ -22,6 +22,7 @@ from stark_lsp.search.systems import System
 if TYPE_CHECKING:
     from stark_lsp.agents.models.prices import Prices
     from stark_lsp.agents.models.purse import Purse
+    from stark_lsp.playbook.agents import PlaybookAgents
     from stark_lsp.store.transcripts import Transcript
 
 
@@ -133,10 +134,23 @@ async def build(setting: Setting) -> Team:
 
 @register(PLAYBOOK)
 async def _playbook(setting: Setting) -> Team:
-    from stark_lsp.playbook.agents import PlaybookAgents
-
-    agents = PlaybookAgents(await setting.analyst.analyze(), setting.problem, setting.reference, setting.prompt_dirs)
+    agents = await _playbook_agents(setting)
     return Team(agents, agents, agents)
+
+
+async def _playbook_agents(setting: Setting) -> PlaybookAgents:
+    """Return the playbook on the class.
+
+    To load it and to read a long file takes half a second: in a thread, since the editor must not wait for it.
+    """
+    analysis = await setting.analyst.analyze()
+
+    def make() -> PlaybookAgents:
+        from stark_lsp.playbook.agents import PlaybookAgents
+
+        return PlaybookAgents(analysis, setting.problem, setting.reference, setting.prompt_dirs)
+
+    return await asyncio.to_thread(make)
 
 
 @register(ANTHROPIC)
@@ -252,9 +266,7 @@ async def _advice(setting: Setting) -> tuple[str, ...]:
     """Return what the playbook would do, for the plan agent; nothing if that is off or the class cannot be traced."""
     if not setting.agents.playbook:
         return ()
-    from stark_lsp.playbook.agents import PlaybookAgents
-
-    agents = PlaybookAgents(await setting.analyst.analyze(), setting.problem, setting.reference, setting.prompt_dirs)
+    agents = await _playbook_agents(setting)
     if agents.reason:
         setting.log(f"no advice for the plan agent: {agents.reason}")
     return agents.suggestions()
