@@ -123,12 +123,12 @@ def register(server: StarkServer, desk: Desk, kept: Kept) -> None:
         actions: list[types.CodeAction] = []
         cls = class_at(document.offered, start, end)
         views = desk.at(uri)
+        own = next((view for view in views if cls is not None and view.problem.qualname == cls.qualname), None)
         if wanted(REWRITE, only):
             if cls is not None:
-                view = next((view for view in views if view.problem.qualname == cls.qualname), None)
-                starts = start_commands(document.uri, cls, view, kept)
-                told = [*proposal_commands(view), *run_commands(view)] if view is not None else []
-                ordered = [*told, *starts] if view is not None and view.offer is not None else [*starts, *told]
+                starts = start_commands(document.uri, cls, own, kept)
+                told = [*proposal_commands(own), *run_commands(own)] if own is not None else []
+                ordered = [*told, *starts] if own is not None and own.offer is not None else [*starts, *told]
                 actions += [action(command, REWRITE) for command in ordered]
             brought = class_at(document.classes, start, end)
             if brought is not None:
@@ -148,6 +148,10 @@ def register(server: StarkServer, desk: Desk, kept: Kept) -> None:
                         told = steering_commands(view, _node_of(diagnostic), asks)
                         actions += [action(command, QUICK_FIX, [diagnostic]) for command in told]
                     actions += [action(command, QUICK_FIX, shown[view.id]) for command in run_commands(view)]
+            refused = [one for one in shown.get("", ()) if one.source == SOURCE]
+            if cls is not None and refused:
+                # What stood in the way at the last click: give it inputs, or try again when it is mended.
+                actions += [action(one, QUICK_FIX, refused) for one in start_commands(document.uri, cls, own, kept)[:1]]
         if server.facts.action_literals:
             return list(actions)
         return [types.Command(a.title, a.command.command, arguments=a.command.arguments) for a in actions if a.command]

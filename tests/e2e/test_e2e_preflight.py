@@ -132,6 +132,19 @@ async def test_a_client_without_buttons_gets_one_message_and_a_diagnostic(
         assert editor.questions == []
 
 
+async def test_the_diagnostic_has_a_quick_fix_for_editors_without_buttons(tmp_path: Path, file: Path) -> None:
+    file.write_text(BARE)
+    async with session(published(), tmp_path / "state") as editor:
+        uri = editor.open(file)
+        await editor.execute("stark.optimize", {"uri": uri, "line": 5})
+        told = await warned(editor, uri)
+        (fix,) = await editor.actions(uri, told.range.start.line, [types.CodeActionKind.QuickFix], [told])
+        assert (fix.title, list(fix.diagnostics or ())) == ("Add get_inputs for STARK: Bare", [told])
+        assert fix.command is not None
+        await editor.execute(fix.command.command, *(fix.command.arguments or ()))
+        await editor.until(lambda: "def get_inputs" in editor.texts[uri], "the inputs")
+
+
 async def test_inputs_are_set_by_the_button(tmp_path: Path, file: Path) -> None:
     file.write_text(BARE)
     async with session(published(), tmp_path / "state") as editor:
