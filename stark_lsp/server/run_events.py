@@ -51,8 +51,10 @@ class RunEvents:
         if first_sight:
             self._resumed()
         if isinstance(event, Progress):
-            view.status = event.text
             view.attempts = max(view.attempts, event.attempt)
+            # A stage is over in a moment; how far the run is and what it has found stays in sight.
+            so_far = f"{attempts_so_far(view)}: " if view.attempts else ""
+            view.status = so_far + (event.text[:1].lower() + event.text[1:] if so_far else event.text)
         elif isinstance(event, Notice):
             view.status = event.text.rstrip(".")
             if isinstance(event, Outlook):

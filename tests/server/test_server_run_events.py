@@ -79,6 +79,9 @@ def test_attempts_and_spend_stand_in_one_line(shown: Shown) -> None:
     shown.session.nodes[1] = done
     assert shown.hear(Judged(done, True)) == "Attempt 1 of 30, best 2.00x (1.90 to 2.10) vs eager, $0.42 · playbook"
     assert shown.view.judged == 1
+    assert shown.hear(Progress("Timing the candidate", 2)) == (
+        "Attempt 2 of 30, best 2.00x (1.90 to 2.10) vs eager, $0.42: timing the candidate · playbook"
+    )
 
 
 def test_what_is_told_here_is_shown_at_once_and_the_run_looks_at_once(shown: Shown) -> None:
@@ -89,7 +92,7 @@ def test_what_is_told_here_is_shown_at_once_and_the_run_looks_at_once(shown: Sho
     shown.events.told(Steering(SteeringKind.BUDGET, budget=Budget(7)))
     assert shown.texts[-1] == "Paused. Attempt 1 of 7 · playbook"
     # The run has not heard of it yet, for instance as it is still preparing.
-    assert shown.hear(Progress("Importing torch")) == "Paused. Importing torch · playbook"
+    assert shown.hear(Progress("Importing torch")) == "Paused. Attempt 1 of 7: importing torch · playbook"
     shown.session.course = Course(paused=True, budget=Budget(7))
     assert shown.hear(Notice("Paused: nothing new is begun.")) == "Paused: nothing new is begun · playbook"
 

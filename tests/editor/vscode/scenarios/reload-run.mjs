@@ -9,7 +9,7 @@ export async function run({ page, screen, step, picture, servers }) {
   await screen.ready();
   await screen.lens("Optimize with STARK").click();
   const progress = page.locator(".statusbar-item", { hasText: "optimizing NewGELU" });
-  await until("two attempts are judged", async () => /best .* vs eager/.test(await progress.first().innerText()), 420_000);
+  await until("two attempts are judged", async () => /best .* vs eager/.test((await progress.allInnerTexts()).join()), 420_000);
   const [before] = servers();
   step("reloading the window");
   await screen.reload();
