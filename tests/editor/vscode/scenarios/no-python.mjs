@@ -22,7 +22,15 @@ export async function run({ page, screen, project, step, picture, servers }) {
   const dialog = page.locator(".quick-input-widget", { hasText: "The Python of your project" });
   await dialog.waitFor();
   const python = path.join(elsewhere, "bin", "python");
-  await dialog.locator("input").fill(python);
+  const input = dialog.locator("input");
+  // The dialog lists a folder while one types, and puts its own text in place of what was typed meanwhile.
+  await until("the path stands", async () => {
+    if ((await input.inputValue()) !== python) {
+      await input.fill(python);
+      await page.waitForTimeout(1000);
+    }
+    return (await input.inputValue()) === python;
+  });
   await picture("choice");
   await page.keyboard.press("Enter");
   await screen.ready();
