@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 
@@ -74,6 +74,8 @@ class Record:
     fields: tuple[tuple[str, Value], ...] = ()
     open: bool = False
     """Whether it takes any name."""
+    others: tuple[str, ...] = ()
+    """Other makers that the file imports."""
 
     sure = True
 
@@ -109,6 +111,8 @@ class Draft:
 
     init: tuple[Argument, ...] = ()
     call: tuple[Argument, ...] = ()
+    usual: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """What the file gives arguments of a name elsewhere."""
 
     @property
     def sure(self) -> bool:
@@ -124,7 +128,8 @@ class Draft:
             return value if isinstance(value, Record) else replace(value, sure=True)
 
         init = tuple(replace(argument, value=sure(argument.value)) for argument in self.init)
-        return Draft(init, tuple(replace(argument, value=sure(argument.value)) for argument in self.call))
+        call = tuple(replace(argument, value=sure(argument.value)) for argument in self.call)
+        return replace(self, init=init, call=call)
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors of the call, those inside tuples too."""

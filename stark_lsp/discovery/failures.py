@@ -43,6 +43,8 @@ class Failure:
     """The innermost module that was called: its `kind`, `sizes`, `weights`, and the `shapes` it was given."""
     own: Mapping[str, int] = field(default_factory=dict)
     """Sizes that the class and its configuration hold, by name."""
+    unset: tuple[str, ...] = ()
+    """Names that stood for None in the innermost failing statements, and fields of configurations like them."""
     init: tuple[Parameter, ...] = ()
     forward: tuple[Parameter, ...] = ()
 
@@ -78,6 +80,7 @@ def read_failure(answer: Mapping[str, Any]) -> Failure:
         facts=tuple(answer.get("facts") or ()),
         module=answer.get("module") or {},
         own=answer.get("own") or {},
+        unset=tuple(answer.get("unset") or ()),
         init=listed("init"),
         forward=listed("forward"),
     )

@@ -20,13 +20,18 @@ HEADS = 8
 GROWN = {BATCH: 8, LENGTH: 128}
 """Inputs are tried with small batches and lengths; those that run are written with these, if they run as well."""
 
+GRIDS = {1: "40", 2: "8, 5", 3: "2, 4, 5"}
+"""Sizes of grids of `LENGTH` places, by the number of their dimensions."""
+PLANE = {"h": "8", "w": "5", "height": "8", "width": "5"}
+"""Sizes of such a grid that are passed one by one."""
+_GRID = re.compile(r"(^|_)(shapes?|hw|thw|size|resolution|grid_size|input_dimensions)$")
 _SIZES: tuple[tuple[str, int], ...] = (
     (r"^(ax|axis|dim)_?\d$|axis", 1), (r"vocab|n_token|num_embeddings|num_tokens", 1000),
     (r"^n_?(embd?|embed|hidden|inner|model|feat)", WIDTH), (r"head_(dim|size)|dim_head|d_head|d_k$|d_v$|headdim", 64),
     (r"head", HEADS), (r"group", 4), (r"kernel|ksize|^ks?$", 3), (r"stride|dilation", 1), (r"padding", 1),
     (r"layer|depth|block|repeat|iters?$|steps$|stages?$|levels?$|scales$|hops?$", 2),
     (r"class|label|num_out|n_out", 10), (r"im(g|age)_?size", 224), (r"resolution|feat_size", 14), (r"patch", 16),
-    (r"window|win_size", 8), (r"expand|expansion|ratio|mult", 4),
+    (r"spatial|temporal|grid|partition", 8), (r"window|win_size", 8), (r"expand|expansion|ratio|mult", 4),
     (r"max_len|seq|length|position|context|block_size|tokens", 1024), (r"in_chans|img_channels|image_channels", 3),
     (r"channels?|planes|filters|chs?$|^c(in|out|1|2|_in|_out)?$|inp$|oup$", 64),
     (r"reduc|squeeze", 4), (r"batch", BATCH), (r"rank|^r$", 8), (r"top_?k|num_selected", 2), (r"experts?", 4),
@@ -188,9 +193,7 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
     if kind in ("int", "float", "bool", "str", "None"):
         plain = {"int": "1", "float": "1.0", "bool": "False", "str": '""', "None": "None"}[kind]
         if kind == "int" and facts.rank is None:
-            plain = {"h": str(IMAGE), "w": str(IMAGE), "height": str(IMAGE), "width": str(IMAGE)}.get(
-                lower, str(call_size(lower))
-            )
+            plain = PLANE.get(lower, str(call_size(lower)))
         return Plain(plain, sure=kind != "str")
     if kind == "Optional":
         return Plain("None")
@@ -198,7 +201,10 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
     if noted is not None:
         facts.learn(noted)
     if not facts.parts and _of_numbers(annotation):
-        return Plain("(8, 5)" if kind in ("tuple", "Tuple") else "[8, 5]")  # of `LENGTH` places
+        grid = GRIDS[min(_parts(annotation), 3)]
+        return Plain(f"({grid})" if kind in ("tuple", "Tuple") else f"[{grid}]")
+    if kind == "" and _GRID.search(lower) and facts.rank is None and not facts.sizes:
+        return Plain(f"({GRIDS[2]})")
     if facts.parts or kind in ("tuple", "Tuple", "list", "List", "Sequence"):
         items = facts.parts or _parts(annotation)
         inner = Tensor(_shape(lower, facts, width, heads), "randn", sure=facts.parts > 0)

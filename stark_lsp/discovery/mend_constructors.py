@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from stark_lsp.discovery.drafts import Draft, Plain, Record, Several, Value, swapped
+from stark_lsp.discovery.drafts import Draft, Plain, Record, Several, Tensor, Value, swapped
 from stark_lsp.discovery.failures import Failure
 from stark_lsp.discovery.guesses import constructor_guess, inside, namespace_guess, parsed
 
@@ -115,6 +115,14 @@ def axes(draft: Draft, failure: Failure) -> Iterator[Draft]:
 
 def unset(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """None was left in the failing statement where a value is needed."""
+    if failure.unset:
+        for argument in draft.init:
+            if isinstance(argument.value, Record):
+                record = argument.value
+                for name in failure.unset:
+                    yield draft.set_init(argument.name, argument.value.given(name, namespace_guess(name)))
+                    record = record.given(name, namespace_guess(name))
+                yield draft.set_init(argument.name, record)
     if "None" not in failure.message:
         return
     yield from optional(draft, replace(failure, stage="forward", message=""))
@@ -145,31 +153,65 @@ def optional(draft: Draft, failure: Failure) -> Iterator[Draft]:
                 yield draft.set_init(parameter.name, value)
 
 
-_SMALL = {
-    "hidden_size": "256", "intermediate_size": "512", "num_hidden_layers": "2", "num_attention_heads": "8",
-    "num_key_value_heads": "8", "vocab_size": "1000",
+SIZEABLE = ("TooLarge", "OutOfMemoryError", "MemoryError", "TooSlow")
+"""Failures of what is too large, or too slow, to be tried."""
+_WIDE = 128
+_SMALL: dict[str, Value] = {
+    name: Plain(text)
+    for name, text in {
+        "hidden_size": "256", "intermediate_size": "512", "num_hidden_layers": "2", "num_attention_heads": "8",
+        "num_key_value_heads": "8", "vocab_size": "1000",
+    }.items()
 }  # fmt: skip
 
 
 def smaller(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """Too large, or too slow, to be tried."""
-    if failure.kind not in ("TooLarge", "OutOfMemoryError", "MemoryError", "TooSlow"):
+    if failure.kind not in SIZEABLE and "can't allocate memory" not in failure.message:
         return
     for argument in draft.init:
         record = argument.value
         if isinstance(record, Record):
-            layers = record
             for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
                 if name == "num_hidden_layers" or any(field == name for field, _ in record.fields):
-                    layers = layers.given(name, Plain("2"))
-            yield draft.set_init(argument.name, layers)
-            small = layers
-            for name, text in _SMALL.items():
-                small = small.given(name, Plain(text))
-            yield draft.set_init(argument.name, small)
+                    record = record.given(name, Plain("2"))
+            yield draft.set_init(argument.name, record)
+    yield narrow(draft)
+    yield replace(draft, call=draft.each(_quarter).call)
     for holder, field, number in numbers_of_init(draft):
         if number > 32:
             yield set_number(draft, holder, field, number // 4)
+
+
+def narrow(draft: Draft) -> Draft:
+    """Return the draft with a quarter of all that is wide, in the constructor and in the call."""
+
+    def less(found: re.Match[str]) -> str:
+        return str(_less(int(found[0])))
+
+    for argument in draft.init:
+        value = argument.value
+        if isinstance(value, Plain) and re.fullmatch(r"[\d(\[, \])]+", value.text):
+            value = replace(value, text=re.sub(r"\d+", less, value.text))
+        elif isinstance(value, Several):
+            value = Plain(re.sub(r"\b\d{3,}\b", less, value.text))
+        elif isinstance(value, Record) and not value.open:
+            value = replace(value, fields=tuple({**dict(value.fields), **_SMALL}.items()))
+        elif isinstance(value, Record):
+            fields = (
+                (n, Plain(re.sub(r"^\d+$", less, v.text)) if isinstance(v, Plain) else v) for n, v in value.fields
+            )
+            value = replace(value, fields=tuple(fields))
+        draft = draft.set_init(argument.name, value)
+    return draft.each(_quarter)
+
+
+def _less(size: int) -> int:
+    return size // 4 if size >= _WIDE and size % 4 == 0 else size
+
+
+def _quarter(tensor: Tensor) -> Tensor:
+    return replace(tensor, shape=tuple(map(_less, tensor.shape)))
 
 
 _OTHERWISE = ("64", "None", "nn.Identity", "True", "1.0", '"relu"', "nn.Identity()", "(64, 64)", "[64, 64]", "1", "()")
@@ -198,6 +240,23 @@ def others(draft: Draft, failure: Failure) -> Iterator[Draft]:
                 options = list(_OTHERWISE)
             for option in options:
                 yield draft.set_init(argument.name, Plain(option, sure=False))
+
+
+def other_makers(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Another configuration that the file imports."""
+    for argument in draft.init:
+        if isinstance(argument.value, Record):
+            for maker in argument.value.others:
+                rest = tuple(name for name in (argument.value.maker, *argument.value.others) if name != maker)
+                other = replace(argument.value, maker=maker, others=rest, open=maker == "SimpleNamespace", fields=())
+                yield draft.set_init(argument.name, other)
+
+
+def elsewhere(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """What the file gives arguments of the same name."""
+    for argument in draft.init:
+        for text in draft.usual.get(argument.name, ()):
+            yield draft.set_init(argument.name, Plain(text))
 
 
 def subscripted(draft: Draft, failure: Failure) -> Iterator[Draft]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from stark_lsp.discovery.drafts import Draft, Several, Tensor, swapped
+from stark_lsp.discovery.drafts import Draft, Plain, Several, Tensor, swapped
 from stark_lsp.discovery.failures import Failure
 from stark_lsp.discovery.guesses import BATCH, LENGTH
 from stark_lsp.discovery.mend_constructors import numbers_of_init, set_number
@@ -150,11 +150,11 @@ def planes(draft: Draft, failure: Failure) -> Iterator[Draft]:
         yield draft.each(partial(_plane, size=size, last=True))
 
 
-def _plane(tensor: Tensor, size: int, last: bool = False) -> Tensor:
+def _plane(tensor: Tensor, size: int, last: bool = False, width: int = 0) -> Tensor:
     if len(tensor.shape) != 4:
         return tensor
     one, two, _, four = tensor.shape
-    return replace(tensor, shape=(one, size, size, four) if last else (one, two, size, size))
+    return replace(tensor, shape=(one, size, width or size, four) if last else (one, two, size, width or size))
 
 
 def lengths(draft: Draft, failure: Failure) -> Iterator[Draft]:
@@ -163,6 +163,25 @@ def lengths(draft: Draft, failure: Failure) -> Iterator[Draft]:
         yield draft.each(partial(swapped, given=LENGTH, wanted=size))
     for size in (1, 2):
         yield draft.each(partial(_at, place=0, size=size))
+
+
+def grids(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Numbers of the call that are the sizes of a grid, whose places a sequence has, or of a plane."""
+    plain = {a.name: a.value.text for a in draft.call if isinstance(a.value, Plain)}
+    sizes = [int(size) for text in plain.values() for size in re.findall(r"\b\d+\b", text)]
+    if not sizes:
+        return
+    places = math.prod(sizes)
+    for size in (places, places + 1, places * BATCH):
+        yield draft.each(partial(swapped, given=LENGTH, wanted=size))
+        for name in suspects(draft, failure):
+            yield draft.each(partial(_at, place=-2, size=size), name)
+    if len(sizes) == 2:
+        yield draft.each(partial(_plane, size=sizes[0], width=sizes[1]))
+    roots = [tensor.shape[-2] for tensor in draft.tensors() if len(tensor.shape) >= 3]
+    for name, text in plain.items():
+        for size in dict.fromkeys(number for length in roots for number in (length, math.isqrt(length))):
+            yield draft.set_call(name, Plain(re.sub(r"\b\d+\b", str(size), text)))
 
 
 def own_sizes(draft: Draft, failure: Failure) -> Iterator[Draft]:

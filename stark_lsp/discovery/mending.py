@@ -6,16 +6,21 @@ so rules are generous.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from stark_lsp.discovery.drafts import Draft
 from stark_lsp.discovery.failures import Failure
 from stark_lsp.discovery.mend_arguments import absent, attribute, missing, nothing_passed, plainer
 from stark_lsp.discovery.mend_constructors import (
+    SIZEABLE,
     agreeing,
     axes,
     choices,
+    elsewhere,
+    narrow,
     optional,
+    other_makers,
     others,
     relations,
     smaller,
@@ -23,19 +28,21 @@ from stark_lsp.discovery.mend_constructors import (
     unset,
 )
 from stark_lsp.discovery.mend_forms import alike, any_kind, any_rank, companions, kinds, out_of_range, ranks, tuples
-from stark_lsp.discovery.mend_sizes import lengths, own_sizes, planes, wrong_sizes
+from stark_lsp.discovery.mend_sizes import grids, lengths, own_sizes, planes, wrong_sizes
 
 MOST = 120
 """Proposals for one failure at most."""
+LARGEST = 1 << 27
+"""Numbers in one tensor of the call at most."""
 Rule = Callable[[Draft, Failure], Iterator[Draft]]
 
 
 _CONSTRUCTING: tuple[Rule, ...] = (
-    missing, attribute, smaller, unset, subscripted, choices, relations, optional, others,
+    missing, attribute, smaller, unset, subscripted, choices, relations, other_makers, elsewhere, optional, others,
 )  # fmt: skip
 _CALLING: tuple[Rule, ...] = (
     missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
-    out_of_range, companions, ranks, wrong_sizes, kinds, tuples,
+    out_of_range, companions, grids, ranks, wrong_sizes, kinds, tuples,
     relations, choices, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
 )  # fmt: skip
 
@@ -43,11 +50,16 @@ _CALLING: tuple[Rule, ...] = (
 def mend(draft: Draft, failure: Failure) -> list[Draft]:
     """Return drafts to try next."""
     rules = _CONSTRUCTING if failure.stage in ("init", "construct") else _CALLING
+    if failure.kind in SIZEABLE:
+        rules = (smaller,)
     found: dict[Draft, None] = {}
     for rule in rules:
         for proposal in rule(draft, failure):
-            if proposal != draft:
+            if any(math.prod(tensor.shape) > LARGEST for tensor in proposal.tensors()):
+                found.setdefault(narrow(draft))
+            else:
                 found.setdefault(proposal)
         if len(found) >= MOST:
             break
+    found.pop(draft, None)
     return list(found)[:MOST]

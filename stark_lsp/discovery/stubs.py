@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +21,10 @@ from stark_lsp.discovery.constructors import (
     parameters,
 )
 from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Several, Tensor, Value, function
+from stark_lsp.discovery.examples import constructed, usual
 from stark_lsp.discovery.flow import forward_facts
 from stark_lsp.discovery.guesses import (
+    PLANE,
     WIDTH,
     call_guess,
     constructor_guess,
@@ -157,19 +160,34 @@ def _draft(tree: ast.Module, node: ast.ClassDef) -> Draft:
     arguments: list[Argument] = []
     values: dict[str, Any] = {}
     planes = any(re.search("[cC]onv(_|2d|[A-Z]|$)", word) for word in re.findall(r"\w+", ast.unparse(node)))
-    for argument, default, named in parameters(init) if init is not None else ():
-        if default is not None:
-            continue
+    required = [part for part in (parameters(init) if init is not None else ()) if part[1] is None]
+    written = constructed(tree, node.name, [argument.arg for argument, _, _ in required])
+    given = usual(tree)
+    for argument, _, named in required:
         value = constructor_guess(
             argument.arg, argument.annotation, classes, _compared(init, argument.arg), planes=planes
         )
-        value = _layer(node, init, argument, value)
+        value = written.get(argument.arg) or _layer(node, init, argument, _seen(argument.arg, value, given))
         if isinstance(value, Record) and (is_config(argument.arg) or value.maker.endswith("Config")):
             value = _configuration(tree, node, argument.arg, value, classes)
         arguments.append(Argument(argument.arg, value, named))
         values[argument.arg] = _known(value, classes, constants(tree))
     owner = Constructor(tree, node, [], values)
-    return Draft(tuple(arguments), tuple(_call(owner, tree, node, values)))
+    return Draft(tuple(arguments), tuple(_call(owner, tree, node, values)), given)
+
+
+def _seen(name: str, value: Value, given: Mapping[str, tuple[str, ...]]) -> Value:
+    """Return what the file gives a name elsewhere, where a guess by its name alone says little."""
+    if name not in given or isinstance(value, Record) or _WIDE.search(name):
+        return value
+    node = parsed(given[name][0])
+    if isinstance(node, ast.Constant) and node.value in (True, False, "") and value.sure:
+        return value
+    return Plain(given[name][0])
+
+
+_WIDE = re.compile(r"dim|chan|width|feat|planes|hidden|embed|embd|^(in|out)_|chs|inp|oup|^d_|inter|^[a-z]\d?$")
+"""What widths are called: they have to agree with each other, so that none is taken from elsewhere."""
 
 
 def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Namespace) -> list[Argument]:
@@ -181,11 +199,19 @@ def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Name
     _documented(forward, node, facts)
     arguments: list[Argument] = []
     made: dict[str, Value] = {}
+    names = {argument.arg.lower() for argument, _, _ in parameters(forward)}
     for argument, default, named in parameters(forward):
         if default is not None:
             continue
         fact = facts.get(argument.arg, Facts())
         value = call_guess(argument.arg, argument.annotation, fact, width, heads)
+        if (
+            argument.annotation is None
+            and argument.arg.lower() in PLANE
+            and fact == Facts()
+            and len(names & {*PLANE}) == 2
+        ):
+            value = Plain(PLANE[argument.arg.lower()])
         if isinstance(value, Several) and fact.parts:
             parts = [
                 call_guess(argument.arg, None, facts.get(f"{argument.arg}.{i}", Facts()), width, heads)
@@ -223,9 +249,16 @@ def _configuration(
         for alias in statement.names
         if alias.name.endswith("Config") and not alias.name.startswith("PreTrained")
     ]
-    if len(imported) == 1:
-        return Record(imported[0])
+    if imported:
+        # The one that is called most like the class.
+        imported.sort(key=lambda maker: -_alike(maker.removesuffix("Config"), node.name))
+        return Record(imported[0], others=(*imported[1:], "SimpleNamespace"))
     return replace(value, fields=tuple((field, namespace_guess(field)) for field in wanted))
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many characters two names begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _own_fields(node: ast.ClassDef) -> set[str]:

@@ -7,14 +7,16 @@ import heapq
 import itertools
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import DeviceChoice, Mode
 from stark_lsp.discovery.drafts import Draft
-from stark_lsp.discovery.failures import Failure, read_failure
+from stark_lsp.discovery.failures import STAGES, Failure, read_failure
 from stark_lsp.discovery.guesses import BATCH, GROWN, LENGTH
+from stark_lsp.discovery.mend_constructors import narrow
 from stark_lsp.discovery.mending import mend
 from stark_lsp.discovery.stubs import Stub
 from stark_lsp.evaluation.judge import START_LIMIT_S, _working_directory
@@ -24,10 +26,14 @@ TRIES = 400
 """Drafts that are tried at most."""
 STUCK = 60
 """Tries without a failure of a new kind after which the search is given up."""
-SEARCH_S = 30.0
+SEARCH_S = 45.0
 """Seconds for all tries after the file is loaded."""
-TRY_S = 20.0
+TRY_S = 12.0
 """Seconds for one of them; the worker is ended after that."""
+SLOW_S = 1.0
+"""Seconds of a failing try after which a narrower draft is tried next."""
+LOSSES = 3
+"""Workers that may end at a try, for whatever reason, before the search is given up."""
 LOAD_S = 60.0
 """Seconds for loading the file."""
 
@@ -70,52 +76,111 @@ async def find_inputs(
     Fault
         The worker broke.
     """
-    worker = Supervisor(interpreter, _working_directory(path), log, variables)
-    await worker.start()
-    try:
-        params = {
-            "path": path,
-            "text": stub.document,
-            "qualname": stub.qualname,
-            "device": device.value,
-            "limit_s": LOAD_S,
-        }
-        await worker.request("try_class", params, limit_s=START_LIMIT_S, progress=lambda text: tell(text, 0.0))
-        return await search(worker, stub, mode, tell)
-    finally:
-        await asyncio.shield(worker.close())
+    params = {
+        "path": path,
+        "text": stub.document,
+        "qualname": stub.qualname,
+        "device": device.value,
+        "limit_s": LOAD_S,
+    }
+
+    async def start() -> Supervisor:
+        worker = Supervisor(interpreter, _working_directory(path), log, variables)
+        try:
+            await worker.start()
+            await worker.request("try_class", params, limit_s=START_LIMIT_S, progress=lambda text: tell(text, 0.0))
+        except BaseException:
+            await asyncio.shield(worker.close())
+            raise
+        return worker
+
+    return await search(start, stub, mode, tell)
+
+
+class _Tries:
+    """Tries drafts in a worker, and in another one after a try that ended it."""
+
+    def __init__(self, start: Callable[[], Awaitable[Supervisor]], stub: Stub, mode: Mode) -> None:
+        self._start = start
+        self._stub = stub
+        self._mode = mode
+        self._worker: Supervisor | None = None
+
+    async def ready(self) -> None:
+        """Start a worker if there is none."""
+        if self._worker is None:
+            self._worker = await self._start()
+
+    async def answer(self, draft: Draft) -> Mapping[str, Any] | str:
+        """Return what the worker answers; a text says why it did not."""
+        await self.ready()
+        assert self._worker is not None
+        init, call = self._stub.functions(draft)
+        params = {"init": init, "inputs": call, "mode": self._mode.value}
+        try:
+            answer: Mapping[str, Any] = await self._worker.request("try_inputs", params, limit_s=TRY_S)
+        except (WorkerTimeout, Fault) as error:
+            await self.close()
+            return f"One call took longer than {TRY_S:g} s." if isinstance(error, WorkerTimeout) else str(error)
+        return answer
+
+    async def close(self) -> None:
+        """End the worker."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await asyncio.shield(worker.close())
 
 
 async def search(
-    worker: Supervisor, stub: Stub, mode: Mode, tell: Callable[[str, float], None] = lambda text, share: None
+    start: Callable[[], Awaitable[Supervisor]],
+    stub: Stub,
+    mode: Mode,
+    tell: Callable[[str, float], None] = lambda text, share: None,
 ) -> Outcome:
-    """Try the likeliest draft next: one that was made of a try that came far."""
+    """Try the likeliest draft next: one that was made of a try that came far.
+
+    Parameters
+    ----------
+    start
+        Starts a worker that has loaded the class: once, and again after a try that ended one.
+    """
+    tries = _Tries(start, stub, mode)
+    try:
+        await tries.ready()
+        return await _search(tries, stub, tell)
+    finally:
+        await tries.close()
+
+
+async def _search(worker: _Tries, stub: Stub, tell: Callable[[str, float], None]) -> Outcome:
     order = itertools.count()
     waiting: list[tuple[tuple[int, int], int, int, Draft]] = [((0, 0), 0, next(order), stub.draft)]
     seen: set[tuple[str, str]] = set()
     best: tuple[tuple[int, int], Draft, Failure] | None = None
     begin = time.monotonic()
-    tries = 0
+    tries = losses = 0
     news, told = 0, set[str]()
     while waiting and tries < min(TRIES, news + STUCK) and (passed := time.monotonic() - begin) < SEARCH_S:
-        _, depth, _, draft = heapq.heappop(waiting)
-        init, call = stub.functions(draft)
-        if (init, call) in seen:
+        came, depth, _, draft = heapq.heappop(waiting)
+        text = stub.functions(draft)
+        if text in seen:
             continue
-        seen.add((init, call))
+        seen.add(text)
         tries += 1
         tell(f"Trying inputs ({tries})", passed / SEARCH_S)
-        try:
-            answer = await worker.request(
-                "try_inputs", {"init": init, "inputs": call, "mode": mode.value}, limit_s=TRY_S
-            )
-        except (WorkerTimeout, Fault) as error:
-            said = f"One call took longer than {TRY_S:g} s." if isinstance(error, WorkerTimeout) else str(error)
-            failure = Failure("construct", 0, "TooSlow", said, said)
-            return Outcome(draft, best[2] if best is not None else failure, tries)
-        if answer["ok"]:
-            return Outcome(await _grown(worker, stub, draft, mode), None, tries)
-        failure = read_failure(answer)
+        began = time.monotonic()
+        answer = await worker.answer(draft)
+        seconds = time.monotonic() - began
+        if isinstance(answer, str):
+            # It is not known where that was; its maker came at least so far.
+            failure = Failure(STAGES[max(1, -came[0])], -came[1], "TooSlow", answer, answer)
+            losses += 1
+            if losses == LOSSES:
+                return Outcome(draft, best[2] if best is not None else failure, tries)
+        elif answer["ok"]:
+            return Outcome(await _grown(worker, draft), None, tries)
+        else:
+            failure = read_failure(answer)
         if best is None or failure.progress > best[0]:
             best = failure.progress, draft, failure
         form = re.sub(r"\d+", "", failure.said)
@@ -123,24 +188,22 @@ async def search(
             told.add(form)
             news = tries
         stage, steps = failure.progress
+        if seconds > SLOW_S and tries > 1:
+            heapq.heappush(waiting, ((-stage, -steps - 1), depth, next(order), narrow(draft)))
         for proposal in mend(draft, failure):
             heapq.heappush(waiting, ((-stage, -steps), depth + 1, next(order), proposal))
     assert best is not None
     return Outcome(best[1], best[2], tries)
 
 
-async def _grown(worker: Supervisor, stub: Stub, draft: Draft, mode: Mode) -> Draft:
+async def _grown(worker: _Tries, draft: Draft) -> Draft:
     """Return the draft with batches and lengths worth optimizing for, as far as the class takes them."""
     for sizes in (GROWN, {BATCH: GROWN[BATCH]}, {LENGTH: GROWN[LENGTH]}):
         larger = draft.grown(sizes)
-        init, call = stub.functions(larger)
         if larger == draft:
             continue
-        try:
-            answer = await worker.request(
-                "try_inputs", {"init": init, "inputs": call, "mode": mode.value}, limit_s=TRY_S
-            )
-        except (WorkerTimeout, Fault):
+        answer = await worker.answer(larger)
+        if isinstance(answer, str):
             return draft
         if answer["ok"]:
             return larger

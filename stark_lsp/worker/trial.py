@@ -143,8 +143,18 @@ class Trial:
             "facts": [fact for frame, line in reversed(frames[-6:]) for fact in _facts(frame, line)][:SHOWN],
             "module": _module(refusing) if refusing is not None else None,
             "of": missing,
-            "own": _own_numbers(self._made[1]) if self._made is not None else {},
+            "unset": _unset(frames),
+            "own": self._numbers(frames),
         }
+
+    def _numbers(self, frames: list[Any]) -> dict[str, int]:
+        """Return the sizes that the module holds, and those of the modules inside it that were called."""
+        found: dict[str, int] = _own_numbers(self._made[1]) if self._made is not None else {}
+        for frame, _ in reversed(frames):
+            inner = frame.f_locals.get("self")
+            if isinstance(inner, torch.nn.Module) and not type(inner).__module__.startswith("torch."):
+                found = {**found, **{name: n for name, n in _own_numbers(inner).items() if name not in found}}
+        return dict(list(found.items())[:SHOWN])
 
 
 class TooLarge(Exception):
@@ -241,6 +251,26 @@ def _module(frame: types.FrameType) -> dict[str, Any]:
         "shapes": shapes[:8],
         "weights": weights,
     }
+
+
+def _unset(frames: list[Any]) -> list[str]:
+    """Return what stands for None in the innermost failing statements, and such fields of configurations at hand."""
+    found: dict[str, None] = {}
+    words: set[str] = set()
+    near = frames[-6:]
+    for frame, line in reversed(near):
+        node = _node_at(linecache.getlines(frame.f_code.co_filename), frame, line)
+        for part in ast.walk(node) if node is not None and not hasattr(node, "body") else ():
+            if isinstance(part, ast.Attribute) and _value(frame, part) is None:
+                found[part.attr] = None
+                words |= set(part.attr.split("_"))
+    for frame, _ in near:
+        for value in list(frame.f_locals.values()):
+            if not isinstance(value, (torch.nn.Module, type)) and hasattr(value, "__dict__"):
+                for name, field in list(vars(value).items())[:400]:
+                    if field is None and not name.startswith("_") and words & set(name.split("_")) - {"num", "n"}:
+                        found[name] = None
+    return list(found)[:12]
 
 
 def _statement(frame: types.FrameType, line: int) -> dict[str, Any]:

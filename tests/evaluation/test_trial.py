@@ -11,8 +11,7 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import DeviceChoice, Mode
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.stubs import make_stub
-from stark_lsp.evaluation.supervisor import Supervisor
-from stark_lsp.evaluation.trial import Outcome, find_inputs, search
+from stark_lsp.evaluation.trial import Outcome, find_inputs
 
 TEN = (Path(__file__).parent.parent / "data" / "ten_classes.py").read_text()
 HARD = """import torch
@@ -119,16 +118,16 @@ class Never(nn.Module):
 async def tried(path: Path, text: str, *names: str) -> dict[str, Outcome]:
     """Try several classes of a document in one worker."""
     path.write_text(text)
-    worker = Supervisor(sys.executable, str(path.parent), lambda line: None)
-    await worker.start()
     found = {}
-    try:
-        for name in names:
-            params = {"path": str(path), "text": text, "qualname": name, "device": "cpu", "limit_s": 60.0}
-            await worker.request("try_class", params, limit_s=60.0)
-            found[name] = await search(worker, make_stub(text, name), Mode.EVAL)
-    finally:
-        await worker.close()
+    for name in names:
+        found[name] = await find_inputs(
+            make_stub(text, name),
+            str(path),
+            interpreter=sys.executable,
+            device=DeviceChoice.CPU,
+            mode=Mode.EVAL,
+            log=lambda line: None,
+        )
     return found
 
 
