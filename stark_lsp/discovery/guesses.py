@@ -28,7 +28,7 @@ _GRID = re.compile(r"(^|_)(shapes?|hw|thw|size|resolution|grid_size|input_dimens
 _SIZES: tuple[tuple[str, int], ...] = (
     (r"^(ax|axis|dim)_?\d$|axis", 1), (r"vocab|n_token|num_embeddings|num_tokens", 1000),
     (r"^n_?(embd?|embed|hidden|inner|model|feat)", WIDTH), (r"head_(dim|size)|dim_head|d_head|d_k$|d_v$|headdim", 64),
-    (r"head", HEADS), (r"group", 4), (r"kernel|ksize|^ks?$", 3), (r"stride|dilation", 1), (r"padding", 1),
+    (r"head", HEADS), (r"group", 4), (r"kernel|ksize|^ks?$", 3), (r"stride|dilation|shift", 1), (r"padding", 1),
     (r"layer|depth|block|repeat|iters?$|steps$|stages?$|levels?$|scales$|hops?$", 2),
     (r"class|label|num_out|n_out", 10), (r"im(g|age)_?size", 224), (r"resolution|feat_size", 14), (r"patch", 16),
     (r"spatial|temporal|grid|partition", 8), (r"window|win_size", 8), (r"expand|expansion|ratio|mult", 4),

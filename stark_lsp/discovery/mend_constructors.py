@@ -147,7 +147,8 @@ def optional(draft: Draft, failure: Failure) -> Iterator[Draft]:
         if any(argument.name == parameter.name for argument in draft.init):
             continue
         note = inside(parsed(parameter.annotation))
-        for planes in (True, False):
+        flat = any(len(tensor.shape) == 3 for tensor in draft.tensors())
+        for planes in (not flat, flat):
             value = constructor_guess(parameter.name, note, {}, planes=planes)
             if value.text != "None":
                 yield draft.set_init(parameter.name, value)
@@ -252,11 +253,40 @@ def other_makers(draft: Draft, failure: Failure) -> Iterator[Draft]:
                 yield draft.set_init(argument.name, other)
 
 
+def counts(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """`len(sizes) != 3`: a tuple or a list of another length, all that are compared at once, and each."""
+    together = draft
+    for fact in failure.facts:
+        found = re.fullmatch(r"len\((?:\w+\.)?(\w+)\)", str(fact["left"]))
+        wanted = (fact.get("values") or [None])[-1]
+        if not found or type(wanted) is not int or not 0 < wanted <= 8:
+            continue
+        for argument in draft.init:
+            items = re.findall(r"[\w.\"]+", argument.value.text)
+            if argument.name == found[1] and items and not isinstance(argument.value, Record):
+                text = ", ".join([*items, *items[-1:] * wanted][:wanted])
+                together = together.set_init(argument.name, Plain(f"[{text}]"))
+                yield draft.set_init(argument.name, Plain(f"[{text}]"))
+                yield draft.set_init(argument.name, Plain(f"({text},)"))
+    yield together
+
+
 def elsewhere(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """What the file gives arguments of the same name."""
     for argument in draft.init:
         for text in draft.usual.get(argument.name, ()):
             yield draft.set_init(argument.name, Plain(text))
+
+
+def layers(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Layers of the constructor that do not go with what they are called with: another norm, or none at all."""
+    if failure.kind not in ("ValueError", "TypeError", "RuntimeError"):
+        return
+    for argument in draft.init:
+        text = argument.value.text
+        if not argument.value.sure and text.startswith("nn."):
+            for option in ("nn.LayerNorm", "nn.BatchNorm2d") if "Norm" in text else ("None",):
+                yield draft.set_init(argument.name, Plain(option, sure=False))
 
 
 def subscripted(draft: Draft, failure: Failure) -> Iterator[Draft]:

@@ -17,7 +17,9 @@ from stark_lsp.discovery.mend_constructors import (
     agreeing,
     axes,
     choices,
+    counts,
     elsewhere,
+    layers,
     narrow,
     optional,
     other_makers,
@@ -28,7 +30,7 @@ from stark_lsp.discovery.mend_constructors import (
     unset,
 )
 from stark_lsp.discovery.mend_forms import alike, any_kind, any_rank, companions, kinds, out_of_range, ranks, tuples
-from stark_lsp.discovery.mend_sizes import grids, lengths, own_sizes, planes, wrong_sizes
+from stark_lsp.discovery.mend_sizes import grids, halved, lengths, own_sizes, planes, wrong_sizes
 
 MOST = 120
 """Proposals for one failure at most."""
@@ -38,12 +40,13 @@ Rule = Callable[[Draft, Failure], Iterator[Draft]]
 
 
 _CONSTRUCTING: tuple[Rule, ...] = (
-    missing, attribute, smaller, unset, subscripted, choices, relations, other_makers, elsewhere, optional, others,
+    missing, attribute, smaller, unset, counts, subscripted, choices, relations,
+    other_makers, elsewhere, optional, others,
 )  # fmt: skip
 _CALLING: tuple[Rule, ...] = (
     missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
-    out_of_range, companions, grids, ranks, wrong_sizes, kinds, tuples,
-    relations, choices, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
+    out_of_range, halved, companions, grids, ranks, wrong_sizes, kinds, tuples,
+    relations, counts, choices, layers, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
 )  # fmt: skip
 
 

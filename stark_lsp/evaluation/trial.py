@@ -30,7 +30,7 @@ SEARCH_S = 45.0
 """Seconds for all tries after the file is loaded."""
 TRY_S = 12.0
 """Seconds for one of them; the worker is ended after that."""
-SLOW_S = 1.0
+SLOW_S = 0.6
 """Seconds of a failing try after which a narrower draft is tried next."""
 LOSSES = 3
 """Workers that may end at a try, for whatever reason, before the search is given up."""
