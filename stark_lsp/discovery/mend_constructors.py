@@ -255,6 +255,12 @@ def other_makers(draft: Draft, failure: Failure) -> Iterator[Draft]:
 
 def counts(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """`len(sizes) != 3`: a tuple or a list of another length, all that are compared at once, and each."""
+    if "index out of range" in failure.message:
+        for length in dict.fromkeys(number for _, _, number in numbers_of_init(draft) if 1 < number <= 64):
+            for argument in draft.init:
+                if isinstance(argument.value, Several) and argument.value.items:
+                    longer = replace(argument.value, items=argument.value.items[:1] * length)
+                    yield draft.set_init(argument.name, longer)
     together = draft
     for fact in failure.facts:
         found = re.fullmatch(r"len\((?:\w+\.)?(\w+)\)", str(fact["left"]))

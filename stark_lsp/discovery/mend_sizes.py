@@ -141,14 +141,6 @@ def _whole(value: float) -> bool:
     return value >= 1 and abs(value - round(value)) < 1e-6 and value < 1 << 20
 
 
-def halved(draft: Draft, failure: Failure) -> Iterator[Draft]:
-    """Planes that are halved in several ways, which agree for odd sizes alone."""
-    numbers = failure.numbers
-    if "must match" in failure.message and any(abs(one - other) == 1 for one in numbers for other in numbers):
-        for size in (33, 35):
-            yield draft.each(partial(_plane, size=size))
-
-
 def planes(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """Images that are too small, or of another size than the class is made for."""
     if not any(len(tensor.shape) >= 4 for tensor in draft.tensors()):

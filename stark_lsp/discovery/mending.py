@@ -6,6 +6,7 @@ so rules are generous.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -30,10 +31,12 @@ from stark_lsp.discovery.mend_constructors import (
     unset,
 )
 from stark_lsp.discovery.mend_forms import alike, any_kind, any_rank, companions, kinds, out_of_range, ranks, tuples
-from stark_lsp.discovery.mend_sizes import grids, halved, lengths, own_sizes, planes, wrong_sizes
+from stark_lsp.discovery.mend_sizes import grids, lengths, own_sizes, planes, wrong_sizes
 
 MOST = 120
 """Proposals for one failure at most."""
+TURN = 3
+"""Proposals of one rule before the next one has its turn."""
 LARGEST = 1 << 27
 """Numbers in one tensor of the call at most."""
 Rule = Callable[[Draft, Failure], Iterator[Draft]]
@@ -45,7 +48,7 @@ _CONSTRUCTING: tuple[Rule, ...] = (
 )  # fmt: skip
 _CALLING: tuple[Rule, ...] = (
     missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
-    out_of_range, halved, companions, grids, ranks, wrong_sizes, kinds, tuples,
+    out_of_range, companions, wrong_sizes, grids, ranks, kinds, tuples,
     relations, counts, choices, layers, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
 )  # fmt: skip
 
@@ -56,13 +59,22 @@ def mend(draft: Draft, failure: Failure) -> list[Draft]:
     if failure.kind in SIZEABLE:
         rules = (smaller,)
     found: dict[Draft, None] = {}
-    for rule in rules:
-        for proposal in rule(draft, failure):
-            if any(math.prod(tensor.shape) > LARGEST for tensor in proposal.tensors()):
-                found.setdefault(narrow(draft))
-            else:
-                found.setdefault(proposal)
+    for proposal in _in_turn([rule(draft, failure) for rule in rules]):
+        if any(math.prod(tensor.shape) > LARGEST for tensor in proposal.tensors()):
+            found.setdefault(narrow(draft))
+        else:
+            found.setdefault(proposal)
         if len(found) >= MOST:
             break
     found.pop(draft, None)
-    return list(found)[:MOST]
+    return list(found)
+
+
+def _in_turn(rules: list[Iterator[Draft]]) -> Iterator[Draft]:
+    """Yield some proposals of each rule, then the next ones: a rule that has many does not hide another."""
+    while rules:
+        for rule in list(rules):
+            some = list(itertools.islice(rule, TURN))
+            yield from some
+            if len(some) < TURN:
+                rules.remove(rule)

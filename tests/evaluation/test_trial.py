@@ -14,7 +14,10 @@ from stark_lsp.discovery.stubs import make_stub
 from stark_lsp.evaluation.trial import Outcome, find_inputs
 
 TEN = (Path(__file__).parent.parent / "data" / "ten_classes.py").read_text()
-HARD = """import torch
+HARD = """import os
+from typing import List, Tuple
+
+import torch
 import torch.nn as nn
 
 ACTS = {"relu": torch.relu}
@@ -109,6 +112,104 @@ class Early(nn.Module):
         return x * 2
 
 
+class Tokens(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.layer = nn.Conv2d(dim, dim, 3, padding=1)
+
+    def forward(self, x, H, W):
+        b, n, c = x.shape
+        return self.layer(x.transpose(1, 2).reshape(b, c, H, W)).flatten(2)
+
+
+class Pooled(nn.Module):
+    def forward(self, x, thw: Tuple[int, int, int]):
+        first, rest = x[:, :1], x[:, 1:]
+        b, n, c = rest.shape
+        return first, rest.transpose(1, 2).reshape((b, c) + thw)
+
+
+class Rotated(nn.Module):
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, dim // num_heads
+        self.layer = nn.Linear(dim, dim)
+
+    def forward(self, hidden_states, position_embeddings=None):
+        b, n, c = hidden_states.shape
+        q = self.layer(hidden_states).view(b, n, self.num_heads, self.head_dim).transpose(1, 2)
+        cos, sin = position_embeddings
+        return q * cos.unsqueeze(1) + q * sin.unsqueeze(1)
+
+
+class Windows(nn.Module):
+    def __init__(self, window_size: List[int], shift_size: List[int]):
+        super().__init__()
+        if len(window_size) != 3 or len(shift_size) != 3:
+            raise ValueError("windows and shifts have three sizes")
+        self.shift_size = shift_size
+
+    def forward(self, x):
+        return x.roll(self.shift_size, (1, 2, 3))
+
+
+class Staged(nn.Module):
+    def __init__(self, depth, drop_path_rates: List[float]):
+        super().__init__()
+        assert depth >= 9
+        self.drops = nn.Sequential(*(nn.Dropout(drop_path_rates[i]) for i in range(depth)))
+
+    def forward(self, x):
+        return self.drops(x)
+
+
+class Normed(nn.Module):
+    def __init__(self, dim, norm_layer=None):
+        super().__init__()
+        self.layer = nn.Linear(dim, dim)
+        self.norm = norm_layer(dim)
+
+    def forward(self, x):
+        b, n, c = x.shape
+        return self.norm(self.layer(x))
+
+
+class Summed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(768, 96)
+
+    def forward(self, hidden_states, input_tensor):
+        b, n, c = input_tensor.shape
+        return self.layer(hidden_states + input_tensor)
+
+
+class Counts:
+    def __init__(self, n_routed_experts=None):
+        self.n_routed_experts = n_routed_experts
+
+
+class Routed(nn.Module):
+    def __init__(self, config: Counts):
+        super().__init__()
+        self.num_experts = config.n_routed_experts
+        self.weight = nn.Parameter(torch.ones(self.num_experts, 16))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+class Ending(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        if width > 200:
+            os._exit(3)
+        self.layer = nn.Linear(width, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
 class Never(nn.Module):
     def forward(self, x):
         raise RuntimeError("the moon is not full")
@@ -157,6 +258,21 @@ async def test_layers_dimensions_and_sizes_that_go_together_are_found(tmp_path: 
     assert {name: outcome.failure.said for name, outcome in outcomes.items() if outcome.failure is not None} == {}
     assert outcomes["Around"].draft.init[0].value.text == "nn.Identity()"
     assert [argument.value.text for argument in outcomes["Agreeing"].draft.init] == ["256", "64"]
+
+
+async def test_grids_rotations_lists_and_norms_that_go_with_the_rest_are_found(tmp_path: Path) -> None:
+    names = ["Tokens", "Pooled", "Rotated", "Windows", "Staged", "Normed", "Summed", "Routed"]
+    outcomes = await tried(tmp_path / "hard.py", HARD, *names)
+    assert {name: outcome.failure.said for name, outcome in outcomes.items() if outcome.failure is not None} == {}
+    assert outcomes["Tokens"].draft.tensors()[0].shape[1] == 40
+    assert outcomes["Pooled"].draft.tensors()[0].shape[1] == 41
+    assert outcomes["Normed"].draft.init[1].value.text == "nn.LayerNorm"
+
+
+async def test_a_try_that_ends_the_worker_is_one_failure_among_others(tmp_path: Path) -> None:
+    outcome = (await tried(tmp_path / "hard.py", HARD, "Ending"))["Ending"]
+    assert outcome.failure is None
+    assert int(outcome.draft.init[0].value.text) <= 200
 
 
 async def test_a_file_that_does_not_load_is_bad_input(tmp_path: Path) -> None:
