@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
-from stark_lsp.discovery.drafts import Plain
+from stark_lsp.discovery.drafts import Plain, Record, Value
+from stark_lsp.discovery.guesses import kind_of, parsed
 
 _MOST = 4
 """Values of one name that are kept."""
@@ -36,6 +38,33 @@ def usual(tree: ast.Module) -> Mapping[str, tuple[str, ...]]:
             found = counts.setdefault(name, {})
             found[_written(value)] = found.get(_written(value), 0) + 1
     return {name: tuple(sorted(found, key=lambda text: -found[text])[:_MOST]) for name, found in counts.items()}
+
+
+def seen(argument: ast.arg, value: Value, given: Mapping[str, tuple[str, ...]]) -> Value:
+    """Return what the file gives a name elsewhere, where a guess by its name alone says little."""
+    if isinstance(value, Record) or _WIDE.search(argument.arg):
+        return value
+    kind = kind_of(argument.annotation)
+    for text in given.get(argument.arg, ()):
+        node = parsed(text)
+        plain = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(plain, (bool, str)) and value.sure:
+            continue
+        if kind in _FORMS and not isinstance(node if plain is None else plain, _FORMS[kind]):
+            continue
+        return Plain(text)
+    return value
+
+
+_FORMS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+    **dict.fromkeys(("list", "List", "tuple", "Tuple", "Sequence"), (ast.List, ast.Tuple)),
+}
+_WIDE = re.compile(r"dim|chan|width|feat|planes|hidden|embed|embd|^(in|out)_|chs|inp|oup|^d_|inter|^[a-z]\d?$")
+"""What widths are called: they have to agree with each other, so that none is taken from elsewhere."""
 
 
 def _given(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

@@ -20,10 +20,8 @@ HEADS = 8
 GROWN = {BATCH: 8, LENGTH: 128}
 """Inputs are tried with small batches and lengths; those that run are written with these, if they run as well."""
 
-GRIDS = {1: "40", 2: "8, 5", 3: "2, 4, 5"}
-"""Sizes of grids of `LENGTH` places, by the number of their dimensions."""
-PLANE = {"h": "8", "w": "5", "height": "8", "width": "5"}
-"""Sizes of such a grid that are passed one by one."""
+GRIDS = {1: "40", 2: "8, 5", 3: "2, 4, 5"}  # of `LENGTH` places, by the number of dimensions
+PLANE = {"h": "8", "w": "5", "height": "8", "width": "5"}  # the same, one by one
 _GRID = re.compile(r"(^|_)(shapes?|hw|thw|size|resolution|grid_size|input_dimensions)$")
 _SIZES: tuple[tuple[str, int], ...] = (
     (r"^(ax|axis|dim)_?\d$|axis", 1), (r"vocab|n_token|num_embeddings|num_tokens", 1000),

@@ -261,6 +261,9 @@ def counts(draft: Draft, failure: Failure) -> Iterator[Draft]:
                 if isinstance(argument.value, Several) and argument.value.items:
                     longer = replace(argument.value, items=argument.value.items[:1] * length)
                     yield draft.set_init(argument.name, longer)
+    if re.search(r"list of \d values|match the convolution dimensions", failure.message):
+        for length in (3, 2, 1):
+            yield replace(draft, init=tuple(replace(a, value=_listed(a.value, length)) for a in draft.init))
     together = draft
     for fact in failure.facts:
         found = re.fullmatch(r"len\((?:\w+\.)?(\w+)\)", str(fact["left"]))
@@ -277,6 +280,13 @@ def counts(draft: Draft, failure: Failure) -> Iterator[Draft]:
     yield together
 
 
+def _listed(value: Value, length: int) -> Value:
+    """Return a value whose lists of numbers have another length, those of a configuration too."""
+    if isinstance(value, Record):
+        return replace(value, fields=tuple((name, _listed(inner, length)) for name, inner in value.fields))
+    return replace(value, items=value.items[:1] * length) if isinstance(value, Several) else value
+
+
 def elsewhere(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """What the file gives arguments of the same name."""
     for argument in draft.init:
@@ -291,7 +301,9 @@ def layers(draft: Draft, failure: Failure) -> Iterator[Draft]:
     for argument in draft.init:
         text = argument.value.text
         if not argument.value.sure and text.startswith("nn."):
-            for option in ("nn.LayerNorm", "nn.BatchNorm2d") if "Norm" in text else ("None",):
+            rank = re.search(r"got (\d)D input", failure.message)
+            fitting = [f"nn.BatchNorm{int(rank[1]) - 2}d"] if rank and int(rank[1]) in (4, 5) else []
+            for option in (*fitting, "nn.LayerNorm", "nn.BatchNorm2d") if "Norm" in text else ("None",):
                 yield draft.set_init(argument.name, Plain(option, sure=False))
 
 

@@ -39,17 +39,20 @@ def wrong_sizes(draft: Draft, failure: Failure) -> Iterator[Draft]:
         if given > 0 and wanted > 0 and given != wanted:
             for name in suspects(draft, failure):
                 yield from _scaled(draft, name, wanted / given)
-    for given, wanted in _pairs(failure)[:3]:
-        # Of several that are joined, one is too wide or too narrow by so much.
-        for name in reversed(suspects(draft, failure)):
-            for place in (1, -1):
-                yield draft.each(partial(_add, place=place, more=wanted - given), name)
     for given, wanted in _pairs(failure)[:8]:
         for argument, field, number in numbers_of_init(draft):
             if number == given and wanted > 0:
                 changed = set_number(draft, argument, field, wanted)
                 yield changed.each(partial(swapped, given=given, wanted=wanted))
                 yield changed
+
+
+def joined(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Of several that are joined, one is too wide or too narrow by so much."""
+    for given, wanted in _pairs(failure)[:3]:
+        for name in reversed(suspects(draft, failure)):
+            for place in (1, -1):
+                yield draft.each(partial(_add, place=place, more=wanted - given), name)
 
 
 def _add(tensor: Tensor, place: int, more: int) -> Tensor:

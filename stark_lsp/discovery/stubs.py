@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from stark_lsp.discovery.constructors import (
     parameters,
 )
 from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Several, Tensor, Value, function
-from stark_lsp.discovery.examples import constructed, usual
+from stark_lsp.discovery.examples import constructed, seen, usual
 from stark_lsp.discovery.flow import forward_facts
 from stark_lsp.discovery.guesses import (
     PLANE,
@@ -167,40 +166,13 @@ def _draft(tree: ast.Module, node: ast.ClassDef) -> Draft:
         value = constructor_guess(
             argument.arg, argument.annotation, classes, _compared(init, argument.arg), planes=planes
         )
-        value = written.get(argument.arg) or _layer(node, init, argument, _seen(argument, value, given))
+        value = written.get(argument.arg) or _layer(node, init, argument, seen(argument, value, given))
         if isinstance(value, Record) and (is_config(argument.arg) or value.maker.endswith("Config")):
             value = _configuration(tree, node, argument.arg, value, classes)
         arguments.append(Argument(argument.arg, value, named))
         values[argument.arg] = _known(value, classes, constants(tree))
     owner = Constructor(tree, node, [], values)
     return Draft(tuple(arguments), tuple(_call(owner, tree, node, values)), given)
-
-
-def _seen(argument: ast.arg, value: Value, given: Mapping[str, tuple[str, ...]]) -> Value:
-    """Return what the file gives a name elsewhere, where a guess by its name alone says little."""
-    if isinstance(value, Record) or _WIDE.search(argument.arg):
-        return value
-    kind = kind_of(argument.annotation)
-    for text in given.get(argument.arg, ()):
-        node = parsed(text)
-        plain = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(plain, (bool, str)) and value.sure:
-            continue
-        if kind in _FORMS and not isinstance(node if plain is None else plain, _FORMS[kind]):
-            continue
-        return Plain(text)
-    return value
-
-
-_FORMS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "str": (str,),
-    "bool": (bool,),
-    **dict.fromkeys(("list", "List", "tuple", "Tuple", "Sequence"), (ast.List, ast.Tuple)),
-}
-_WIDE = re.compile(r"dim|chan|width|feat|planes|hidden|embed|embd|^(in|out)_|chs|inp|oup|^d_|inter|^[a-z]\d?$")
-"""What widths are called: they have to agree with each other, so that none is taken from elsewhere."""
 
 
 def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Namespace) -> list[Argument]:

@@ -30,6 +30,8 @@ SEARCH_S = 45.0
 """Seconds for all tries after the file is loaded."""
 TRY_S = 12.0
 """Seconds for one of them; the worker is ended after that."""
+STEP = 5
+"""Places in a list of proposals that one more step from the first draft counts."""
 SLOW_S = 0.6
 """Seconds of a failing try after which a narrower draft is tried next."""
 LOSSES = 3
@@ -161,7 +163,7 @@ async def _search(worker: _Tries, stub: Stub, tell: Callable[[str, float], None]
     tries = losses = 0
     news, told = 0, set[str]()
     while waiting and tries < min(TRIES, news + STUCK) and (passed := time.monotonic() - begin) < SEARCH_S:
-        came, depth, _, draft = heapq.heappop(waiting)
+        came, cost, _, draft = heapq.heappop(waiting)
         text = stub.functions(draft)
         if text in seen:
             continue
@@ -189,9 +191,10 @@ async def _search(worker: _Tries, stub: Stub, tell: Callable[[str, float], None]
             news = tries
         stage, steps = failure.progress
         if seconds > SLOW_S and tries > 1:
-            heapq.heappush(waiting, ((-stage, -steps - 1), depth, next(order), narrow(draft)))
-        for proposal in mend(draft, failure):
-            heapq.heappush(waiting, ((-stage, -steps), depth + 1, next(order), proposal))
+            heapq.heappush(waiting, ((-stage, -steps - 1), cost, next(order), narrow(draft)))
+        for place, proposal in enumerate(mend(draft, failure)):
+            # Early proposals of a proposal go before late ones of its maker.
+            heapq.heappush(waiting, ((-stage, -steps), cost + STEP + place, next(order), proposal))
     assert best is not None
     return Outcome(best[1], best[2], tries)
 

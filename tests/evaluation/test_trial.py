@@ -153,6 +153,16 @@ class Windows(nn.Module):
         return x.roll(self.shift_size, (1, 2, 3))
 
 
+class Volume(nn.Module):
+    def __init__(self, dim, norm_layer, kernel: List[int], stride: List[int]):
+        super().__init__()
+        self.layer, self.norm = nn.Conv3d(dim, 8, kernel, stride), norm_layer(8)
+
+    def forward(self, x):
+        b, c, t, h, w = x.shape
+        return self.norm(self.layer(x))
+
+
 class Staged(nn.Module):
     def __init__(self, depth, drop_path_rates: List[float]):
         super().__init__()
@@ -261,7 +271,7 @@ async def test_layers_dimensions_and_sizes_that_go_together_are_found(tmp_path: 
 
 
 async def test_grids_rotations_lists_and_norms_that_go_with_the_rest_are_found(tmp_path: Path) -> None:
-    names = ["Tokens", "Pooled", "Rotated", "Windows", "Staged", "Normed", "Summed", "Routed"]
+    names = ["Tokens", "Pooled", "Rotated", "Windows", "Volume", "Staged", "Normed", "Summed", "Routed"]
     outcomes = await tried(tmp_path / "hard.py", HARD, *names)
     assert {name: outcome.failure.said for name, outcome in outcomes.items() if outcome.failure is not None} == {}
     assert outcomes["Tokens"].draft.tensors()[0].shape[1] == 40
