@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import linecache
 import os
@@ -51,6 +52,43 @@ def extend_sys_path(path: str) -> None:
     for entry in reversed([entry for entry in wanted if os.path.isdir(entry)]):
         if entry not in sys.path:
             sys.path.insert(0, entry)
+
+
+def find_unlisted() -> None:
+    """Let modules be imported from folders on the path that may not be listed, as under Landlock.
+
+    Python's own finder lists a folder before it looks for a file in it, and finds nothing where it may not.
+    """
+    if not any(isinstance(finder, _Unlisted) for finder in sys.meta_path):
+        sys.meta_path.append(_Unlisted())
+
+
+class _Unlisted(importlib.abc.MetaPathFinder):
+    """Finds a module by the names that its file may have."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        last = fullname.rpartition(".")[2]
+        portions = []
+        for folder in sys.path if path is None else path:
+            package = os.path.join(folder, last)
+            for ending in _ENDINGS:
+                inside = os.path.join(package, f"__init__{ending}")
+                if os.path.isfile(inside):
+                    return importlib.util.spec_from_file_location(
+                        fullname, inside, submodule_search_locations=[package]
+                    )
+                if os.path.isfile(package + ending):
+                    return importlib.util.spec_from_file_location(fullname, package + ending)
+            if os.path.isdir(package):
+                portions.append(package)
+        if not portions:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+        spec.submodule_search_locations = portions
+        return spec
+
+
+_ENDINGS = (*importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.EXTENSION_SUFFIXES)
 
 
 def remember_source(path: str, text: str) -> None:

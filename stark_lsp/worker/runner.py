@@ -206,6 +206,7 @@ class Runner:
         """
         self._start(threads, device)
         proxy.install(self._ask_to_build)
+        self._loading.find_unlisted()
         self._loading.extend_sys_path(context)
         package = self._loading.module_place(context)[0].rpartition(".")[0]
         if package:
@@ -242,6 +243,7 @@ class Runner:
         proxy.install(self._ask_to_build)
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
+        self._loading.find_unlisted()
         try:
             module = self._loading.load_document(document, text)
         except Bad as error:

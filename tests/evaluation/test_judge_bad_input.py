@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import InputSpec
 from stark_lsp.core.settings import EvaluationSettings
-from stark_lsp.core.status import DeviceChoice, InputSource
+from stark_lsp.core.status import DeviceChoice, InputSource, IsolationLayer
 from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.worker.sandbox import landlock
 
 
 def line_of(text: str, part: str) -> int:
@@ -137,17 +139,31 @@ async def test_what_users_code_prints_is_logged_and_harms_nothing(tmp_path: Path
     assert sorted(os.listdir(tmp_path)) == ["cache"]
 
 
-async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inputs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layer", [IsolationLayer.BUBBLEWRAP, IsolationLayer.LANDLOCK])
+async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inputs(
+    tmp_path: Path, layer: IsolationLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if layer is IsolationLayer.LANDLOCK:
+        if landlock.abi() < landlock.NEEDED_ABI:
+            pytest.skip("the kernel offers no Landlock")
+        broken = tmp_path / "programs" / "bwrap"
+        broken.parent.mkdir()
+        broken.write_text("#!/bin/sh\nexit 1\n")
+        broken.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{broken.parent}{os.pathsep}{os.environ['PATH']}")
+    elif shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
     package = tmp_path / "project" / "layers"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    (package / "scale.py").write_text("SCALE = 2.0\n")
+    (package / "plain").mkdir()
+    (package / "plain" / "scale.py").write_text("SCALE = 2.0\n")
     text = """from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from .scale import SCALE
+from .plain.scale import SCALE
 
 
 @dataclass
@@ -172,6 +188,7 @@ def get_inputs():
         assert reference.outputs == ("float32[4x8]",) * 3
         verdict = await judge.evaluate(Candidate(text.replace("class Block", "class BlockNew"), class_name="BlockNew"))
         assert verdict.status is Status.OK, verdict
+        assert verdict.environment.isolation == layer, verdict.environment
         wrong = text.replace("class Block", "class BlockNew").replace("Pair(total, -total)", "Pair(total, total)")
         verdict = await judge.evaluate(Candidate(wrong, class_name="BlockNew"))
         assert verdict.status is Status.WRONG_RESULT
