@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -65,3 +66,27 @@ def test_the_judge_verifies_an_example(name: str, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((tmp_path / "verdict.json").read_text(encoding="utf-8"))["status"] == "OK"
+
+
+@pytest.mark.parametrize("name", ["cpu", *(pytest.param(name, marks=GPU) for name in ("raw", "inline", "triton"))])
+def test_an_example_is_fast_with_gradients_and_has_those_of_the_reference(name: str) -> None:
+    device = "cpu" if name == "cpu" else "cuda"
+    slopes = []
+    for text, wanted in zip(pair(name), ("Model", "ModelNew"), strict=True):
+        space: dict[str, Any] = {"__name__": "example"}
+        exec(compile(text, f"{name}.py", "exec"), space)
+        if wanted == "Model":
+            torch.manual_seed(1)
+            init, inputs = space["get_init_inputs"](), [x.to(device) for x in space["get_inputs"]()]
+        model = space[wanted](*init).to(device)
+        if wanted == "Model":
+            weights = model.state_dict()
+        model.load_state_dict(weights)
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        y = model(*leaves)
+        if wanted == "ModelNew":
+            assert "Backward" in type(y.grad_fn).__name__
+            assert type(y.grad_fn).__module__.startswith("torch.autograd.function"), "the kernel is not what ran"
+        slopes.append(torch.autograd.grad(y.square().mean(), [*leaves, *model.parameters()]))
+    for expected, found in zip(*slopes, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))

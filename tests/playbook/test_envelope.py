@@ -26,14 +26,44 @@ def test_another_dtype_goes_back_to_pytorch(bench: Callable[..., Bench]) -> None
         close(one.model.double()(*inputs), new.double()(*inputs))
 
 
-def test_gradients_flow_as_before(bench: Callable[..., Bench]) -> None:
+@pytest.mark.parametrize("name", ["layer_norm_residual", "rms_by_hand", "broadcast_shapes"])
+def test_gradients_flow_as_before(bench: Callable[..., Bench], name: str) -> None:
+    one, new = first(bench, name)
+    results = []
+    for model in (one.model, new):
+        x = one.inputs[0].clone().requires_grad_()
+        model(x, *one.inputs[1:]).square().sum().backward()
+        results.append([x.grad, *(parameter.grad for parameter in model.parameters())])
+    close(results[0], results[1])
+
+
+def test_the_kernel_is_what_runs_with_gradients(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "rms_by_hand")
+    x = one.inputs[0].clone().requires_grad_()
+    found = new(x)
+    assert "StarkDifferentiable" in type(found.grad_fn).__name__
+    close(one.model(x), found)
+
+
+def test_gradients_of_gradients_flow_and_one_tensor_may_be_given_twice(bench: Callable[..., Bench]) -> None:
     one, new = first(bench, "layer_norm_residual")
     results = []
     for model in (one.model, new):
         x = one.inputs[0].clone().requires_grad_()
-        model(x, one.inputs[1]).square().sum().backward()
-        results.append([x.grad, *(parameter.grad for parameter in model.parameters())])
+        slope = torch.autograd.grad(model(x, x).square().sum(), x, create_graph=True)[0]
+        results.append([slope.detach(), *torch.autograd.grad(slope.square().sum(), x)])
     close(results[0], results[1])
+
+
+def test_gradients_flow_through_transforms_and_compilation(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "rms_by_hand")
+    x = one.inputs[0]
+    slopes = [torch.func.grad(lambda x, model=model: model(x).square().sum())(x) for model in (one.model, new)]
+    close(slopes[0], slopes[1])
+    compiled = torch.compile(new, backend="eager")
+    given = x.clone().requires_grad_()
+    compiled(given).square().sum().backward()
+    close(given.grad, slopes[0])
 
 
 def test_another_rank_is_computed_right(bench: Callable[..., Bench]) -> None:

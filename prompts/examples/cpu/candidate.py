@@ -57,6 +57,35 @@ def _kernels():
     return _library
 
 
+def _pytorch(x, scale, shift, eps):
+    positive = torch.relu(x * scale + shift)
+    return positive / (positive.sum(-1, keepdim=True) + eps)
+
+
+class _ScaleReluNormalize(torch.autograd.Function):
+    """The kernel forward; backward differentiates the PyTorch form, computed anew."""
+
+    @staticmethod
+    def forward(ctx, x, scale, shift, eps):
+        ctx.save_for_backward(x, scale, shift)
+        ctx.eps = eps
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        rows = x.numel() // x.shape[-1]
+        _kernels().normalize(x.data_ptr(), scale.data_ptr(), shift.data_ptr(), y.data_ptr(), rows, x.shape[-1], eps)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        needed = ctx.needs_input_grad
+        with torch.enable_grad():
+            inputs = [t.view_as(t) if n else t for t, n in zip(ctx.saved_tensors, needed)]
+            y = _pytorch(*inputs, ctx.eps)
+        wanted = [t for t, n in zip(inputs, needed) if n]
+        found = iter(torch.autograd.grad(y, wanted, gradient, create_graph=torch.is_grad_enabled()))
+        return tuple(next(found) if n else None for n in needed)
+
+
 class ModelNew(nn.Module):
     def __init__(self, features: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -67,14 +96,6 @@ class ModelNew(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         tensors = (x, self.scale, self.shift)
         alike = all(t.is_cpu and t.dtype is torch.float32 for t in tensors)
-        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if not alike or trains or x.shape[-1:] != self.scale.shape or x.numel() == 0:
-            positive = torch.relu(x * self.scale + self.shift)  # not what the kernel was written for
-            return positive / (positive.sum(-1, keepdim=True) + self.eps)
-        x = x.contiguous()
-        y = torch.empty_like(x)
-        rows = x.numel() // x.shape[-1]
-        _kernels().normalize(
-            x.data_ptr(), self.scale.data_ptr(), self.shift.data_ptr(), y.data_ptr(), rows, x.shape[-1], self.eps
-        )
-        return y
+        if not alike or torch.is_autocast_enabled("cpu") or x.shape[-1:] != self.scale.shape or x.numel() == 0:
+            return _pytorch(*tensors, self.eps)  # not what the kernel was written for
+        return _ScaleReluNormalize.apply(*tensors, self.eps)

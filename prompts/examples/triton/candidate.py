@@ -27,6 +27,34 @@ def _epilogue(y, residual, bias, gain):
     return y
 
 
+def _pytorch(x, residual, weight, bias, gain):
+    return residual + gain * torch.tanh(F.linear(x, weight, bias))
+
+
+def _forward(x, residual, weight, bias, gain):
+    y = F.linear(x, weight).contiguous()  # cuBLAS; its result is ours to overwrite
+    return _epilogue(y, residual.contiguous(), bias, gain)
+
+
+class _DenseTanhResidual(torch.autograd.Function):
+    """The kernel forward; backward differentiates the PyTorch form, computed anew."""
+
+    @staticmethod
+    def forward(ctx, x, residual, weight, bias, gain):
+        ctx.save_for_backward(x, residual, weight, bias, gain)
+        return _forward(x, residual, weight, bias, gain)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        needed = ctx.needs_input_grad
+        with torch.enable_grad():
+            inputs = [t.view_as(t) if n else t for t, n in zip(ctx.saved_tensors, needed)]
+            y = _pytorch(*inputs)
+        wanted = [t for t, n in zip(inputs, needed) if n]
+        found = iter(torch.autograd.grad(y, wanted, gradient, create_graph=torch.is_grad_enabled()))
+        return tuple(next(found) if n else None for n in needed)
+
+
 class ModelNew(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -36,8 +64,6 @@ class ModelNew(nn.Module):
     def forward(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         tensors = (x, residual, self.dense.weight, self.dense.bias, self.gain)
         alike = all(t.is_cuda and t.dtype is torch.float32 and t.device == x.device for t in tensors)
-        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if not alike or trains or x.shape != residual.shape or x.numel() == 0:
-            return residual + self.gain * torch.tanh(self.dense(x))  # not what the kernel was written for
-        y = F.linear(x, self.dense.weight).contiguous()  # cuBLAS; its result is ours to overwrite
-        return _epilogue(y, residual.contiguous(), self.dense.bias, self.gain)
+        if not alike or torch.is_autocast_enabled() or x.shape != residual.shape or x.numel() == 0:
+            return _pytorch(*tensors)  # not what the kernel was written for
+        return _DenseTanhResidual.apply(*tensors)

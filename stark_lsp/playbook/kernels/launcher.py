@@ -2,10 +2,10 @@
 
 For a small tensor this function is most of what is measured, so it is one condition, one allocation for each output
 and one call. Outside its envelope it hands over to the fallback, which is the user's own PyTorch code. The envelope:
-the example's dtypes, ranks and broadcast pattern (any sizes but zero), one device of the right type, no gradient to
-record, contiguous operands. Beyond that a kernel without broadcasting takes any dense layout that all operands share,
-such as channels_last, and operands marked `strided` may be slices (rows evenly apart) or anything else, which is
-copied first.
+the example's dtypes, ranks and broadcast pattern (any sizes but zero), one device of the right type, contiguous
+operands. Beyond that a kernel without broadcasting takes any dense layout that all operands share, such as
+channels_last, and operands marked `strided` may be slices (rows evenly apart) or anything else, which is copied first.
+Where gradients are recorded, the kernel runs as well, and the fallback, computed anew, gives the gradients.
 """
 
 from __future__ import annotations
@@ -33,6 +33,46 @@ def _stark_rows(x, dims):
                 break
             expected *= x.shape[at]
     return x, x.stride(-dims - 1)
+'''
+
+GRADIENTS = '''\
+def _stark_differentiable(kernel, form, *inputs):
+    """The kernel's result, with the gradients of the PyTorch form that it stands for; that form under autocast."""
+    if torch.is_autocast_enabled(inputs[0].device.type):
+        return form(*inputs)
+    return _StarkDifferentiable.apply(kernel, form, *inputs)
+
+
+class _StarkDifferentiable(torch.autograd.Function):
+    """Forward by a kernel; backward computes the PyTorch form anew and differentiates that."""
+
+    @staticmethod
+    def forward(kernel, form, *inputs):
+        return kernel(*inputs)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.form = inputs[1]
+        ctx.save_for_backward(*inputs[2:])
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        wanted = ctx.needs_input_grad[2:]
+        with torch.enable_grad():
+            inputs = [x.view_as(x) if needed else x for x, needed in zip(ctx.saved_tensors, wanted)]
+            outputs = ctx.form(*inputs)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        pairs = [(out, gradient) for out, gradient in zip(outputs, gradients) if out.requires_grad]
+        found = iter(
+            torch.autograd.grad(
+                [out for out, _ in pairs],
+                [x for x, needed in zip(inputs, wanted) if needed],
+                [gradient for _, gradient in pairs],
+                create_graph=torch.is_grad_enabled(),
+                allow_unused=True,
+            )
+        )
+        return (None, None, *(next(found) if needed else None for needed in wanted))
 '''
 
 
@@ -105,11 +145,19 @@ class Launcher:
         found += [f"{o.name}.shape == {self._expected_shape(o)}" for o in operands if o.name != self.leader]
         checked = [o for o in operands if o.shape and not o.strided]
         found += self._contiguity([o.name for o in checked])
-        grads = [f"{o.name}.requires_grad" for o in operands if is_floating(COMPUTE[o.dtype])]
-        if grads:
-            any_grad = grads[0] if len(grads) == 1 else f"({' or '.join(grads)})"
-            found.append(f"not ({any_grad} and torch.is_grad_enabled())")
         return found
+
+    def _differentiable(self, call: str) -> list[str]:
+        """Lines that hand over to `_stark_differentiable` where gradients are recorded."""
+        grads = [f"{o.name}.requires_grad" for o in self.spec.operands if is_floating(COMPUTE[o.dtype])]
+        if not grads or not any(is_floating(COMPUTE[o.dtype]) for o in self.spec.outputs):
+            return []
+        self.helpers.add("gradients")
+        any_grad = grads[0] if len(grads) == 1 else f"({' or '.join(grads)})"
+        return [
+            f"    if torch.is_grad_enabled() and {any_grad}:",
+            f"        return _stark_differentiable({self.spec.name}, {self.fallback}, {call})",
+        ]
 
     def _contiguity(self, names: list[str]) -> list[str]:
         plain = [f"{name}.is_contiguous()" for name in names]
@@ -163,6 +211,7 @@ class Launcher:
         lines.append(f"    shape = {self._shape()}")
         lines += ["    kernels = (", *_filled([*self._conditions(), f"_stark_library({library})"]), "    )"]
         lines += ["    if not kernels:", f"        return {self.fallback}({call})"]
+        lines += self._differentiable(call)
         for operand in spec.operands:
             if operand.name in places.strided():
                 self.helpers.add("rows")

@@ -120,5 +120,6 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     if len(whole) > launcher.WIDTH:
         whole = f"_STARK_TYPES_{tag} = {{\n{''.join(f'    {one},{chr(10)}' for one in types)}}}\n"
     used = set().union(*(one.helpers for one in launchers)) if launchers else set()
-    shared = [_library(device_type)] + ([launcher.ROWS_OF] if "rows" in used else [])
+    helping = {"rows": launcher.ROWS_OF, "gradients": launcher.GRADIENTS}
+    shared = [_library(device_type), *(text for name, text in helping.items() if name in used)]
     return "\n\n".join([f"{head}{whole}{shared[0]}", *shared[1:], *texts])
