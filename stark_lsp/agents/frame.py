@@ -67,8 +67,8 @@ _BORDER = "\x1e"
 _DECIDING = (ModelRole.PLAN, ModelRole.SAMPLING, ModelRole.REFLEXION)
 _LOOKING_BACK = (ModelRole.PLAN, ModelRole.REFLEXION)
 _MODES = {
-    Mode.EVAL: "eval, without gradients",
-    Mode.AS_CONSTRUCTED: "as constructed, without gradients",
+    Mode.EVAL: "eval",
+    Mode.AS_CONSTRUCTED: "as constructed",
     Mode.TRAINING: "training: forward and backward are timed together",
 }
 

@@ -31,6 +31,7 @@ ADJUSTABLE: tuple[Setting, ...] = (
     _setting("run_timeout_s", "Seconds for one forward pass, and for one round of timing.", 1, DAY_S),
     _setting("compile_timeout_s", "Seconds for the first call of torch.compile.", 1, DAY_S),
     _setting("seeds", "Different inputs that a candidate must match on.", 1, 100),
+    _setting("gradients", "Call forward where gradients are recorded; off: under torch.no_grad()."),
     _setting("special_inputs", "Check other batch sizes, strided, large and non-finite inputs as well."),
     _setting("warmup", "Untimed calls before timing.", 0, 1000),
     _setting("rounds", "Most rounds of timing behind a verdict.", 3, 1000),

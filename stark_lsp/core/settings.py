@@ -82,6 +82,8 @@ class EvaluationSettings:
     """Characters of captured output that are kept."""
     isolation: Isolation = Isolation.AUTO
     """How strictly candidates must be kept apart from the rest of the machine."""
+    gradients: bool = True
+    """Call forward where gradients are recorded, as most scripts do; off: under `torch.no_grad()`."""
     special_inputs: bool = True
     """Check other batch sizes, strided, large and non-finite inputs as well."""
     timed_calls: int = 0

@@ -172,9 +172,9 @@ class Mode(str, Enum):
     """Module mode in which reference and candidate are compared and timed."""
 
     EVAL = "eval"
-    """`module.eval()` under `torch.no_grad()`; the editor's default."""
+    """`module.eval()`; the editor's default."""
     AS_CONSTRUCTED = "as-constructed"
-    """As the constructor left it, under `torch.no_grad()`; the convention of KernelBench suites."""
+    """As the constructor left it; the convention of KernelBench suites."""
     TRAINING = "training"
     """`module.train()` with gradients: gradients are compared too, and forward with backward is timed."""
 

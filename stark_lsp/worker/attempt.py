@@ -252,6 +252,7 @@ class Attempt:
             "weights": runner.give(self._weights),
             "device": self._reference.device,
             "mode": self._reference.mode,
+            "gradients": self._reference.gradients,
             "threads": self._judge.threads,
         }
 

@@ -357,6 +357,7 @@ class Bench:
                 weights=runner.give(reference.weights_path),
                 device=reference.device,
                 mode=reference.mode,
+                gradients=reference.gradients,
                 threads=self._threads,
                 run_s=float(self._settings["load_timeout_s"]),
                 build_s=float(self._settings["load_timeout_s"]),

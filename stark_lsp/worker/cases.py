@@ -66,5 +66,7 @@ class Case:
         self.inputs_nbytes = 0
         self.results = len(sharing)
         """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
+        self.recorded = False
+        """Whether it is called where gradients are recorded."""
         self.trained = kind is CaseKind.MOVED_WEIGHTS
         """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""

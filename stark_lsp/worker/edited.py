@@ -87,6 +87,7 @@ def _try(judge: Judge, path: str, text: str, qualname: str, *, compare: bool) ->
                         weights=runner.give(judge.reference.weights_path),
                         device=judge.reference.device,
                         mode=judge.reference.mode,
+                        gradients=judge.reference.gradients,
                         threads=judge.threads,
                     ).get("weights_message")
                 )

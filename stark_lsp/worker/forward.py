@@ -68,6 +68,7 @@ class Forward:
         margin: bool = False,
         fingerprints: bool = False,
         late: bool = False,
+        gradients: bool = False,
         exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Call the module once on the inputs of a file.
@@ -79,7 +80,8 @@ class Forward:
         mode
             A value of `core.Mode`; for training, gradients and buffers are part of the outputs.
         inputs, cotangents
-            Tensor files to read: the arguments, and for training the gradient of each output.
+            Tensor files to read: the arguments, and the gradient of each output, for which a whole step is made as in
+            training.
         outputs, inputs_after, held
             Tensor files to write, unless empty: what it returned, the arguments as they are now, and the outputs of
             the earlier call that was made with `hold`.
@@ -94,6 +96,8 @@ class Forward:
         late
             Call it before the inputs are there, as happens whenever the GPU is busy: they arrive on the current
             stream, so that kernels that do not wait for it compute from NaN.
+        gradients
+            Record gradients; for training they are in any case.
         exchange
             GPU memory shared with the judge, which tensors travel by.
 
@@ -101,7 +105,7 @@ class Forward:
         -------
         dict
             `ranges`, from `layout.report`; `odd`, the types of outputs that are no plain tensors (nothing is
-            written then); `fingerprints`.
+            written then); `fingerprints`; `differentiable`, whether gradients lead back from a result.
 
         Raises
         ------
@@ -114,17 +118,20 @@ class Forward:
         wide = MARGIN if margin and loaded.nbytes <= MARGIN_LIMIT else 0
         arguments = loaded.tree(device, lookup, wide)
         del loaded
-        gradients = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
+        mode = modules.TRAINING if cotangents else mode
+        flows = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
         arriving = late and device == "cuda" and sum(map(_nbytes, modules.tensors_of(arguments))) <= LATE_LIMIT
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
-            result = step(module, arguments, mode, gradients)
+            result = step(module, arguments, mode, flows, gradients=gradients)
             modules.synchronize(device)
+        differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
+        result = modules.detached(result)
         found = modules.tensors_of(result)
         odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in PLAIN})
         if odd:
-            return {"odd": odd, "ranges": None, "fingerprints": []}
+            return {"odd": odd, "ranges": None, "fingerprints": [], "differentiable": differentiable}
         ranges = layout.report(result, arguments, module, self._held)
         if outputs:
             tensorfile.save(outputs, result, exchange)
@@ -135,7 +142,7 @@ class Forward:
         if hold or held:
             self._held = found if hold else []
         marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []
-        return {"odd": [], "ranges": ranges, "fingerprints": marks}
+        return {"odd": [], "ranges": ranges, "fingerprints": marks, "differentiable": differentiable}
 
 
 def _nbytes(tensor: torch.Tensor) -> int:
@@ -163,8 +170,15 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types an output may have."""
 
 
-def step(module: Any, arguments: Arguments, mode: str, cotangents: list[torch.Tensor | None] | None = None) -> Any:
-    """Call the module; returns what is compared.
+def step(
+    module: Any,
+    arguments: Arguments,
+    mode: str,
+    cotangents: list[torch.Tensor | None] | None = None,
+    *,
+    gradients: bool = False,
+) -> Any:
+    """Call the module, with `gradients` where they are recorded; returns what is compared.
 
     That is its result; for training a dict of the result, the gradients of floating inputs and of parameters, and the
     buffers as they are after the step (running statistics). Gradients that are None count as zeros. Buffers and
@@ -172,7 +186,7 @@ def step(module: Any, arguments: Arguments, mode: str, cotangents: list[torch.Te
     """
     args, kwargs = arguments
     if mode != modules.TRAINING:
-        with modules.forward_context(mode):
+        with modules.forward_context(mode, gradients=gradients):
             return module(*args, **kwargs)
     with kept_buffers(module):
         found = collected(module, arguments, training_step(module, arguments, cotangents or []))

@@ -70,6 +70,7 @@ class Judge:
             folder,
             lambda text: progress(text, load_s),
             special_inputs=bool(settings["special_inputs"]),
+            gradients=bool(settings["gradients"]),
         )
         self.threads = torch.get_num_threads()
         self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
@@ -221,7 +222,7 @@ class Judge:
             arguments = reference.arguments(reference.cases[0].inputs_path)
 
             def call() -> Any:
-                with modules.forward_context(reference.mode):
+                with modules.forward_context(reference.mode, gradients=reference.gradients):
                     return module(*arguments[0], **arguments[1])
 
             self.cost = cost.measure(module, call, arguments)

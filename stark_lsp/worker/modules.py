@@ -34,10 +34,17 @@ def place(module: Any, device: str, mode: str) -> Any:
 
 
 @contextlib.contextmanager
-def forward_context(mode: str = "eval") -> Iterator[None]:
-    """The context every forward call runs in: with gradients for training, without for all else."""
-    with torch.enable_grad() if mode == TRAINING else torch.no_grad():
+def forward_context(mode: str = "eval", *, gradients: bool = False) -> Iterator[None]:
+    """The context every forward call runs in: for training gradients are recorded in any case."""
+    with torch.enable_grad() if gradients or mode == TRAINING else torch.no_grad():
         yield
+
+
+def detached(tree: Any) -> Any:
+    """Return a result without what leads back from it."""
+    if any(tensor.requires_grad for tensor in tensors_of(tree)):
+        return map_tensors(tree, lambda tensor: tensor.detach())
+    return tree
 
 
 def to_device(tree: Any, device: str) -> Any:

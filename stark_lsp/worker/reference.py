@@ -6,6 +6,7 @@ All of it is made once for each problem. The expected outputs stay in this proce
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import secrets
 from collections.abc import Callable
@@ -13,9 +14,9 @@ from typing import Any
 
 import torch
 
-from . import compare, examine, fair, forward, inputs, layout, loading, modules, tensorfile, training, values
+from . import backward, compare, examine, fair, forward, inputs, layout, loading, modules, tensorfile, training, values
 from .cases import Case, CaseKind
-from .errors import Bad, blame
+from .errors import Bad, blame, describe
 
 MEMORY_SHARE = 0.25
 """Share of the machine's memory that inputs and expected outputs of all seeds may take."""
@@ -40,6 +41,8 @@ class Reference:
         Told what begins.
     special_inputs
         Whether to make cases of other batch sizes, strided, large and non-finite inputs.
+    gradients
+        Whether calls are made where gradients are recorded, if the class bears that.
 
     Raises
     ------
@@ -55,11 +58,18 @@ class Reference:
         progress: Callable[[str], None],
         *,
         special_inputs: bool = True,
+        gradients: bool = True,
     ) -> None:
         self.path: str = problem["path"]
         self.text: str = problem["text"]
         self.qualname: str = problem["qualname"]
         self.mode: str = problem["mode"]
+        self.gradients = gradients
+        """Whether timed calls, and every other case, are made where gradients are recorded."""
+        self.differentiable = False
+        """Whether gradients then lead back from a result."""
+        self.backward: backward.Backward | None = None
+        """The gradients that a candidate is to have where it is called in eval mode; None where none are compared."""
         self.line = int(problem["class_span"]["start"]) + 1
         """1-based line of the class."""
         self.device = choose_device(problem["device"])
@@ -71,6 +81,7 @@ class Reference:
         """Cases with special inputs; a few of them with the other weights."""
         self.changes_inputs = False
         """Whether a call changes its inputs in place."""
+        self._numbers = itertools.count()
         self._kept = 0
         """Bytes of results that are kept on the GPU."""
         self._held: list[torch.Tensor] = []
@@ -140,8 +151,10 @@ class Reference:
         # The first cases have the weights of the constructor, the rest such as training leaves.
         plain = seeds if trained is None else (seeds + 1) // 2
         first = self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, 0)
+        self._record(first)
         examination = examine.Examination(self, first)
         examination.run()
+        self.backward = backward.prepare(self, first)
         fit = max(1, int(MEMORY_SHARE * _memory() / max(1, first.inputs_nbytes + first.outputs.nbytes)))
         if fit < seeds:
             self.notes.append(f"The inputs are large: {fit} instead of {seeds} different ones are checked.")
@@ -166,6 +179,22 @@ class Reference:
         self.module.load_state_dict(initial, strict=False)
         if self.device == "cuda":
             torch.cuda.empty_cache()
+
+    def _record(self, first: Case) -> None:
+        """See whether the class bears being called where gradients are recorded, and what they lead back from."""
+        if not self.gradients or self.mode == modules.TRAINING:
+            self.gradients = self.mode == modules.TRAINING
+            return
+        try:
+            args, kwargs = self.arguments(first.inputs_path)
+            with modules.forward_context(self.mode, gradients=True):
+                result = self.module(*args, **kwargs)
+            modules.synchronize(self.device)
+            self.differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
+        except Exception as error:  # noqa: BLE001 - the user's class; said in the notes
+            self.gradients = first.recorded = False
+            kind = describe(error)
+            self.notes.append(f"Called under torch.no_grad(): where gradients are recorded it does not run ({kind}).")
 
     def loaded(self, path: str) -> inputs.Arguments:
         """Return the inputs of a file on the CPU."""
@@ -202,16 +231,20 @@ class Reference:
         """
         path = os.path.join(self.folder, name)
         nbytes = self.save(path, arguments, "An input cannot be handed to a candidate")
-        cotangents = self._cotangents(path) if self.mode == modules.TRAINING else ""
+        cotangents = self.write_cotangents(path) if self.mode == modules.TRAINING else ""
         outputs, ranges, after = self.call(path, cotangents)
+        recorded = self.gradients and next(self._numbers) % 2 == 0
+        if self.cases and self.gradients and not recorded and kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
+            words += ", under torch.no_grad()"
         case = Case(kind, words, path, outputs, layout.shared(ranges))
+        case.recorded = recorded
         case.results = sum(name.startswith("output") for name in self.output_names(outputs))
         case.cotangents_path = cotangents
         case.inputs_nbytes = nbytes
         case.inputs_after = after if self.changes_inputs else None
         return case
 
-    def _cotangents(self, inputs_path: str) -> str:
+    def write_cotangents(self, inputs_path: str) -> str:
         """Write random gradients for the outputs to a file, and return its path."""
         with forward.kept_buffers(self.module):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))

@@ -114,6 +114,8 @@ class Runner:
         self._device = "cpu"
         self._lookup: Callable[[str], Any] = lambda name: None
         self._mode = "eval"
+        self._gradients = False
+        """Whether calls are timed where gradients are recorded."""
         self._construct: Callable[[], Any] = lambda: None
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
@@ -175,8 +177,9 @@ class Runner:
         self._channel.send({"build": request})
         return dict(self._channel.receive()["built"])
 
-    def _start(self, threads: int, device: str) -> None:
+    def _start(self, threads: int, device: str, *, gradients: bool) -> None:
         self._torch.set_num_threads(threads)
+        self._gradients = gradients
         self._device = device
         if device == "cuda":
             self._torch.cuda.init()
@@ -191,6 +194,7 @@ class Runner:
         weights: str,
         device: str,
         mode: str,
+        gradients: bool,
         threads: int,
     ) -> dict[str, Any]:
         """Load a candidate file, construct its class and give it the reference's weights.
@@ -204,7 +208,7 @@ class Runner:
         init, weights
             Tensor files with the constructor's arguments and the state dict.
         """
-        self._start(threads, device)
+        self._start(threads, device, gradients=gradients)
         proxy.install(self._ask_to_build)
         self._loading.find_unlisted()
         self._loading.extend_sys_path(context)
@@ -226,6 +230,7 @@ class Runner:
         weights: str,
         device: str,
         mode: str,
+        gradients: bool,
         threads: int,
     ) -> dict[str, Any]:
         """Load a document with an accepted candidate in it as the module it is in its project, and take that class.
@@ -239,7 +244,7 @@ class Runner:
 
         The others are those of `load_candidate`.
         """
-        self._start(threads, device)
+        self._start(threads, device, gradients=gradients)
         proxy.install(self._ask_to_build)
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
@@ -293,10 +298,11 @@ class Runner:
         weights: str,
         device: str,
         mode: str,
+        gradients: bool,
         threads: int,
     ) -> dict[str, Any]:
         """Load the user's own class, as the judge did."""
-        self._start(threads, device)
+        self._start(threads, device, gradients=gradients)
         module = self._loading.load_document(path, text)
         self._lookup = lambda name: self._loading.lookup(module, name)
         args, kwargs = self._files.load(init).tree("cpu", self._lookup)
@@ -322,8 +328,8 @@ class Runner:
         if self._mode == self._modules.TRAINING:
             return self._step(self._module, arguments)
         args, kwargs = arguments
-        with self._modules.forward_context(self._mode):
-            return self._module(*args, **kwargs)
+        with self._modules.forward_context(self._mode, gradients=self._gradients):
+            return self._modules.detached(self._module(*args, **kwargs))
 
     def forward(self, **request: Any) -> dict[str, Any]:
         """Run one forward pass (for training a whole step), see `forward.Forward.run`."""

@@ -28,6 +28,10 @@ AFTER_LIMIT = 64 << 20
 the reference changes them."""
 
 STALE_WEIGHTS = "Once it was called, it does not follow weights that are loaded into it"
+WITHOUT_GRADIENT = (
+    "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
+    "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
+)
 OUT_OF_STREAM = (
     "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
     "torch.cuda.current_stream(), or have their own stream wait for it."
@@ -57,6 +61,7 @@ class Verifier:
         self._last = reference.cases[0]
         self._held: tensorfile.Loaded | None = None
         self.figures = compare.Figures()
+        self._without_gradient = False
         self.compared = False
         """Whether any values were compared, so that `figures` say something."""
 
@@ -82,7 +87,31 @@ class Verifier:
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
         for case in plain[1:] + [case for case in reference.special if not case.trained]:
             self._check(case)
+        self._check_gradients(first)
         self._check_trained()
+
+    def _check_gradients(self, case: Case) -> None:
+        """Compare gradients with the original's."""
+        if self._without_gradient:
+            raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
+        expected = self._reference.backward
+        if expected is None or self._weights_message:
+            return
+        path = os.path.join(self._runner.files.out, "gradients.raw")
+        self._ask(
+            "forward",
+            "forward",
+            inputs=self._runner.give(case.inputs_path),
+            outputs=path,
+            cotangents=self._runner.give(expected.cotangents_path),
+        )
+        room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
+        try:
+            found = tensorfile.load(path, room, "cpu", self._runner.exchange)
+        except tensorfile.Damaged as error:
+            raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
+        if problem := expected.problem(found):
+            raise Failed(Finding("WRONG_RESULT", problem))
 
     def _check_trained(self) -> None:
         """Compare on the cases with other weights; a candidate they do not load into matches, if at all, without."""
@@ -229,10 +258,13 @@ class Verifier:
                 margin=True,
                 fingerprints=marking,
                 late=late,
+                gradients=case.recorded,
             )
         except Failed as failure:
             failure.finding.message = _with(failure.finding.message, case)
             raise
+        if case.recorded and self._reference.differentiable and not answer.get("differentiable"):
+            self._without_gradient = True
         odd = ", ".join(claims.texts(answer.get("odd")))[:200]
         if odd:
             raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))

@@ -63,7 +63,9 @@ async def test_an_equal_class_is_ok_and_timed(judge: WorkerJudge) -> None:
 
 
 async def test_a_candidate_that_keeps_its_first_weights_is_wrong(judge: WorkerJudge) -> None:
-    source = REFERENCE.replace("class Model", "class ModelNew").replace("x * self.weight", "x * self.first")
+    source = REFERENCE.replace("class Model", "class ModelNew").replace(
+        "x * self.weight", "x * (self.first + self.weight - self.weight.detach())"
+    )
     source = source.replace("torch.randn(n))\n", "torch.randn(n))\n        self.first = self.weight.detach().clone()\n")
     verdict = await verdict_of(judge, source)
     assert verdict.status is Status.WRONG_RESULT, verdict

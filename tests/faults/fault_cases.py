@@ -39,7 +39,7 @@ SETTINGS = EvaluationSettings(
 def settings() -> EvaluationSettings:
     """Return small limits, the one on memory as a share of this machine's."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return replace(SETTINGS, memory_share=min(0.8, MEMORY_BYTES / total))
+    return replace(SETTINGS, gradients=False, memory_share=min(0.8, MEMORY_BYTES / total))
 
 
 REFERENCE = """import torch

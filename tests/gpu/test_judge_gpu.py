@@ -88,15 +88,13 @@ def library():
     return _library
 
 
-class ModelNew(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(n))
-
-    def forward(self, x):
+class Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
         x = x.contiguous()
         y = torch.empty_like(x)
-        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, self.weight, y)]
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, weight, y)]
         with torch.cuda.device(x.device):
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             sizes = [ctypes.c_int64(x.numel()), ctypes.c_int64(x.shape[-1])]
@@ -104,6 +102,22 @@ class ModelNew(nn.Module):
         if error:
             raise RuntimeError(f"fused: CUDA error {error}")
         return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        passed = 0.5 * gradient * (x * weight + 1.0 > 0)
+        s = torch.sigmoid(x)
+        return passed * weight + gradient * s * (1 - s), (passed * x).sum(0)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+
+    def forward(self, x):
+        return Fused.apply(x, self.weight)
 '''
 
 

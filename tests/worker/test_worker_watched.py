@@ -140,6 +140,7 @@ def load(runner: RunnerProcess, seconds: float) -> None:
         weights="",
         device="cpu",
         mode="eval",
+        gradients=False,
         threads=1,
         run_s=seconds,
         build_s=3600.0,

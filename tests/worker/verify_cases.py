@@ -37,6 +37,7 @@ def make_reference(
     mode: str = "eval",
     seeds: int = 3,
     special_inputs: bool = True,
+    gradients: bool = False,
 ) -> Reference:
     """Prepare the reference whose forward has the given body, on the CPU."""
     text = module_text(body, init=init, arguments=arguments) + f"\n\ndef get_inputs():\n    return [{inputs}]\n"
@@ -50,7 +51,7 @@ def make_reference(
         "device": "cpu",
         "inputs": {"source": "functions", "inputs_function": "get_inputs", "init_function": None},
     }
-    return Reference(problem, seeds, str(folder), lambda text: None, special_inputs=special_inputs)
+    return Reference(problem, seeds, str(folder), lambda text: None, special_inputs=special_inputs, gradients=gradients)
 
 
 def verify(

@@ -47,13 +47,10 @@ class _StarkDifferentiable(torch.autograd.Function):
     """Forward by a kernel; backward computes the PyTorch form anew and differentiates that."""
 
     @staticmethod
-    def forward(kernel, form, *inputs):
+    def forward(ctx, kernel, form, *inputs):
+        ctx.form = form
+        ctx.save_for_backward(*inputs)
         return kernel(*inputs)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.form = inputs[1]
-        ctx.save_for_backward(*inputs[2:])
 
     @staticmethod
     def backward(ctx, *gradients):
