@@ -68,7 +68,7 @@ class Several:
 
 @dataclass(frozen=True)
 class Record:
-    """A configuration: a call with named values."""
+    """A configuration, or a block: a call with named values."""
 
     maker: str
     fields: tuple[tuple[str, Value], ...] = ()
@@ -76,6 +76,8 @@ class Record:
     """Whether it takes any name."""
     others: tuple[str, ...] = ()
     """Other makers that the file imports."""
+    block: bool = False
+    """Whether it is no configuration, but a block of the file that another one is constructed with."""
 
     sure = True
 

@@ -56,6 +56,15 @@ def seen(argument: ast.arg, value: Value, given: Mapping[str, tuple[str, ...]]) 
     return value
 
 
+def blocks_given(tree: ast.Module, name: str) -> list[str]:
+    """Return the names that calls, defaults and assignments of a file give under a name."""
+    pairs = [*_given(tree)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs += [(target.id, node.value) for target in node.targets if isinstance(target, ast.Name)]
+    return [value.id for given, value in pairs if given == name and isinstance(value, ast.Name)]
+
+
 _FORMS: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),

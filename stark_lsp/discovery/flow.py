@@ -12,7 +12,7 @@ from typing import Any
 
 from stark_lsp.discovery.constructors import DEPTH, UNKNOWN, Constructor, Layer, evaluate, method, parameters
 from stark_lsp.discovery.syntax import find_class
-from stark_lsp.discovery.wants import KEEPS, Facts, parameter_shape, wants
+from stark_lsp.discovery.wants import KEEPS, Facts, parameter_shape, part_of, wants
 
 _KEEPING = frozenset(
     {
@@ -57,6 +57,8 @@ class _Reader:
         """Names that stand for an argument, or for something of its shape."""
         self._dims: dict[str, tuple[str, int]] = {}
         """Names that stand for a size of an argument."""
+        self._joined: dict[str, tuple[list[str], int, bool]] = {}
+        """Those that were joined, the dimension, and whether they are all of it."""
         self._names: dict[str, Any] = {"self": owner.own if owner is not None else {}}
 
     def read(self, function: ast.FunctionDef) -> dict[str, Facts]:
@@ -71,7 +73,10 @@ class _Reader:
             self._facts[name] = Facts()
             self._same[name] = name
         self._block(function.body)
-        return self._facts
+        for whole, (parts, place, all_of_it) in self._joined.items():
+            for part in parts:
+                self._learn(part, part_of(self._facts[whole], place, len(parts) if all_of_it else 0))
+        return {name: facts for name, facts in self._facts.items() if name not in self._joined}
 
     # --- statements -----------------------------------------------------------------------------------
 
@@ -403,6 +408,8 @@ class _Reader:
     def _of_function(self, kind: str, node: ast.Call | None, arguments: list[str | None]) -> str | None:
         """Learn from a function of torch, its functional part or einops."""
         first = next(iter(arguments), None)
+        if kind in ("cat", "concat", "concatenate") and node is not None and node.args:
+            return self._join(node)
         if kind in ("cross_entropy", "nll_loss") and len(arguments) > 1:
             if first is not None:
                 self._learn(first, Facts(least=2))
@@ -446,6 +453,19 @@ class _Reader:
                         self._learn(name, Facts(rank=3))
             return None
         return first if kind in _KEEPING else None
+
+    def _join(self, node: ast.Call) -> str | None:
+        """Return a name for what `torch.cat` makes of arguments."""
+        items = node.args[0].elts if isinstance(node.args[0], (ast.Tuple, ast.List)) else []
+        parts = [name for item in items if (name := self._flow(item)) is not None]
+        given = [*node.args[1:2], *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
+        place = evaluate(given[0], self._names) if given else 0
+        if not parts or type(place) is not int:
+            return None
+        whole = ast.unparse(node)
+        self._facts[whole] = Facts(least=place + 1 if place >= 0 else -place)
+        self._joined[whole] = list(dict.fromkeys(parts)), place, len(parts) == len(items)
+        return whole
 
     def _weighted(self, kind: str, node: ast.Call, arguments: list[str | None]) -> None:
         shape = parameter_shape(evaluate(node.args[1], self._names))

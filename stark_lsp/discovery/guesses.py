@@ -91,10 +91,12 @@ def constructor_guess(
         return Plain("False" if "causal" not in lower and kind == "bool" and not re.search("bias", lower) else "True")
     if kind == "None":
         return Plain("None")
+    if kind_of(inside(annotation)) == "Module":
+        return Plain("nn.ReLU()" if re.search("act|nonlin", lower) else "nn.Identity()", sure=False)
     if re.search(r"norm(_layer|_cls|_class|_type|alization)?$", lower) and kind not in ("str", "float", "int"):
         return Plain("nn.BatchNorm2d" if planes else "nn.LayerNorm", sure=False)
-    if kind in ("Callable", "Type", "type", "Module") or re.search(r"_layer$|_fn$|_func$|_cls$|_class$", lower):
-        return Plain("nn.GELU" if re.search("act|nonlin", lower) else "nn.Identity", sure=False)
+    if kind in ("Callable", "Type", "type") or re.search(r"_layer$|_fn$|_func$|_cls$|_class$", lower):
+        return Plain("nn.ReLU" if re.search("act|nonlin", lower) else "nn.Identity", sure=False)
     if re.search(r"(^|_)(act|activation|hidden_act|nonlinearity|act_fn)(_|$)", lower) or lower.endswith(
         "activation_function"
     ):
@@ -157,7 +159,7 @@ def namespace_guess(name: str) -> Value:
 
 def layer_class(name: str) -> Plain:
     """Return a class of layers for a parameter that is called to make one."""
-    kinds = (("conv", "Conv2d"), ("linear|proj|fc", "Linear"), ("act|nonlin", "GELU"), ("drop", "Dropout"))
+    kinds = (("conv", "Conv2d"), ("linear|proj|fc", "Linear"), ("act|nonlin", "ReLU"), ("drop", "Dropout"))
     found = next((kind for pattern, kind in kinds if re.search(pattern, name.lower())), "Identity")
     return Plain(f"nn.{found}", sure=False)
 

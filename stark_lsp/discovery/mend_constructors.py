@@ -172,7 +172,7 @@ def smaller(draft: Draft, failure: Failure) -> Iterator[Draft]:
         return
     for argument in draft.init:
         record = argument.value
-        if isinstance(record, Record):
+        if isinstance(record, Record) and not record.block:
             for name in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
                 if name == "num_hidden_layers" or any(field == name for field, _ in record.fields):
                     record = record.given(name, Plain("2"))
@@ -196,7 +196,7 @@ def narrow(draft: Draft) -> Draft:
             value = replace(value, text=re.sub(r"\d+", less, value.text))
         elif isinstance(value, Several):
             value = Plain(re.sub(r"\b\d{3,}\b", less, value.text))
-        elif isinstance(value, Record) and not value.open:
+        elif isinstance(value, Record) and not value.open and not value.block:
             value = replace(value, fields=tuple({**dict(value.fields), **_SMALL}.items()))
         elif isinstance(value, Record):
             fields = (
@@ -226,7 +226,11 @@ def others(draft: Draft, failure: Failure) -> Iterator[Draft]:
     for near in (True, False):
         for argument in draft.init:
             value = argument.value
-            if (argument.name in words) is not near or (value.sure and not near) or isinstance(value, Record):
+            if (argument.name in words) is not near or (value.sure and not near):
+                continue
+            if isinstance(value, Record):
+                if value.block:
+                    yield draft.set_init(argument.name, Plain("nn.Identity()", sure=False))
                 continue
             if value.text.startswith("nn."):
                 options = [*layers, *_OTHERWISE]
@@ -292,6 +296,19 @@ def elsewhere(draft: Draft, failure: Failure) -> Iterator[Draft]:
     for argument in draft.init:
         for text in draft.usual.get(argument.name, ()):
             yield draft.set_init(argument.name, Plain(text))
+
+
+def refused(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """A layer that does not take what it is made with, or a class where a layer is wanted."""
+    keyword = re.search(r"(\w+)\.__init__\(\) (?:got an unexpected keyword|takes|got multiple)", failure.message)
+    wanted = re.search(r"\.(\w+) is not a Module subclass", failure.message)
+    for argument in draft.init:
+        text = argument.value.text
+        if wanted and text == f"nn.{wanted[1]}":
+            yield draft.set_init(argument.name, Plain("nn.Identity()", sure=False))
+        if keyword and text == f"nn.{keyword[1]}":
+            for other in ("nn.ReLU", "nn.Identity", "nn.Conv2d", "nn.BatchNorm2d"):
+                yield draft.set_init(argument.name, Plain(other, sure=False))
 
 
 def layers(draft: Draft, failure: Failure) -> Iterator[Draft]:

@@ -25,6 +25,7 @@ from stark_lsp.discovery.mend_constructors import (
     optional,
     other_makers,
     others,
+    refused,
     relations,
     smaller,
     subscripted,
@@ -43,7 +44,7 @@ Rule = Callable[[Draft, Failure], Iterator[Draft]]
 
 
 _CONSTRUCTING: tuple[Rule, ...] = (
-    missing, attribute, smaller, unset, counts, subscripted, choices, relations,
+    missing, refused, attribute, smaller, unset, counts, subscripted, choices, relations,
     other_makers, elsewhere, optional, others,
 )  # fmt: skip
 _CALLING: tuple[Rule, ...] = (

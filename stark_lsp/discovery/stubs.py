@@ -5,22 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
-from typing import Any
 
 from stark_lsp.core.errors import BadInput
+from stark_lsp.discovery.arguments import init_arguments, known
 from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.constructors import (
-    UNKNOWN,
-    Constructor,
-    Namespace,
-    constants,
-    evaluate,
-    lineage,
-    method,
-    parameters,
-)
-from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Several, Tensor, Value, function
-from stark_lsp.discovery.examples import constructed, seen, usual
+from stark_lsp.discovery.constructors import UNKNOWN, Constructor, Namespace, constants, evaluate, method, parameters
+from stark_lsp.discovery.drafts import Argument, Draft, Plain, Several, Tensor, Value, function
+from stark_lsp.discovery.examples import usual
 from stark_lsp.discovery.flow import forward_facts
 from stark_lsp.discovery.guesses import (
     PLANE,
@@ -28,11 +19,8 @@ from stark_lsp.discovery.guesses import (
     call_guess,
     constructor_guess,
     inside,
-    is_config,
     kind_of,
-    layer_class,
     namespace_guess,
-    parsed,
     size_of,
 )
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
@@ -155,24 +143,10 @@ def _bound(tree: ast.Module) -> frozenset[str]:
 
 def _draft(tree: ast.Module, node: ast.ClassDef) -> Draft:
     classes = {statement.name: statement for statement in tree.body if isinstance(statement, ast.ClassDef)}
-    init = method(tree, node, "__init__")
-    arguments: list[Argument] = []
-    values: dict[str, Any] = {}
-    planes = any(re.search("[cC]onv(_|2d|[A-Z]|$)", word) for word in re.findall(r"\w+", ast.unparse(node)))
-    required = [part for part in (parameters(init) if init is not None else ()) if part[1] is None]
-    written = constructed(tree, node.name, [argument.arg for argument, _, _ in required])
-    given = usual(tree)
-    for argument, _, named in required:
-        value = constructor_guess(
-            argument.arg, argument.annotation, classes, _compared(init, argument.arg), planes=planes
-        )
-        value = written.get(argument.arg) or _layer(node, init, argument, seen(argument, value, given))
-        if isinstance(value, Record) and (is_config(argument.arg) or value.maker.endswith("Config")):
-            value = _configuration(tree, node, argument.arg, value, classes)
-        arguments.append(Argument(argument.arg, value, named))
-        values[argument.arg] = _known(value, classes, constants(tree))
+    arguments = init_arguments(tree, node)
+    values = {argument.name: known(argument.value, classes, constants(tree)) for argument in arguments}
     owner = Constructor(tree, node, [], values)
-    return Draft(tuple(arguments), tuple(_call(owner, tree, node, values)), given)
+    return Draft(tuple(arguments), tuple(_call(owner, tree, node, values)), usual(tree))
 
 
 def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Namespace) -> list[Argument]:
@@ -212,123 +186,6 @@ def _call(owner: Constructor, tree: ast.Module, node: ast.ClassDef, values: Name
         value = call_guess(forward.args.vararg.arg, None, facts.get(forward.args.vararg.arg, Facts()), width, heads)
         arguments.append(Argument(forward.args.vararg.arg, value, spread=True))
     return arguments
-
-
-def _configuration(
-    tree: ast.Module, node: ast.ClassDef, name: str, value: Record, classes: dict[str, ast.ClassDef]
-) -> Record:
-    """Return a configuration: of the file's own class if one fits, else a namespace with what is read from it."""
-    if value.maker != "SimpleNamespace":
-        return value
-    wanted = _attributes(tree, node, name)
-    for found in classes.values():
-        fields = _own_fields(found)
-        if found.name.endswith(("Config", "Args", "Cfg", "Params", "Options", "Settings")) and (set(wanted) & fields):
-            made = constructor_guess(name, ast.Name(found.name), classes)
-            if isinstance(made, Record):
-                return made
-    imported = [
-        alias.asname or alias.name
-        for statement in tree.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-        if alias.name.endswith("Config") and not alias.name.startswith("PreTrained")
-    ]
-    if imported:
-        # The one that is called most like the class.
-        imported.sort(key=lambda maker: -_alike(maker.removesuffix("Config"), node.name))
-        return Record(imported[0], others=(*imported[1:], "SimpleNamespace"))
-    return replace(value, fields=tuple((field, namespace_guess(field)) for field in wanted))
-
-
-def _alike(one: str, other: str) -> int:
-    """Return how many characters two names begin with alike."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-def _own_fields(node: ast.ClassDef) -> set[str]:
-    found = {s.target.id for s in node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
-            found.add(part.attr)
-        if isinstance(part, ast.Assign):
-            found |= {target.id for target in part.targets if isinstance(target, ast.Name)}
-    return found
-
-
-def _attributes(tree: ast.Module, node: ast.ClassDef, name: str) -> list[str]:
-    """Return the attributes that are read from a configuration, by the class and those it passes it to."""
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    pending = lineage(tree, node)
-    while pending:
-        current = pending.pop(0)
-        if current.name in seen:
-            continue
-        seen.add(current.name)
-        for part in ast.walk(current):
-            if isinstance(part, ast.Attribute) and ast.unparse(part.value) in (name, f"self.{name}"):
-                found[part.attr] = None
-            if isinstance(part, ast.Call) and any(
-                ast.unparse(argument) in (name, f"self.{name}")
-                for argument in (*part.args, *(keyword.value for keyword in part.keywords))
-            ):
-                pending += (
-                    find_class(tree, ast.unparse(part.func))[-1:] if ast.unparse(part.func).isidentifier() else []
-                )
-    return list(found)
-
-
-def _compared(init: ast.FunctionDef | None, name: str) -> tuple[str, ...]:
-    """Return the texts that a parameter is compared with."""
-    found: list[str] = []
-    for part in ast.walk(init) if init is not None else ():
-        if isinstance(part, ast.Compare) and getattr(part.left, "id", "") == name:
-            for side in part.comparators:
-                items = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
-                found += [
-                    item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)
-                ]
-    return tuple(text for text in found if text)
-
-
-def _layer(node: ast.ClassDef, init: ast.FunctionDef | None, argument: ast.arg, value: Value) -> Value:
-    """Return a layer, or a class of layers, for a parameter that is used as one; else the value."""
-    called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
-    if not isinstance(value, Plain) or kind_of(argument.annotation) in ("str", "int", "float", "bool"):
-        return value
-    if any(isinstance(part, ast.Name) and part.id == argument.arg for part in called):
-        return value if value.text.startswith("nn.") else layer_class(argument.arg)
-    kept = {
-        ast.unparse(target)
-        for part in ast.walk(init or node)
-        if isinstance(part, ast.Assign) and getattr(part.value, "id", "") == argument.arg
-        for target in part.targets
-    }
-    if any(ast.unparse(part) in kept for part in called if isinstance(part, ast.Attribute)):
-        return Plain("nn.GELU()" if "act" in argument.arg else "nn.Identity()", sure=False)
-    return value
-
-
-def _known(value: Value, classes: dict[str, ast.ClassDef], names: Namespace) -> Any:
-    """Return what a value stands for, as far as the text tells; a configuration as its fields."""
-    if isinstance(value, Record):
-        fields: Namespace = {}
-        if value.maker in classes:
-            made = classes[value.maker]
-            fields.update(
-                {
-                    s.target.id: evaluate(s.value, names)
-                    for s in made.body
-                    if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.value is not None
-                }
-            )
-            tree = ast.Module([made], [])
-            fields.update({k: v for k, v in Constructor(tree, made, [], {}).own.items() if v is not UNKNOWN})
-        fields.update({name: _known(inner, classes, names) for name, inner in value.fields})
-        return fields
-    node = parsed(value.text)
-    return evaluate(node, {}) if node is not None and not isinstance(value, Tensor) else UNKNOWN
 
 
 _WIDTHS = re.compile(

@@ -43,6 +43,26 @@ class Facts:
         self.like = self.like or other.like
 
 
+def part_of(whole: Facts, place: int, count: int) -> Facts:
+    """Return what is known of one of several that are joined.
+
+    Parameters
+    ----------
+    place
+        The dimension they are joined at.
+    count
+        How many they are, 0 if there are others besides them.
+    """
+    index = place % whole.rank if whole.rank else place
+    sizes: dict[int, int] = {}
+    for other, size in whole.sizes.items():
+        if (other % whole.rank if whole.rank else other) != index:
+            sizes[other] = size
+        elif count and size % count == 0:
+            sizes[other] = size // count
+    return Facts(rank=whole.rank, least=whole.least, sizes=sizes)
+
+
 _ATTENTION = ("MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer", "TransformerEncoder")
 KEEPS = re.compile(
     r"(Norm(\dd|2D)?|Dropout(\dd)?|DropPath|StochasticDepth|Identity|GELU|ReLU6?|SiLU|Swish|Mish|Tanh|Sigmoid|Softmax|ELU"
@@ -128,4 +148,4 @@ def parameter_shape(layer: object) -> list[int] | None:
     return sizes if sizes and len(sizes) == len(layer.args) else None
 
 
-__all__ = ["KEEPS", "UNKNOWN", "Facts", "parameter_shape", "wants"]
+__all__ = ["KEEPS", "UNKNOWN", "Facts", "parameter_shape", "part_of", "wants"]
