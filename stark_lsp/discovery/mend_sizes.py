@@ -47,9 +47,18 @@ def wrong_sizes(draft: Draft, failure: Failure) -> Iterator[Draft]:
                 yield changed
 
 
+def fitting(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """A layer is made for another size than comes to it: an argument of the constructor says which."""
+    for given, wanted in _told_pairs(failure.message):
+        for argument, field, number in numbers_of_init(draft):
+            if number == wanted and given > 0:
+                yield set_number(draft, argument, field, given)
+
+
 def joined(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """Of several that are joined, one is too wide or too narrow by so much."""
-    for given, wanted in _pairs(failure)[:3]:
+    has = {size for tensor in draft.tensors() for size in tensor.shape}
+    for given, wanted in [pair for pair in _pairs(failure)[:3] if pair[0] not in has]:
         for name in reversed(suspects(draft, failure)):
             for place in (1, -1):
                 yield draft.each(partial(_add, place=place, more=wanted - given), name)
@@ -70,10 +79,9 @@ def _put(tensor: Tensor, place: int, given: int, wanted: int) -> Tensor:
     return replace(tensor, shape=(*tensor.shape[:index], wanted, *tensor.shape[index + 1 :]))
 
 
-def _pairs(failure: Failure) -> list[tuple[int, int]]:
-    """Return pairs of a size that was given and one that is wanted, the surest first."""
+def _told_pairs(text: str) -> list[tuple[int, int]]:
+    """Return what a layer that refuses its input says: the size it was given and the one it wants."""
     found: list[tuple[int, int]] = []
-    text = failure.message
     product = re.search(r"shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)", text)
     if product:
         found.append((int(product[2]), int(product[3])))
@@ -87,6 +95,13 @@ def _pairs(failure: Failure) -> list[tuple[int, int]]:
     mean = re.search(r"running_mean should contain (\d+) elements not (\d+)", text)
     if mean:
         found.append((int(mean[1]), int(mean[2])))
+    return found
+
+
+def _pairs(failure: Failure) -> list[tuple[int, int]]:
+    """Return pairs of a size that was given and one that is wanted, the surest first."""
+    text = failure.message
+    found = _told_pairs(text)
     view = re.search(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)", text)
     if view:
         sizes = [int(size) for size in view[1].split(",")]

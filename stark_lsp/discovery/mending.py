@@ -32,7 +32,7 @@ from stark_lsp.discovery.mend_constructors import (
     unset,
 )
 from stark_lsp.discovery.mend_forms import alike, any_kind, any_rank, companions, kinds, out_of_range, ranks, tuples
-from stark_lsp.discovery.mend_sizes import grids, joined, lengths, own_sizes, planes, wrong_sizes
+from stark_lsp.discovery.mend_sizes import fitting, grids, joined, lengths, own_sizes, planes, wrong_sizes
 
 MOST = 120
 """Proposals for one failure at most."""
@@ -49,7 +49,7 @@ _CONSTRUCTING: tuple[Rule, ...] = (
 )  # fmt: skip
 _CALLING: tuple[Rule, ...] = (
     missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
-    out_of_range, companions, wrong_sizes, joined, grids, ranks, kinds, tuples,
+    out_of_range, companions, joined, fitting, wrong_sizes, grids, ranks, kinds, tuples,
     relations, counts, choices, layers, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
 )  # fmt: skip
 
@@ -60,15 +60,18 @@ def mend(draft: Draft, failure: Failure) -> list[Draft]:
     if failure.kind in SIZEABLE:
         rules = (smaller,)
     found: dict[Draft, None] = {}
-    for proposal in _in_turn([rule(draft, failure) for rule in rules]):
+    for proposal in _in_turn([_changed(rule(draft, failure), draft) for rule in rules]):
         if any(math.prod(tensor.shape) > LARGEST for tensor in proposal.tensors()):
             found.setdefault(narrow(draft))
         else:
             found.setdefault(proposal)
         if len(found) >= MOST:
             break
-    found.pop(draft, None)
     return list(found)
+
+
+def _changed(proposals: Iterator[Draft], draft: Draft) -> Iterator[Draft]:
+    return (proposal for proposal in proposals if proposal != draft)
 
 
 def _in_turn(rules: list[Iterator[Draft]]) -> Iterator[Draft]:
