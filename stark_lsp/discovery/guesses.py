@@ -200,8 +200,8 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
     noted = _noted(annotation)
     if noted is not None:
         facts.learn(noted)
-    if not facts.parts and _of_numbers(annotation):
-        grid = GRIDS[min(_parts(annotation), 3)]
+    if _of_numbers(annotation):
+        grid = GRIDS[min(facts.parts or _parts(annotation), 3)]
         return Plain(f"({grid})" if kind in ("tuple", "Tuple") else f"[{grid}]")
     if kind == "" and _GRID.search(lower) and facts.rank is None and not facts.sizes:
         return Plain(f"({GRIDS[2]})")

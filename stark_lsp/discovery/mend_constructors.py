@@ -41,7 +41,10 @@ def _settings(draft: Draft, name: str, value: Value) -> Iterator[Draft]:
 
 
 def numbers_of_init(draft: Draft) -> list[tuple[str, str, int]]:
-    """Return the whole numbers of the constructor's arguments: argument, field of it, number."""
+    """Return the whole numbers of the constructor's arguments: argument, field of it, number.
+
+    A list that holds one number alone counts as that.
+    """
     found: list[tuple[str, str, int]] = []
     for argument in draft.init:
         if isinstance(argument.value, Plain) and argument.value.text.isdigit():
@@ -52,13 +55,22 @@ def numbers_of_init(draft: Draft) -> list[tuple[str, str, int]]:
                 for name, value in argument.value.fields
                 if isinstance(value, Plain) and value.text.isdigit()
             ]
+        elif isinstance(argument.value, Several):
+            texts = {item.text for item in argument.value.items}
+            found += [(argument.name, _ALL, int(text)) for text in texts if len(texts) == 1 and text.isdigit()]
     return found
+
+
+_ALL = "*"
+"""In place of a field: all items of a list."""
 
 
 def set_number(draft: Draft, argument: str, field: str, number: int) -> Draft:
     if not field:
         return draft.set_init(argument, Plain(str(number)))
     record = next(a.value for a in draft.init if a.name == argument)
+    if isinstance(record, Several):
+        return draft.set_init(argument, replace(record, items=(Plain(str(number)),) * len(record.items)))
     return draft.set_init(argument, record.given(field, Plain(str(number)))) if isinstance(record, Record) else draft
 
 
@@ -123,6 +135,11 @@ def unset(draft: Draft, failure: Failure) -> Iterator[Draft]:
                     yield draft.set_init(argument.name, argument.value.given(name, namespace_guess(name)))
                     record = record.given(name, namespace_guess(name))
                 yield draft.set_init(argument.name, record)
+        for parameter in failure.init:
+            given = any(argument.name == parameter.name for argument in draft.init)
+            if not given and re.fullmatch(r"\w+(Config|Cfg|Args|Options|Settings)", parameter.annotation):
+                fields = tuple((name, namespace_guess(name)) for name in failure.unset)
+                yield draft.set_init(parameter.name, Record(parameter.annotation, fields))
     if "None" not in failure.message:
         return
     yield from optional(draft, replace(failure, stage="forward", message=""))
@@ -260,6 +277,7 @@ def other_makers(draft: Draft, failure: Failure) -> Iterator[Draft]:
 def counts(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """`len(sizes) != 3`: a tuple or a list of another length, all that are compared at once, and each."""
     if "index out of range" in failure.message:
+        yield from _fewer(draft, failure)
         for length in dict.fromkeys(number for _, _, number in numbers_of_init(draft) if 1 < number <= 64):
             for argument in draft.init:
                 if isinstance(argument.value, Several) and argument.value.items:
@@ -282,6 +300,17 @@ def counts(draft: Draft, failure: Failure) -> Iterator[Draft]:
                 yield draft.set_init(argument.name, Plain(f"[{text}]"))
                 yield draft.set_init(argument.name, Plain(f"({text},)"))
     yield together
+
+
+def _fewer(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Yield drafts with less of what the failing statements name and the constructor counts by."""
+    free = {parameter.name for parameter in failure.init}
+    for less in (4, 2, 1):
+        for statement in failure.statements:
+            for name, value in (statement.get("names") or {}).items():
+                count = value.get("value")
+                if type(count) is int and less < count <= 64 and name in free:
+                    yield draft.set_init(name, Plain(str(less)))
 
 
 def _listed(value: Value, length: int) -> Value:

@@ -30,15 +30,12 @@ def wrong_sizes(draft: Draft, failure: Failure) -> Iterator[Draft]:
     has = {size for tensor in tensors for size in tensor.shape}
     for given, wanted in _pairs(failure):
         if given in has and wanted > 0 and given != wanted:
-            for name in suspects(draft, failure):
-                # The wrong one is rarely the batch; widths stand last, channels second.
-                for place in (-1, 1):
+            # The wrong one is rarely the batch; widths stand last, channels second.
+            for place in (-1, 1):
+                for name in suspects(draft, failure):
                     yield draft.each(partial(_put, place=place, given=given, wanted=wanted), name)
-                yield draft.each(partial(swapped, given=given, wanted=wanted), name)
-    for given, wanted in _pairs(failure):
-        if given > 0 and wanted > 0 and given != wanted:
             for name in suspects(draft, failure):
-                yield from _scaled(draft, name, wanted / given)
+                yield draft.each(partial(swapped, given=given, wanted=wanted), name)
     for given, wanted in _pairs(failure)[:8]:
         for argument, field, number in numbers_of_init(draft):
             if number == given and wanted > 0:
@@ -53,6 +50,29 @@ def fitting(draft: Draft, failure: Failure) -> Iterator[Draft]:
         for argument, field, number in numbers_of_init(draft):
             if number == wanted and given > 0:
                 yield set_number(draft, argument, field, given)
+
+
+def viewed(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """A shape that does not go with as many numbers: one of its sizes, or both of a plane, come of the constructor."""
+    found = re.search(r"shape '\[([\d, ]+)\]' is invalid for input of size (\d+)", failure.message)
+    sizes = [int(size) for size in found[1].split(",")] if found else []
+    ratio = int(found[2]) / math.prod(sizes) if found and math.prod(sizes) else 0.0
+    for size in dict.fromkeys(sizes):
+        root, other = math.isqrt(size), math.sqrt(ratio)
+        pairs = [(size, size * ratio)]
+        pairs += [(size, size * other)] if sizes.count(size) > 1 else [(root, root * other)] if root**2 == size else []
+        for given, wanted in pairs:
+            for argument, field, number in numbers_of_init(draft) if _whole(wanted) else ():
+                if number == given > 1:
+                    yield set_number(draft, argument, field, round(wanted))
+
+
+def scaled(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """Sizes that are refused were multiplied before: those of the inputs change by the same ratio."""
+    for given, wanted in _pairs(failure):
+        if given > 0 and wanted > 0 and given != wanted:
+            for name in suspects(draft, failure):
+                yield from _scaled(draft, name, wanted / given)
 
 
 def joined(draft: Draft, failure: Failure) -> Iterator[Draft]:

@@ -32,7 +32,17 @@ from stark_lsp.discovery.mend_constructors import (
     unset,
 )
 from stark_lsp.discovery.mend_forms import alike, any_kind, any_rank, companions, kinds, out_of_range, ranks, tuples
-from stark_lsp.discovery.mend_sizes import fitting, grids, joined, lengths, own_sizes, planes, wrong_sizes
+from stark_lsp.discovery.mend_sizes import (
+    fitting,
+    grids,
+    joined,
+    lengths,
+    own_sizes,
+    planes,
+    scaled,
+    viewed,
+    wrong_sizes,
+)
 
 MOST = 120
 """Proposals for one failure at most."""
@@ -49,7 +59,7 @@ _CONSTRUCTING: tuple[Rule, ...] = (
 )  # fmt: skip
 _CALLING: tuple[Rule, ...] = (
     missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
-    out_of_range, companions, joined, fitting, wrong_sizes, grids, ranks, kinds, tuples,
+    out_of_range, companions, joined, fitting, wrong_sizes, scaled, viewed, grids, ranks, kinds, tuples,
     relations, counts, choices, layers, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
 )  # fmt: skip
 

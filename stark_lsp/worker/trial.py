@@ -143,7 +143,7 @@ class Trial:
             "facts": [fact for frame, line in reversed(frames[-6:]) for fact in _facts(frame, line)][:SHOWN],
             "module": _module(refusing) if refusing is not None else None,
             "of": missing,
-            "unset": _unset(frames),
+            "unset": _unset(error, frames),
             "own": self._numbers(frames),
         }
 
@@ -253,8 +253,11 @@ def _module(frame: types.FrameType) -> dict[str, Any]:
     }
 
 
-def _unset(frames: list[Any]) -> list[str]:
-    """Return what stands for None in the innermost failing statements, and such fields of configurations at hand."""
+def _unset(error: BaseException, frames: list[Any]) -> list[str]:
+    """Return what stands for None in the innermost failing statements, and such fields of configurations at hand.
+
+    If that is nothing although the message is about None: what does so in the functions of these statements.
+    """
     found: dict[str, None] = {}
     words: set[str] = set()
     near = frames[-6:]
@@ -270,6 +273,11 @@ def _unset(frames: list[Any]) -> list[str]:
                 for name, field in list(vars(value).items())[:400]:
                     if field is None and not name.startswith("_") and words & set(name.split("_")) - {"num", "n"}:
                         found[name] = None
+    for frame, line in near if not found and "None" in str(error) else ():
+        function = _function_at(linecache.getlines(frame.f_code.co_filename), frame, line)
+        for part in ast.walk(function) if function is not None else ():
+            if isinstance(part, ast.Attribute) and part.attr[0] != "_" and _value(frame, part) is None:
+                found[part.attr] = None
     return list(found)[:12]
 
 
@@ -303,6 +311,19 @@ def _node_at(source: list[str], frame: types.FrameType, line: int) -> ast.stmt |
         if isinstance(node, ast.stmt) and around and (found is None or node.lineno >= found.lineno):
             found = node
     return found
+
+
+def _function_at(source: list[str], frame: types.FrameType, line: int) -> ast.FunctionDef | None:
+    """Return the function of a frame."""
+    tree = _parsed(frame.f_code.co_filename, source)
+    found = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.FunctionDef)
+        and node.name == frame.f_code.co_name
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return found[-1] if found else None
 
 
 _TREES: dict[str, Any] = {}
