@@ -45,6 +45,8 @@ class Failure:
     """Sizes that the class and its configuration hold, by name."""
     unset: tuple[str, ...] = ()
     """Names that stood for None in the innermost failing statements, and fields of configurations like them."""
+    nothing: tuple[str, ...] = ()
+    """Variables that stood for None in the innermost failing statement."""
     init: tuple[Parameter, ...] = ()
     forward: tuple[Parameter, ...] = ()
 
@@ -81,6 +83,7 @@ def read_failure(answer: Mapping[str, Any]) -> Failure:
         module=answer.get("module") or {},
         own=answer.get("own") or {},
         unset=tuple(answer.get("unset") or ()),
+        nothing=tuple(answer.get("nothing") or ()),
         init=listed("init"),
         forward=listed("forward"),
     )

@@ -210,6 +210,8 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
         inner = Tensor(_shape(lower, facts, width, heads), "randn", sure=facts.parts > 0)
         return Several((inner,) * items, "()" if kind not in ("list", "List") else "[]")
     sizes = _shape(lower, facts, width, heads)
+    if len(sizes) == 2 and not facts.sizes and (_MASK.search(lower) or _INTEGERS.search(lower)):
+        sizes = (BATCH, LENGTH)
     if facts.kind == "randint" or kind == "LongTensor":
         return Tensor(sizes, "randint", facts.high or 10)
     if kind == "BoolTensor" or _MASK.search(lower):

@@ -92,7 +92,8 @@ def absent(draft: Draft, failure: Failure) -> Iterator[Draft]:
         "RuntimeError",
     ):
         statement = []
-    for name in dict.fromkeys([*mentioned, *statement]):
+    nothing = [p.name for p in failure.forward if p.name in failure.nothing]
+    for name in dict.fromkeys([*nothing, *mentioned, *statement]):
         if _kind(failure.forward, name).startswith("VAR_"):
             continue
         value = given.get(name)

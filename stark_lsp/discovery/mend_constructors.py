@@ -150,7 +150,7 @@ def unset(draft: Draft, failure: Failure) -> Iterator[Draft]:
     text = " ".join(texts)
     for argument in draft.init:
         if isinstance(argument.value, Record):
-            for name in dict.fromkeys(re.findall(r"\.(\w+)", text)):
+            for name in dict.fromkeys(re.findall(r"(?<!self)\.(\w+)", text)):
                 yield draft.set_init(argument.name, argument.value.given(name, namespace_guess(name)))
 
 

@@ -229,9 +229,10 @@ def _inside(value: Value) -> list[Tensor]:
 def _rotations(main: Tensor, failure: Failure) -> Iterator[Value]:
     own = failure.own
     heads = next((n for name, n in own.items() if re.search(r"num_(attention_)?heads|n_heads?$|^heads$", name)), HEADS)
-    dims = [n for name, n in own.items() if re.search(r"head_dim|dim_head|rotary_dim", name)]
+    dims = [n for name, n in own.items() if re.search(r"head_dim|dim_head|(rotary|rot|rope)_n?dim", name)]
     width = main.shape[-1] if len(main.shape) < 4 else main.shape[-1] * heads
     dims = dims or [width // heads or 1]
+    dims = [*(n for n in failure.numbers if 4 < n <= max(dims) and n not in (*dims, LENGTH)), *dims]
     length, batch = main.shape[-2], main.shape[0]
     for dim in dict.fromkeys(size for one in dims for size in (one, one // 2)):
         if dim < 1:

@@ -144,6 +144,7 @@ class Trial:
             "module": _module(refusing) if refusing is not None else None,
             "of": missing,
             "unset": _unset(error, frames),
+            "nothing": _nothing(frames),
             "own": self._numbers(frames),
         }
 
@@ -253,6 +254,16 @@ def _module(frame: types.FrameType) -> dict[str, Any]:
     }
 
 
+def _nothing(frames: list[Any]) -> list[str]:
+    """Return the variables that stand for None in the innermost failing statement that is no torch's."""
+    for frame, line in reversed(frames):
+        if not frame.f_globals.get("__name__", "").startswith("torch."):
+            node = _node_at(linecache.getlines(frame.f_code.co_filename), frame, line)
+            names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)] if node is not None else []
+            return [name for name in dict.fromkeys(names) if frame.f_locals.get(name, "") is None][:12]
+    return []
+
+
 def _unset(error: BaseException, frames: list[Any]) -> list[str]:
     """Return what stands for None in the innermost failing statements, and such fields of configurations at hand.
 
@@ -276,7 +287,12 @@ def _unset(error: BaseException, frames: list[Any]) -> list[str]:
     for frame, line in near if not found and "None" in str(error) else ():
         function = _function_at(linecache.getlines(frame.f_code.co_filename), frame, line)
         for part in ast.walk(function) if function is not None else ():
-            if isinstance(part, ast.Attribute) and part.attr[0] != "_" and _value(frame, part) is None:
+            if (
+                isinstance(part, ast.Attribute)
+                and ast.unparse(part.value) != "self"
+                and part.attr[0] != "_"
+                and _value(frame, part) is None
+            ):
                 found[part.attr] = None
     return list(found)[:12]
 
