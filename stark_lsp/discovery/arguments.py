@@ -154,8 +154,9 @@ def _layer(tree: ast.Module, node: ast.ClassDef, argument: ast.arg, value: Value
     kept = {
         ast.unparse(target)
         for part in ast.walk(method(tree, node, "__init__") or node)
-        if isinstance(part, ast.Assign) and getattr(part.value, "id", "") == name
-        for target in part.targets
+        if isinstance(part, ast.Assign)
+        for target, given in _pairs(part)
+        if getattr(given, "id", "") == name
     }
     if any(ast.unparse(call.func) in kept for call in calls if isinstance(call.func, ast.Attribute)):
         fitting = _fitting(tree, node, argument, None) if depth < NESTED else None
@@ -163,6 +164,17 @@ def _layer(tree: ast.Module, node: ast.ClassDef, argument: ast.arg, value: Value
             return nested(tree, fitting, depth)
         return Plain("nn.GELU()" if "act" in name else "nn.Identity()", sure=False)
     return value
+
+
+def _pairs(statement: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Return what is assigned to what, one by one."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for target in statement.targets:
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            found += zip(target.elts, statement.value.elts, strict=False)
+        else:
+            found.append((target, statement.value))
+    return found
 
 
 def blocks(tree: ast.Module) -> list[ast.ClassDef]:

@@ -88,8 +88,7 @@ class Record:
 
     def given(self, name: str, value: Value) -> Record:
         """Return it with a field that is new or has another value."""
-        kept = tuple(field for field in self.fields if field[0] != name)
-        return replace(self, fields=(*kept, (name, value)))
+        return replace(self, fields=tuple({**dict(self.fields), name: value}.items()))
 
 
 Value: TypeAlias = "Tensor | Plain | Several | Record"

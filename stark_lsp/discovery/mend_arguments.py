@@ -23,6 +23,9 @@ from stark_lsp.discovery.guesses import (
 )
 from stark_lsp.discovery.wants import Facts
 
+_MASK = re.compile("mask|cache|past|state")
+"""What optional tensors are called that nothing needs."""
+
 
 def missing(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """`__init__() missing 2 required positional arguments: 'a' and 'b'`."""
@@ -136,6 +139,14 @@ def plainer(draft: Draft, failure: Failure) -> Iterator[Draft]:
             yield draft.set_call(argument.name, call_value(draft, failure, argument.name))
             for text in ("1", "None", "0", "True", "1.0", f"({IMAGE}, {IMAGE})"):
                 yield draft.set_call(argument.name, Plain(text))
+
+
+def passed(draft: Draft, failure: Failure) -> Iterator[Draft]:
+    """A tensor that may be left out is passed after all: what fails may be what is done without it."""
+    given = {argument.name for argument in draft.call}
+    for parameter in failure.forward:
+        if parameter.name not in given and "Tensor" in parameter.annotation and not _MASK.search(parameter.name):
+            yield draft.set_call(parameter.name, call_value(draft, failure, parameter.name))
 
 
 def nothing_passed(draft: Draft, failure: Failure) -> Iterator[Draft]:

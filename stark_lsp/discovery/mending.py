@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from stark_lsp.discovery.drafts import Draft
 from stark_lsp.discovery.failures import Failure
-from stark_lsp.discovery.mend_arguments import absent, attribute, missing, nothing_passed, plainer
+from stark_lsp.discovery.mend_arguments import absent, attribute, missing, nothing_passed, passed, plainer
 from stark_lsp.discovery.mend_constructors import (
     SIZEABLE,
     agreeing,
@@ -60,7 +60,8 @@ _CONSTRUCTING: tuple[Rule, ...] = (
 _CALLING: tuple[Rule, ...] = (
     missing, attribute, smaller, nothing_passed, unset, absent, agreeing, axes,
     out_of_range, companions, joined, fitting, wrong_sizes, scaled, viewed, grids, ranks, kinds, tuples,
-    relations, counts, choices, layers, alike, planes, optional, plainer, lengths, any_rank, any_kind, own_sizes,
+    relations, counts, choices, layers, alike, planes, passed, optional, plainer, lengths, any_rank, any_kind,
+    own_sizes,
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def nothing_of(frames: list[Any]) -> list[str]:
 def unset_of(error: BaseException, frames: list[Any]) -> list[str]:
     """Return what stands for None in the innermost failing statements, and such fields of configurations at hand.
 
-    If that is nothing although the message is about None: what does so in the functions of these statements.
+    If the message is about None: also what does so in the functions of these statements.
     """
     found: dict[str, None] = {}
     words: set[str] = set()
@@ -45,7 +45,7 @@ def unset_of(error: BaseException, frames: list[Any]) -> list[str]:
                 for name, field in list(vars(value).items())[:400]:
                     if field is None and not name.startswith("_") and words & set(name.split("_")) - {"num", "n"}:
                         found[name] = None
-    for frame, line in near if not found and "None" in str(error) else ():
+    for frame, line in near if "None" in str(error) else ():
         function = _function_at(linecache.getlines(frame.f_code.co_filename), frame, line)
         for part in ast.walk(function) if function is not None else ():
             if (

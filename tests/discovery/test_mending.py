@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Tensor
+from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Several, Tensor
 from stark_lsp.discovery.failures import Failure, Parameter
 from stark_lsp.discovery.mending import mend
 
@@ -98,3 +98,79 @@ def test_what_is_too_large_is_made_smaller() -> None:
     draft = Draft((Argument("config", Record("LlamaConfig")),), X.call)
     first = mend(draft, failed("the weights would take 28 GiB", "construct", "TooLarge"))[0]
     assert first.init[0].value.text == "LlamaConfig(num_hidden_layers=2)"
+
+
+def inits(draft: Draft, failure: Failure) -> list[str]:
+    return [", ".join(f"{a.name}={a.value.text}" for a in proposal.init) for proposal in mend(draft, failure)]
+
+
+def constructed(**values: Plain | Record | Several) -> Draft:
+    return Draft(tuple(Argument(name, value) for name, value in values.items()), IMAGE.call)
+
+
+def test_a_layer_is_made_for_the_size_that_comes_to_it() -> None:
+    head = Record("Head", (("in_channels", Plain("64")),), block=True)
+    message = (
+        "Given groups=1, weight of size [512, 64, 3, 3], expected input[2, 512, 32, 32] to have 64 channels, "
+        "but got 512 channels instead"
+    )
+    assert "head=Head(in_channels=512)" in inits(constructed(head=head), failed(message))[:8]
+
+
+def test_of_two_that_are_joined_one_is_narrower() -> None:
+    draft = Draft(call=(*IMAGE.call, Argument("y", Tensor((2, 128, 32, 32)))))
+    message = "expected input[2, 640, 32, 32] to have 512 channels, but got 640 channels instead"
+    assert shapes(draft, failed(message))[:3].count((2, 384, 32, 32)) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "given", "expected"),
+    [
+        ("GELU.__init__() got an unexpected keyword argument 'inplace'", "nn.GELU", "nn.ReLU"),
+        ("torch.nn.modules.normalization.LayerNorm is not a Module subclass", "nn.LayerNorm", "nn.Identity()"),
+    ],
+)
+def test_a_layer_that_is_refused_becomes_another(message: str, given: str, expected: str) -> None:
+    failure = failed(message, "construct", "TypeError")
+    assert f"act={expected}" in inits(constructed(act=Plain(given, sure=False)), failure)[:3]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("shape '[2, 100, 8, 64]' is invalid for input of size 200704", "side=14"),
+        ("shape '[2, 10, 10, 64]' is invalid for input of size 25088", "side=14"),
+        ("shape '[2, 10, 64]' is invalid for input of size 1536", "side=12"),
+    ],
+)
+def test_a_view_that_does_not_fit_tells_a_number_of_the_constructor(message: str, expected: str) -> None:
+    assert expected in inits(constructed(side=Plain("10")), failed(message))
+
+
+def test_a_list_of_one_number_changes_as_a_whole() -> None:
+    grid = Several((Plain("8"), Plain("8")))
+    message = "shape '[2, 8, 8, 64]' is invalid for input of size 6272"
+    assert "grid=(7, 7)" in inits(constructed(grid=grid), failed(message))
+
+
+def test_counts_go_down_where_an_index_is_out_of_range() -> None:
+    names = {"heads": {"value": 8}, "width": {"value": 512}}
+    own = tuple(Parameter(name, False, "POSITIONAL_OR_KEYWORD", "int") for name in names)
+    failure = failed("list index out of range", "construct", "IndexError", statements=({"names": names},), init=own)
+    assert inits(constructed(), failure)[:1] == ["heads=4"]
+
+
+def test_a_configuration_that_has_a_default_is_given_what_it_lacks() -> None:
+    own = (Parameter("cfg", False, "POSITIONAL_OR_KEYWORD", "BlockCfg"),)
+    failure = failed("unsupported operand: 'NoneType'", "construct", "TypeError", unset=("window_size",), init=own)
+    assert "cfg=BlockCfg(window_size=8)" in inits(constructed(), failure)
+
+
+def test_what_stands_for_none_in_the_innermost_statement_is_passed_first() -> None:
+    own = tuple(Parameter(name, False, "POSITIONAL_OR_KEYWORD", "") for name in ("mask", "cache", "memory"))
+    statement = {"text": "self.inner(x, mask, cache, memory)"}
+    failure = failed(
+        "cannot unpack non-iterable NoneType object", kind="TypeError", statements=(statement,), forward=own,
+        nothing=("memory",),
+    )  # fmt: skip
+    assert next(p.call[1].name for p in mend(X, failure) if len(p.call) == 2) == "memory"

@@ -15,7 +15,7 @@ from stark_lsp.evaluation.trial import Outcome, find_inputs
 
 TEN = (Path(__file__).parent.parent / "data" / "ten_classes.py").read_text()
 HARD = """import os
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 import torch.nn as nn
@@ -220,6 +220,81 @@ class Ending(nn.Module):
         return self.layer(x)
 
 
+class Gate(nn.Module):
+    def __init__(self, *, size, width):
+        super().__init__()
+        self.layer, self.width = nn.Conv2d(size + width, width, 3, padding=1), width
+
+    def forward(self, h, x):
+        return torch.tanh(self.layer(torch.cat([h, x], dim=1)))
+
+
+class LastHead(nn.Module):
+    def __init__(self, *, in_channels, width):
+        super().__init__()
+        self.layer = nn.Conv2d(in_channels, width, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Updated(nn.Module):
+    def __init__(self, *, gate, last_head):
+        super().__init__()
+        self.gate, self.last_head, self.width = gate, last_head, gate.width
+
+    def forward(self, state, flow):
+        return self.last_head(self.gate(state, torch.cat([flow, flow[:, :8]], dim=1)))
+
+
+class WindowCfg:
+    def __init__(self, window_size=None):
+        self.window_size = window_size
+
+
+class Windowed(nn.Module):
+    def __init__(self, dim: int, cfg: WindowCfg = WindowCfg()):
+        super().__init__()
+        self.width = cfg.window_size
+        self.layer = nn.Linear(dim, dim)
+        self.table = nn.Parameter(torch.ones(self.area(self.width), dim))
+
+    def area(self, side):
+        return side * side
+
+    def forward(self, x):
+        b, n, c = x.shape
+        return self.layer(x) + self.table
+
+
+class Inner(nn.Module):
+    def forward(self, x, cache, memory, mask):
+        first, second = memory
+        return x * first + x * second
+
+
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x, cache=None, mask=None, memory=None):
+        b, n, c = x.shape
+        return self.inner(x, cache, memory, mask)
+
+
+class Asked(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.layer = nn.Linear(dim, 2 * dim)
+
+    def forward(self, x, query: Optional[torch.Tensor] = None):
+        b, n, c = x.shape
+        if query is not None:
+            return self.layer(x).reshape(b, n, 2, c) * query.unsqueeze(2)
+        return self.layer(x).reshape(b, n, 3, c)
+
+
 class Never(nn.Module):
     def forward(self, x):
         raise RuntimeError("the moon is not full")
@@ -277,6 +352,16 @@ async def test_grids_rotations_lists_and_norms_that_go_with_the_rest_are_found(t
     assert outcomes["Tokens"].draft.tensors()[0].shape[1] == 40
     assert outcomes["Pooled"].draft.tensors()[0].shape[1] == 41
     assert outcomes["Normed"].draft.init[1].value.text == "nn.LayerNorm"
+
+
+async def test_blocks_inside_configurations_and_arguments_that_may_be_left_out_are_found(tmp_path: Path) -> None:
+    names = ["Gate", "Updated", "Windowed", "Remembering", "Asked"]
+    outcomes = await tried(tmp_path / "hard.py", HARD, *names)
+    assert {name: outcome.failure.said for name, outcome in outcomes.items() if outcome.failure is not None} == {}
+    assert [argument.value.text[:9] for argument in outcomes["Updated"].draft.init] == ["Gate(size", "LastHead("]
+    assert outcomes["Windowed"].draft.init[1].value.text == "WindowCfg(window_size=8)"
+    assert [argument.name for argument in outcomes["Remembering"].draft.call] == ["x", "memory"]
+    assert [argument.name for argument in outcomes["Asked"].draft.call] == ["x", "query"]
 
 
 async def test_a_try_that_ends_the_worker_is_one_failure_among_others(tmp_path: Path) -> None:
