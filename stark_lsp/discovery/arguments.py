@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from stark_lsp.discovery.annotations import kind_of, parsed
 from stark_lsp.discovery.constructors import (
     UNKNOWN,
     Constructor,
@@ -19,14 +20,7 @@ from stark_lsp.discovery.constructors import (
 )
 from stark_lsp.discovery.drafts import Argument, Plain, Record, Tensor, Value
 from stark_lsp.discovery.examples import blocks_given, constructed, seen, usual
-from stark_lsp.discovery.guesses import (
-    constructor_guess,
-    is_config,
-    kind_of,
-    layer_class,
-    namespace_guess,
-    parsed,
-)
+from stark_lsp.discovery.guesses import constructor_guess, is_config, layer_class, namespace_guess
 from stark_lsp.discovery.syntax import find_class
 
 NESTED = 2

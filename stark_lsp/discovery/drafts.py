@@ -49,7 +49,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Several:
-    """A tuple or a list."""
+    """A tuple, a list or, with "0", "1" and so on as keys, a dict."""
 
     items: tuple[Value, ...]
     brackets: str = "()"
@@ -62,6 +62,10 @@ class Several:
     @property
     def text(self) -> str:
         """The Python expression."""
+        if self.brackets == "{}":
+            return (
+                f"{{{', '.join(f'{chr(34)}{index}{chr(34)}: {item.text}' for index, item in enumerate(self.items))}}}"
+            )
         comma = "," if len(self.items) == 1 and self.brackets == "()" else ""
         return f"{self.brackets[0]}{', '.join(item.text for item in self.items)}{comma}{self.brackets[1]}"
 

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+from stark_lsp.discovery.annotations import kind_of, parsed
 from stark_lsp.discovery.drafts import Plain, Record, Value
-from stark_lsp.discovery.guesses import kind_of, parsed
 
 _MOST = 4
 """Values of one name that are kept."""

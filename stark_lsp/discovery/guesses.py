@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Mapping
 
+from stark_lsp.discovery.annotations import inside, kind_of, literal, of_numbers, parts_of
 from stark_lsp.discovery.drafts import Plain, Record, Several, Tensor, Value
 from stark_lsp.discovery.wants import Facts
 
@@ -32,6 +33,7 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r"spatial|temporal|grid|partition", 8), (r"window|win_size", 8), (r"expand|expansion|ratio|mult", 4),
     (r"max_len|seq|length|position|context|block_size|tokens", 1024), (r"in_chans|img_channels|image_channels", 3),
     (r"channels?|planes|filters|chs?$|^c(in|out|1|2|_in|_out)?$|inp$|oup$", 64),
+    (r"factor|scale", 2),
     (r"reduc|squeeze", 4), (r"batch", BATCH), (r"rank|^r$", 8), (r"top_?k|num_selected", 2), (r"experts?", 4),
     (r"state|d_conv", 16), (r"inter|ffn|ff_dim|mlp|dim_feedforward|d_ff", 4 * WIDTH),
     (r"index|idx|_id$|pad_token", 0), (r"num_|^n_|number", 4),
@@ -70,7 +72,7 @@ def constructor_guess(
     """
     kind = kind_of(annotation)
     lower = name.lower()
-    choice = _literal(annotation)
+    choice = literal(annotation)
     if choice is not None:
         return Plain(choice)
     if compared and kind in ("", "str", "Optional", "Union"):
@@ -164,10 +166,16 @@ def layer_class(name: str) -> Plain:
     return Plain(f"nn.{found}", sure=False)
 
 
-def _sequence(lower: str, kind: str, annotation: ast.expr | None) -> Value:
+def _sequence(lower: str, kind: str, annotation: ast.expr | None, nested: bool = False) -> Value:
     size = (
         14 if re.search(r"resolution|shape|input_size", lower) and not re.search("im(g|age)", lower) else size_of(lower)
     )
+    item = annotation.slice if isinstance(annotation, ast.Subscript) else None
+    if kind_of(item) in ("tuple", "Tuple", "list", "List"):
+        rows = (_sequence(lower, kind_of(item), item, nested=True),) * 2
+        return Several(rows, "[]" if kind in ("list", "List") else "()")
+    if nested:
+        size = 2 if size == WIDTH else size
     items = 2 if kind in ("tuple", "Tuple") or re.search(r"resolution|window|patch|kernel|stride", lower) else 1
     if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
         inner = [item for item in annotation.slice.elts if not (isinstance(item, ast.Constant) and item.value is ...)]
@@ -200,17 +208,23 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
     noted = _noted(annotation)
     if noted is not None:
         facts.learn(noted)
-    if _of_numbers(annotation):
-        grid = GRIDS[min(facts.parts or _parts(annotation), 3)]
+    if of_numbers(annotation):
+        grid = GRIDS[min(facts.parts or parts_of(annotation), 3)]
         return Plain(f"({grid})" if kind in ("tuple", "Tuple") else f"[{grid}]")
     if kind == "" and _GRID.search(lower) and facts.rank is None and not facts.sizes:
         return Plain(f"({GRIDS[2]})")
+    side = lower.rpartition("_")[2]
+    if kind == "" and side in ("height", "width") and facts == Facts():
+        return Plain(PLANE[side])
+    if kind in ("dict", "Dict", "OrderedDict", "Mapping"):
+        return Several((Tensor(_shape(lower, facts, width, heads), sure=False),), "{}")
     if facts.parts or kind in ("tuple", "Tuple", "list", "List", "Sequence"):
-        items = facts.parts or _parts(annotation)
+        items = facts.parts or parts_of(annotation)
         inner = Tensor(_shape(lower, facts, width, heads), "randn", sure=facts.parts > 0)
         return Several((inner,) * items, "()" if kind not in ("list", "List") else "[]")
     sizes = _shape(lower, facts, width, heads)
-    if len(sizes) == 2 and not facts.sizes and (_MASK.search(lower) or _INTEGERS.search(lower)):
+    whole = bool(_INTEGERS.search(lower)) and "emb" not in lower
+    if len(sizes) == 2 and not facts.sizes and (_MASK.search(lower) or whole):
         sizes = (BATCH, LENGTH)
     if facts.kind == "randint" or kind == "LongTensor":
         return Tensor(sizes, "randint", facts.high or 10)
@@ -223,7 +237,7 @@ def call_guess(name: str, annotation: ast.expr | None, facts: Facts, width: int,
         return Tensor((BATCH, 2), "randint" if index else "rand", facts.high or 4, sure=False)
     if "freqs_cis" in lower:
         return Tensor(sizes, "phase", sure=False)
-    if _INTEGERS.search(lower) and not facts.sizes and facts.rank in (None, 1, 2) and kind != "FloatTensor":
+    if whole and not facts.sizes and facts.rank in (None, 1, 2) and kind != "FloatTensor":
         return Tensor(sizes, "randint", facts.high or 10, sure=False)
     return Tensor(sizes, sure=facts.rank is not None)
 
@@ -281,56 +295,6 @@ def _rank(lower: str, facts: Facts) -> int:
     return 3 if -1 in facts.sizes and facts.least > 0 else 2
 
 
-def kind_of(annotation: ast.expr | None) -> str:
-    """Return the last part of an annotation's name (`int`, `Tensor`, `Tuple`), empty if there is none.
-
-    `Optional` stands for any annotation that allows None.
-    """
-    if isinstance(annotation, ast.Constant):
-        if annotation.value is None:
-            return "None"
-        if isinstance(annotation.value, str):
-            return kind_of(parsed(annotation.value))
-        return ""
-    if isinstance(annotation, ast.BinOp):
-        left, right = kind_of(annotation.left), kind_of(annotation.right)
-        return "Optional" if "None" in (left, right) or "Optional" in (left, right) else left
-    if isinstance(annotation, ast.Subscript):
-        outer = kind_of(annotation.value)
-        if outer == "Union" and isinstance(annotation.slice, ast.Tuple):
-            inner = [kind_of(item) for item in annotation.slice.elts]
-            return "Optional" if "None" in inner else next((one for one in ("int", *inner) if one in inner), "")
-        return kind_of(annotation.slice) if outer in ("Annotated", "Final") else outer
-    if isinstance(annotation, ast.Attribute):
-        return annotation.attr
-    return annotation.id if isinstance(annotation, ast.Name) else ""
-
-
-def parsed(text: str) -> ast.expr | None:
-    """Return an expression written as text, None if it is none."""
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
-        return None
-
-
-def inside(annotation: ast.expr | None) -> ast.expr | None:
-    """Return what `Optional[...]`, `... | None` or a union allows besides None."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        return inside(parsed(annotation.value))
-    if isinstance(annotation, ast.BinOp):
-        return inside(annotation.left) if kind_of(annotation.left) != "None" else inside(annotation.right)
-    if isinstance(annotation, ast.Subscript) and kind_of(annotation.value) == "Optional":
-        return inside(annotation.slice)
-    if (
-        isinstance(annotation, ast.Subscript)
-        and kind_of(annotation.value) == "Union"
-        and isinstance(annotation.slice, ast.Tuple)
-    ):
-        return next((inside(item) for item in annotation.slice.elts if kind_of(item) != "None"), None)
-    return annotation
-
-
 def _noted(annotation: ast.expr | None) -> Facts | None:
     """Return what an annotation such as `Float[Tensor, "b n 64"]` tells."""
     if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
@@ -345,29 +309,6 @@ def _noted(annotation: ast.expr | None) -> Facts | None:
     sizes = {index: int(axis) for index, axis in enumerate(axes) if axis.isdigit()}
     kinds = {"Int": "randint", "Int64": "randint", "Int32": "randint", "Integer": "randint", "Bool": "mask"}
     return Facts(rank=len(axes), sizes=sizes, kind=kinds.get(kind, ""))
-
-
-def _of_numbers(annotation: ast.expr | None) -> bool:
-    """Whether an annotation is a list or tuple of whole numbers."""
-    if not isinstance(annotation, ast.Subscript) or kind_of(annotation) not in ("list", "List", "tuple", "Tuple"):
-        return False
-    items = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-    return kind_of(items[0]) == "int"
-
-
-def _parts(annotation: ast.expr | None) -> int:
-    if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
-        return len([e for e in annotation.slice.elts if not (isinstance(e, ast.Constant) and e.value is ...)]) or 2
-    return 2
-
-
-def _literal(annotation: ast.expr | None) -> str | None:
-    """Return the first choice of a `Literal`."""
-    node = inside(annotation)
-    if isinstance(node, ast.Subscript) and kind_of(node.value) == "Literal":
-        first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-        return ast.unparse(first).replace("'", '"')
-    return None
 
 
 def size_of(name: str) -> int:

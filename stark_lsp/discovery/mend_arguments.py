@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from stark_lsp.discovery.annotations import inside, parsed
 from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Tensor, Value
 from stark_lsp.discovery.failures import Failure
 from stark_lsp.discovery.guesses import (
@@ -16,9 +17,7 @@ from stark_lsp.discovery.guesses import (
     WIDTH,
     call_guess,
     constructor_guess,
-    inside,
     namespace_guess,
-    parsed,
     size_of,
 )
 from stark_lsp.discovery.wants import Facts
@@ -96,6 +95,10 @@ def absent(draft: Draft, failure: Failure) -> Iterator[Draft]:
     ):
         statement = []
     nothing = [p.name for p in failure.forward if p.name in failure.nothing]
+    together = draft
+    for name in nothing:
+        together = together.set_call(name, call_value(draft, failure, name))
+    yield together
     for name in dict.fromkeys([*nothing, *mentioned, *statement]):
         if _kind(failure.forward, name).startswith("VAR_"):
             continue

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from stark_lsp.discovery.annotations import inside, parsed
 from stark_lsp.discovery.drafts import Draft, Plain, Record, Several, Tensor, Value, swapped
 from stark_lsp.discovery.failures import Failure
-from stark_lsp.discovery.guesses import constructor_guess, inside, namespace_guess, parsed
+from stark_lsp.discovery.guesses import constructor_guess, namespace_guess
 
 
 def choices(draft: Draft, failure: Failure) -> Iterator[Draft]:

@@ -78,7 +78,8 @@ def scaled(draft: Draft, failure: Failure) -> Iterator[Draft]:
 def joined(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """Of several that are joined, one is too wide or too narrow by so much."""
     has = {size for tensor in draft.tensors() for size in tensor.shape}
-    for given, wanted in [pair for pair in _pairs(failure)[:3] if pair[0] not in has]:
+    told = _told_pairs(failure.message) or _pairs(failure)[:3]
+    for given, wanted in [pair for pair in told if pair[0] not in has]:
         for name in reversed(suspects(draft, failure)):
             for place in (1, -1):
                 yield draft.each(partial(_add, place=place, more=wanted - given), name)

@@ -7,22 +7,14 @@ import re
 from dataclasses import dataclass, replace
 
 from stark_lsp.core.errors import BadInput
+from stark_lsp.discovery.annotations import inside, kind_of
 from stark_lsp.discovery.arguments import init_arguments, known
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.constructors import UNKNOWN, Constructor, Namespace, constants, evaluate, method, parameters
 from stark_lsp.discovery.drafts import Argument, Draft, Plain, Several, Tensor, Value, function
 from stark_lsp.discovery.examples import usual
 from stark_lsp.discovery.flow import forward_facts
-from stark_lsp.discovery.guesses import (
-    PLANE,
-    WIDTH,
-    call_guess,
-    constructor_guess,
-    inside,
-    kind_of,
-    namespace_guess,
-    size_of,
-)
+from stark_lsp.discovery.guesses import PLANE, WIDTH, call_guess, constructor_guess, namespace_guess, size_of
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
 from stark_lsp.discovery.wants import Facts
 

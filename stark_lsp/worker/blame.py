@@ -16,9 +16,9 @@ SHOWN = 60
 
 
 def nothing_of(frames: list[Any]) -> list[str]:
-    """Return the variables that stand for None in the innermost failing statement that is no torch's."""
+    """Return the variables that stand for None in the innermost failing statement that is neither torch's nor ours."""
     for frame, line in reversed(frames):
-        if not frame.f_globals.get("__name__", "").startswith("torch."):
+        if not frame.f_globals.get("__name__", "").startswith(("torch.", f"{__package__}.")):
             node = _node_at(linecache.getlines(frame.f_code.co_filename), frame, line)
             names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)] if node is not None else []
             return [name for name in dict.fromkeys(names) if frame.f_locals.get(name, "") is None][:12]

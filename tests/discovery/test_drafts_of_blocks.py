@@ -7,7 +7,7 @@ import pytest
 from stark_lsp.discovery.stubs import make_stub
 
 FILE = """from abc import ABC
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -85,6 +85,14 @@ class Held(nn.Module):
         return self.missing(self.wide_head(self.flow_encoder(flow)))
 
 
+class Levels(nn.Module):
+    def __init__(self, schedule: List[Tuple[int, ...]], factor: int):
+        super().__init__()
+
+    def forward(self, maps: Dict[str, torch.Tensor], mask, position_embeddings, patch_height):
+        return maps["0"]
+
+
 class Gate(nn.Module):
     def __init__(self, input_size=64, hidden_size=64):
         super().__init__()
@@ -133,3 +141,12 @@ def test_a_list_of_numbers_stays_one_where_it_is_unpacked() -> None:
 
 def test_tensors_that_are_joined_share_what_is_wanted_of_them_together() -> None:
     assert call("Gate") == {"h": "torch.randn(2, 64, 32, 32)", "x": "torch.randn(2, 64, 32, 32)"}
+
+
+def test_lists_of_tuples_dicts_of_tensors_and_sides_of_planes() -> None:
+    assert init("Levels") == {"schedule": "[(2, 2), (2, 2)]", "factor": "2"}
+    found = call("Levels")
+    assert found["maps"].startswith('{"0": torch.randn(')
+    assert found["mask"] == "torch.ones((2, 40), dtype=torch.bool)"
+    assert found["position_embeddings"].startswith("torch.randn(")
+    assert found["patch_height"] == "8"
