@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 
@@ -106,8 +105,6 @@ def serve(tcp: int | None = None, log_file: str | None = None) -> int:
 
 async def _serve(tcp: int | None) -> int:
     server = make_server()
-    # What is loaded by now stays: the collector need not look through it again while the editor waits for an answer.
-    gc.freeze()
     lifetime.handle_signals(server)
     if tcp is not None:
         return await transport.serve_tcp(server, tcp)
