@@ -41,8 +41,8 @@ SETTINGS: tuple[Setting, ...] = (
         "string",
         Mode.EVAL.value,
         "Module mode in which your class and candidates are compared and timed: eval calls module.eval() first, "
-        "as-constructed leaves the module as the constructor made it, both under torch.no_grad(); training calls "
-        "module.train(), compares the gradients as well and times forward with backward.",
+        "as-constructed leaves the module as the constructor made it, and forward is timed; training calls "
+        "module.train() and times forward with backward.",
         tuple(mode.value for mode in Mode),
     ),
     Setting(
