@@ -40,7 +40,7 @@ test: $(BIN)/.dev ## Run the tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not timing"
 	@$(BIN)/python -m pytest -m "timing and not slow"
 
-test-all: test ## Run all tests; those left out above take minutes more
+test-all: test ## Run all tests (some 40 minutes on 2 cores)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not timing"
 	@$(BIN)/python -m pytest -m "slow and timing and not editor"
 
