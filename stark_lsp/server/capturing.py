@@ -181,11 +181,11 @@ def register(server: StarkServer) -> None:
     """Register the command."""
 
     @server.command(CAPTURE)
-    def capture_inputs(*arguments: Any) -> Answer:
-        from stark_lsp.server.commands import argument, target
+    async def capture_inputs(*arguments: Any) -> Answer:
+        from stark_lsp.server.commands import argument, target_at
 
         try:
-            uri, qualname = target(arguments)
+            uri, qualname = await target_at(server, arguments)
         except StarkError as error:
             server.say(wording.trouble(error), warning=True)
             return {"status": "error", "message": str(error)}

@@ -111,9 +111,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
     async def optimize(*arguments: Any) -> Answer:
         uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
         try:
-            if not qualname:
-                qualname = await _class_at(server, uri, arguments)
-            uri, qualname = target([uri, qualname])
+            uri, qualname = await target_at(server, arguments)
             wish = arguments[0] if isinstance(arguments[0], dict) else {}
             if isinstance(run := wish.get("run"), str):
                 view, new = await desk.optimize(uri, qualname, await kept.run(run))
@@ -201,13 +199,20 @@ def _text(server: StarkServer, uri: str) -> str:
     return text
 
 
-async def _class_at(server: StarkServer, uri: str, arguments: Sequence[Any]) -> str:
-    """Return the class at the line that the arguments name; empty if they name none."""
+async def target_at(server: StarkServer, arguments: Sequence[Any]) -> tuple[str, str]:
+    """Return what `target` does; where a line stands in place of the class, the class at that line.
+
+    Raises
+    ------
+    BadInput
+        It does not say, or there is no class.
+    """
+    uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
     first = arguments[0] if arguments else None
     line = first.get("line") if isinstance(first, dict) else None
     path = path_of(uri)
-    if not isinstance(line, int) or path is None:
-        return ""
-    from stark_lsp.discovery.problems import class_at
+    if not qualname and isinstance(line, int) and path is not None:
+        from stark_lsp.discovery.problems import class_at
 
-    return await asyncio.to_thread(class_at, path, _text(server, uri), line)
+        qualname = await asyncio.to_thread(class_at, path, _text(server, uri), line)
+    return target([uri, qualname])

@@ -101,7 +101,8 @@ async def test_inputs_are_captured_from_a_script_that_is_offered(tmp_path: Path)
         uri = editor.open(project / "net.py")
         (action,) = [one for one in await editor.actions(uri, 5) if "Capture" in one.title]
         editor.answer = "train.py"
-        await editor.run(action.command)
+        assert action.command is not None
+        await editor.execute(action.command.command, {"uri": uri, "line": 5})  # as from the palette
         await editor.until_message("The inputs of Attention are in pyproject.toml")
         text = (project / "pyproject.toml").read_text()
         assert text.startswith(settings)

@@ -8,7 +8,7 @@ import { SECTION } from "./common/settings";
 import { chooseInterpreter } from "./features/interpreter";
 import { KeyFeature } from "./features/key";
 import { LendingFeature } from "./features/lending";
-import { optimizeHere } from "./features/optimize";
+import { doHere } from "./features/optimize";
 import { askForReason } from "./features/reject";
 import { ReviewFeature } from "./features/review";
 import { RunningFeature } from "./features/running";
@@ -78,7 +78,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     review,
     keys,
     started,
-    asking("stark.optimizeHere", optimizeHere),
+    asking("stark.optimizeHere", () => doHere("stark.optimize")),
+    asking("stark.captureHere", () => doHere("stark.captureInputs")),
     vscode.commands.registerCommand("stark.restart", () => (vscode.workspace.isTrusted ? started.restart() : ready())),
     vscode.commands.registerCommand("stark.chooseInterpreter", chooseInterpreter),
     vscode.commands.registerCommand("stark.showOutput", () => output.show()),
