@@ -184,6 +184,7 @@ def _where(environment: Environment) -> Iterator[tuple[str, str]]:
         versions.append(environment.compiler)
     yield "with", clean(", ".join(versions))
     yield "inputs", clean(words.inputs(environment))
+    yield "called", "where gradients are recorded" if environment.gradients else "under torch.no_grad()"
     plain = environment.isolation == IsolationLayer.PROCESS.value
     apart = clean(phrases.isolation(environment))
     yield "isolation", f"{apart}: a plain process under your account" if plain else apart

@@ -97,6 +97,8 @@ class Environment:
     """Shapes of the input tensors in order, for instance `8x128x768`."""
     isolation: str = "process"
     """Isolation layer of build and run: a value of `IsolationLayer`."""
+    gradients: bool = False
+    """Whether calls were timed where gradients are recorded; else under `torch.no_grad()`."""
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ def _where(run: Run, environment: Environment) -> str:
     if environment.cuda and environment.device_type == "cuda":
         parts.append(f"CUDA {environment.cuda}")
     mode = "in eval mode" if run.problem.mode is Mode.EVAL else "as constructed"
+    mode += ", gradients recorded," if environment.gradients else ""
     return f"Measured {mode} on {', '.join(parts)}."
 
 

@@ -86,6 +86,7 @@ class Judge:
         progress("Finding out how candidates can be kept apart", 180.0)
         chosen = confinement.choose(str(settings["isolation"]), gpu=self.reference.device == "cuda")
         self.environment["isolation"] = chosen.layer.value
+        self.environment["gradients"] = self.reference.gradients
         if chosen.layer is Layer.PROCESS:
             self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         self.reference.notes += fingerprint.load_notes(load)

@@ -90,3 +90,9 @@ def test_the_diff_of_a_file_without_a_final_line_end_is_a_patch_that_applies(tmp
     assert patch.count("\\ No newline at end of file\n") == 2
     subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
     assert (tmp_path / "net.py").read_text() == "a\nb\nc"
+
+
+def test_it_says_whether_gradients_were_recorded() -> None:
+    assert "in eval mode on" in comment()
+    recorded = replace(VERDICT, environment=replace(ENVIRONMENT, gradients=True))
+    assert "in eval mode, gradients recorded, on AMD" in comment(recorded)
