@@ -337,6 +337,7 @@ async def test_what_a_message_says_is_mended_and_what_cannot_be_is_told(tmp_path
     assert never.failure.said == "RuntimeError: the moon is not full"
 
 
+@pytest.mark.slow
 async def test_layers_dimensions_and_sizes_that_go_together_are_found(tmp_path: Path) -> None:
     names = ["Handed", "Turned", "Around", "Made", "Agreeing", "Strided", "Configured", "Early"]
     outcomes = await tried(tmp_path / "hard.py", HARD, *names)
@@ -345,6 +346,7 @@ async def test_layers_dimensions_and_sizes_that_go_together_are_found(tmp_path: 
     assert [argument.value.text for argument in outcomes["Agreeing"].draft.init] == ["256", "64"]
 
 
+@pytest.mark.slow
 async def test_grids_rotations_lists_and_norms_that_go_with_the_rest_are_found(tmp_path: Path) -> None:
     names = ["Tokens", "Pooled", "Rotated", "Windows", "Volume", "Staged", "Normed", "Summed", "Routed"]
     outcomes = await tried(tmp_path / "hard.py", HARD, *names)
@@ -354,6 +356,7 @@ async def test_grids_rotations_lists_and_norms_that_go_with_the_rest_are_found(t
     assert outcomes["Normed"].draft.init[1].value.text == "nn.LayerNorm"
 
 
+@pytest.mark.slow
 async def test_blocks_inside_configurations_and_arguments_that_may_be_left_out_are_found(tmp_path: Path) -> None:
     names = ["Gate", "Updated", "Windowed", "Remembering", "Asked"]
     outcomes = await tried(tmp_path / "hard.py", HARD, *names)

@@ -20,6 +20,7 @@ from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
     pytest.mark.asyncio(loop_scope="module"),
 ]
@@ -77,7 +78,6 @@ async def test_a_killed_runner_is_the_candidates_crash(judge: WorkerJudge) -> No
     await next_is_ok(judge)
 
 
-@pytest.mark.slow
 async def test_a_stopped_runner_runs_into_its_limit(judge: WorkerJudge) -> None:
     task = asyncio.create_task(judge.evaluate(ENDLESS))
     (await stuck(judge)).suspend()

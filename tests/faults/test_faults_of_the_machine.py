@@ -26,13 +26,15 @@ from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 from stark_lsp.worker import errors, serve
 from stark_lsp.worker.frames import Channel, ChannelClosed
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
+]
 
 HERE = Path(__file__).resolve().parent
 DISK_MIB = 96
 
 
-@pytest.mark.slow
 def test_a_process_that_cannot_be_ended_stops_all_judging_until_it_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
