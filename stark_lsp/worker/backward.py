@@ -86,7 +86,7 @@ def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
 
 def prepare(reference: Reference, case: Case) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in reference.module.state_dict().values())
+    weights = sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
     if not reference.differentiable or case.inputs_nbytes + weights > LIMIT:
         return None
     try:

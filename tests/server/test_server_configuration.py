@@ -199,18 +199,18 @@ def test_absolute_paths_home_and_what_is_no_path_stay_as_they_are(
 @pytest.mark.parametrize(
     ("path", "folder"),
     [
-        ("/work/net/deep/model.py", "/work/net/deep"),
-        ("/work/net/other/model.py", "/work/net"),
-        ("/work/network/model.py", "/work/first"),
-        ("/away/model.py", "/work/first"),
+        ("/projects/net/deep/model.py", "/projects/net/deep"),
+        ("/projects/net/other/model.py", "/projects/net"),
+        ("/projects/network/model.py", "/projects/first"),
+        ("/away/model.py", "/projects/first"),
     ],
 )
 def test_a_document_belongs_to_the_deepest_folder_above_it_else_to_the_first(path: str, folder: str) -> None:
-    assert folder_of(path, ("/work/first", "/work/net", "/work/net/deep")) == folder
+    assert folder_of(path, ("/projects/first", "/projects/net", "/projects/net/deep")) == folder
 
 
 def test_without_a_workspace_paths_go_from_the_document() -> None:
-    assert folder_of("/work/net/model.py", ()) == "/work/net"
+    assert folder_of("/projects/net/model.py", ()) == "/projects/net"
 
 
 def test_later_settings_lie_over_the_initial_ones() -> None:
