@@ -249,9 +249,9 @@ class Proposals:
         if before is None:
             raise BadInput("The file cannot be read.", path=view.path)
         # Long files take a while to take apart; what the user types meanwhile must not wait for it.
-        edit = await asyncio.to_thread(
-            proposed, view.run, best, before, self._server.configuration.write_mode, self._server.configuration.kernels
-        )
+        # The run names the file it was recorded with, which may have been moved since.
+        run, configuration = replace(view.run, problem=view.problem), self._server.configuration
+        edit = await asyncio.to_thread(proposed, run, best, before, configuration.write_mode, configuration.kernels)
         changes = [(e.start_line, e.start_column, e.end_line, e.end_column, e.new_text) for e in edit.edits]
         return Prepared(edit, document, before, apply_replacements(before, changes))
 

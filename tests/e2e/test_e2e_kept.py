@@ -184,6 +184,18 @@ async def test_a_file_renamed_while_no_editor_runs_is_followed(file: Path, state
         assert "class ModelNew" in editor.texts[uri]
 
 
+async def test_a_new_module_is_made_where_the_file_is_now(file: Path, state: Path) -> None:
+    leave(state, file, "r1")
+    moved = file.parent.with_name("moved")
+    file.parent.rename(moved)
+    file.parent.mkdir()  # another project of that name
+    async with session(published(), state, {"writeMode": "module"}) as editor:
+        await offered(editor, editor.open(moved / "model.py"))
+        await accept(editor, "r1", "was accepted in")
+        assert [path.name for path in moved.iterdir()] != ["model.py"]
+    assert not list(file.parent.iterdir())
+
+
 async def test_a_document_opened_by_a_link_is_the_file_and_its_buffer_gets_the_edit(file: Path, state: Path) -> None:
     leave(state, file, "r1")
     link = file.parent.parent / "link.py"
