@@ -101,6 +101,7 @@ def test_a_class_without_backward_is_judged_without_gradients_compared(tmp_path:
 
 
 def test_state_that_is_no_tensor_does_no_harm(tmp_path: Path) -> None:
-    init = f"{WEIGHT}\ntype(self).get_extra_state = lambda self: 3\ntype(self).set_extra_state = lambda self, state: None"
+    extra = "type(self).get_extra_state = lambda self: 3\ntype(self).set_extra_state = lambda self, state: None"
+    init = f"{WEIGHT}\n{extra}"
     reference = make_reference(tmp_path, BODY, "torch.randn(16, 8)", init=init, gradients=True)
     assert reference.backward is not None
