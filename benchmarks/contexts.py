@@ -19,10 +19,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402 - after the path
+import torch
 
-from stark_lsp.worker import clock, contexts  # noqa: E402 - of this checkout
-from stark_lsp.worker.intervals import median  # noqa: E402
+from stark_lsp.judge.timing import (
+    clock,
+    contexts,
+)
+from stark_lsp.judge.timing.intervals import median
 
 NEVER = 1e-9
 """No context launches so quickly, so that as many are made as may be."""
@@ -102,7 +105,7 @@ class Process:
 
 def kinds() -> None:
     """Print how quickly twenty contexts launch kernels."""
-    code = f"import json; from stark_lsp.worker import contexts; print(json.dumps(contexts.draw({NEVER}).seen))"
+    code = f"import json; from stark_lsp.judge import contexts; print(json.dumps(contexts.draw({NEVER}).seen))"
     seen: list[float] = []
     for _ in range(2):
         run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)

@@ -20,9 +20,12 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from stark_lsp.worker import clock, fresh  # noqa: E402 - of this checkout
-from stark_lsp.worker.gate import GATE_MS  # noqa: E402
-from stark_lsp.worker.intervals import median  # noqa: E402
+from stark_lsp.judge.timing import (
+    clock,
+    fresh,
+)
+from stark_lsp.judge.timing.gate import GATE_MS
+from stark_lsp.judge.timing.intervals import median
 
 GATES_MS = (1e-6, GATE_MS / 2, GATE_MS, 2 * GATE_MS)
 SHAPES = ((64, 1024), (4096, 4096))

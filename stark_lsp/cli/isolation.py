@@ -15,7 +15,7 @@ from typing import Any
 from stark_lsp.cli.health import Check, Health, first_line, output
 from stark_lsp.evaluation.environment import worker_environment
 
-WORKER = Path(__file__).resolve().parent.parent / "worker" / "__main__.py"
+WORKER = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
 PROBE_S = 150.0
 """Two sandboxes are tried; each with a GPU may have to wait for a driver that just woke up."""
 OPT_IN = "To do without, if you trust every candidate: --isolation off, or stark.isolation in your editor."
@@ -85,7 +85,7 @@ def checks(found: dict[str, Any]) -> tuple[Check, ...]:
     Parameters
     ----------
     found
-        The worker's answer, see `worker/sandbox/report.py`.
+        The worker's answer, see `judge/sandbox/report.py`.
     """
     bubblewrap, landlock = found["layers"]["bubblewrap"], found["layers"]["landlock"]
     # A layer that is missing is no harm while another one holds.

@@ -17,7 +17,7 @@ else:
     import tomli as tomllib
 
 Described = Mapping[str, Any]
-"""A value as `worker/record.py` describes it."""
+"""A value as `judge/inputs/record.py` describes it."""
 
 
 class NoTable(Exception):

@@ -30,7 +30,7 @@ INSTALL_COMPILER = (
     "Install one, for instance: sudo apt install g++ (Debian, Ubuntu), sudo dnf install gcc-c++ (Fedora)."
 )
 
-WORKER = Path(__file__).resolve().parent.parent / "worker" / "__main__.py"
+WORKER = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
 
 _ASK = """
 import importlib.util, json, os, platform, sys, sysconfig

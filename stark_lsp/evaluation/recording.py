@@ -46,7 +46,7 @@ async def record(
     BadInput
         The script cannot be run, or does not call the class.
     """
-    hook = Path(__file__).resolve().parent.parent / "worker" / "record.py"
+    hook = Path(__file__).resolve().parent.parent / "judge" / "inputs" / "record.py"
     if not os.path.isfile(script):
         raise BadInput("There is no such script.", path=script, cure="Check the path.")
     with tempfile.TemporaryDirectory(prefix="stark-capture-") as scratch:

@@ -121,7 +121,7 @@ class Supervisor:
             await self._spawn()
 
     async def _spawn(self) -> None:
-        main = Path(__file__).resolve().parent.parent / "worker" / "__main__.py"
+        main = Path(__file__).resolve().parent.parent / "judge" / "__main__.py"
         hide_memory()
         try:
             self._process = await asyncio.create_subprocess_exec(

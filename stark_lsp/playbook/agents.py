@@ -57,7 +57,7 @@ class PlaybookAgents:
     Parameters
     ----------
     analysis
-        What `worker/analysis` returned, or `{"untraceable": {message, path, line}}`.
+        What `judge/analysis` returned, or `{"untraceable": {message, path, line}}`.
     problem, reference
         The problem and what preparing it found out.
     prompt_dirs

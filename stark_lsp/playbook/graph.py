@@ -1,6 +1,6 @@
 """The recorded call as a typed graph.
 
-`worker/analysis` hands over JSON; here it becomes nodes whose arguments are `Ref` (a tensor), `Scalar` (a number
+`judge/analysis` hands over JSON; here it becomes nodes whose arguments are `Ref` (a tensor), `Scalar` (a number
 with its expression), plain values, and tuples, lists, dicts or slices of these. Nothing here knows torch.
 """
 
@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 Expr = list[Any]
-"""See `worker/analysis/values.py`."""
+"""See `judge/analysis/values.py`."""
 
 
 @dataclass(frozen=True)

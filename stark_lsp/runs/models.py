@@ -51,7 +51,7 @@ class Analyst(Protocol):
     """What a team may ask of the judge before the search: the measured graph of the reference."""
 
     async def analyze(self) -> dict[str, Any]:
-        """Return the analysis made in the worker (`worker/analysis`)."""
+        """Return the analysis made in the worker (`judge/analysis`)."""
         ...
 
 

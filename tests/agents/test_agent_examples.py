@@ -15,7 +15,7 @@ import torch
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.discovery.problems import make_problem
-from stark_lsp.worker.integrity import check, flags
+from stark_lsp.judge.integrity import check, flags
 
 GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
 NAMES = ("raw", "inline", "triton", "cpu")

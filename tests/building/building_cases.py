@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stark_lsp.worker.confinement import private_environment
-from stark_lsp.worker.folders import Folder
-from stark_lsp.worker.runners import RunnerProcess
-from stark_lsp.worker.spawner import Spawner
+from stark_lsp.judge.processes.confinement import private_environment
+from stark_lsp.judge.processes.folders import Folder
+from stark_lsp.judge.processes.runners import RunnerProcess
+from stark_lsp.judge.processes.spawner import Spawner
 
 LOG = 1 << 20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from building_cases import Builders
 
-from stark_lsp.worker.building.service import BuildService
+from stark_lsp.judge.building.service import BuildService
 
 
 @pytest.fixture

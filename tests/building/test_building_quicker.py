@@ -10,10 +10,10 @@ import pytest
 import torch
 from building_cases import Builders
 
-from stark_lsp.worker.building import tokens
-from stark_lsp.worker.building.quicker import genuine
-from stark_lsp.worker.building.resources import read
-from stark_lsp.worker.building.service import BuildService, Failure
+from stark_lsp.judge.building import tokens
+from stark_lsp.judge.building.quicker import genuine
+from stark_lsp.judge.building.resources import read
+from stark_lsp.judge.building.service import BuildService, Failure
 
 SECONDS = 280.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ASK = "from stark_lsp.worker.building.request import *; check_flag({flag!r}, default_allowed())"
+ASK = "from stark_lsp.judge.building.request import *; check_flag({flag!r}, default_allowed())"
 
 
 @pytest.fixture(scope="module")

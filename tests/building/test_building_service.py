@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stark_lsp.worker import processes
-from stark_lsp.worker.building import cache, proxy
-from stark_lsp.worker.building.service import BuildService, Built, Failure
+from stark_lsp.contract import process_trees
+from stark_lsp.judge.building import cache, proxy
+from stark_lsp.judge.building.service import BuildService, Built, Failure
 
 SECONDS = 120.0
 
@@ -96,13 +96,13 @@ def test_a_killed_build_leaves_nothing_that_the_next_one_waits_for(
     killed: list[Built] = []
     thread = threading.Thread(target=lambda: killed.append(service.build(slow, seconds=SECONDS)))
     thread.start()
-    while not builders.started or not processes.descendants(builders.started[0].pid):
+    while not builders.started or not process_trees.descendants(builders.started[0].pid):
         time.sleep(0.005)
-    processes.kill(builders.started[0].pid)
+    process_trees.kill(builders.started[0].pid)
     thread.join()
     assert killed[0].failure is Failure.BROKEN
     assert killed[0].library == ""
-    assert not processes.descendants(builders.started[0].pid)
+    assert not process_trees.descendants(builders.started[0].pid)
     again = service.build(slow, seconds=SECONDS)
     assert again.error == ""
     assert not again.cached

@@ -17,7 +17,7 @@ from stark_lsp.core.problem import InputSpec
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, InputSource, IsolationLayer
 from stark_lsp.core.status import VerdictStatus as Status
-from stark_lsp.worker.sandbox import landlock
+from stark_lsp.judge.sandbox import landlock
 
 
 def line_of(text: str, part: str) -> int:

@@ -58,7 +58,7 @@ def by_role(root: int | None, role: str) -> list[psutil.Process]:
             line = process.cmdline()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-        at = next((i for i, word in enumerate(line) if word.endswith("worker/__main__.py")), None)
+        at = next((i for i, word in enumerate(line) if word.endswith("judge/__main__.py")), None)
         if at is not None and line[at + 1 : at + 2] == [role] and "bwrap" not in line[0]:
             found.append(process)
     return sorted(found, key=lambda process: process.create_time())

@@ -15,15 +15,16 @@ from typing import Any
 
 from fault_cases import RAW, STUCK, problem_at, settings
 
+from stark_lsp.contract import process_trees
+from stark_lsp.contract.errors import Broken
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.wire import to_wire
-from stark_lsp.worker import processes, runners
-from stark_lsp.worker.errors import Broken
-from stark_lsp.worker.judging import Judge
+from stark_lsp.judge.processes import runners
+from stark_lsp.judge.service.judging import Judge
 
 
 def main(folder: Path) -> None:
-    processes.adopt_orphans()
+    process_trees.adopt_orphans()
     runners.KILL_S = 0.5
     private = folder / "private"
     private.mkdir()
@@ -55,7 +56,7 @@ def main(folder: Path) -> None:
         time.sleep(0.02)
     told["afterwards"] = judged(RAW)
     judge.children.household.end_all()
-    processes.kill_below(os.getpid(), seconds=30.0)
+    process_trees.kill_below(os.getpid(), seconds=30.0)
     print(json.dumps(told))
 
 

@@ -17,13 +17,15 @@ from typing import Any
 
 from fault_cases import RAW, problem_at, settings
 
+from stark_lsp.contract import process_trees
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.wire import to_wire
-from stark_lsp.worker import elsewhere, processes, rounds, timing, watched
-from stark_lsp.worker.attempt import Attempt
-from stark_lsp.worker.judging import Judge
-from stark_lsp.worker.loadable import Loadable
-from stark_lsp.worker.verify import Verifier
+from stark_lsp.judge.correctness.verify import Verifier
+from stark_lsp.judge.service.attempt import Attempt
+from stark_lsp.judge.service.judging import Judge
+from stark_lsp.judge.timing import elsewhere, rounds, timing
+from stark_lsp.judge.timing.loadable import Loadable
+from stark_lsp.judge.tools import watched
 
 HONEST = """import torch
 import torch.nn as nn
@@ -66,7 +68,7 @@ def under_a_tool(judge: Judge) -> str:
 
 
 def main(folder: Path) -> None:
-    processes.adopt_orphans()
+    process_trees.adopt_orphans()
     private = folder / "private"
     private.mkdir()
     problem = to_wire(problem_at(folder))
@@ -89,7 +91,7 @@ def main(folder: Path) -> None:
         told[name] = {key: verdict[key] for key in KEYS} | {"said": said, "alive": alive}
     told["under a tool"] = under_a_tool(judge)
     judge.children.household.end_all()
-    processes.kill_below(os.getpid(), seconds=30.0)
+    process_trees.kill_below(os.getpid(), seconds=30.0)
     print(json.dumps(told))
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from stark_lsp.worker.frames import HEADER, Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
+from stark_lsp.contract.frames import HEADER, Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
 
 
 def pipe() -> tuple[Channel, Channel]:

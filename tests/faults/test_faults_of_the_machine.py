@@ -19,12 +19,13 @@ import pytest_asyncio
 from fault_cases import DISK_FILLED, RAW, kernel, problem_at, settings
 from fault_watch import MARK, marked
 
+from stark_lsp.contract import errors
+from stark_lsp.contract.frames import Channel, ChannelClosed
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
-from stark_lsp.worker import errors, serve
-from stark_lsp.worker.frames import Channel, ChannelClosed
+from stark_lsp.judge.service import serve
 
 pytestmark = [
     pytest.mark.slow,

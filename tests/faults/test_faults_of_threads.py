@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stark_lsp.worker.integrity.parsing import syntax_tree
+from stark_lsp.judge.integrity.parsing import syntax_tree
 
 WIDE = "def f(a, b=1):\n    return [a.b(c)[d] for c, d in zip(a, b) if c]\n\n" * 60
 DEEP = "x = " + "f(" * 60 + ")" * 60 + " + x" * 60

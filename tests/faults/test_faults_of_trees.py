@@ -13,14 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stark_lsp.worker import limits as limits_module
-from stark_lsp.worker import processes, runners
-from stark_lsp.worker.children import Children
-from stark_lsp.worker.confinement import Confinement
-from stark_lsp.worker.limits import Exceeded, Limits, RestWatch, disk_limit
-from stark_lsp.worker.runners import RunnerExceeded, RunnerProcess
-from stark_lsp.worker.sandbox import Layer
-from stark_lsp.worker.slots import Quiet
+from stark_lsp.contract import process_trees
+from stark_lsp.judge.device.slots import Quiet
+from stark_lsp.judge.processes import limits as limits_module
+from stark_lsp.judge.processes import runners
+from stark_lsp.judge.processes.children import Children
+from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.limits import Exceeded, Limits, RestWatch, disk_limit
+from stark_lsp.judge.processes.runners import RunnerExceeded, RunnerProcess
+from stark_lsp.judge.sandbox import Layer
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -40,9 +41,9 @@ def test_a_process_whose_main_thread_has_ended_is_killed_with_all_below_it() -> 
     try:
         while psutil.Process(parent.pid).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
-        assert {parent.pid, grandchild.pid} <= set(processes.descendants(os.getpid()))
-        spare = {pid for pid in processes.descendants(os.getpid()) if pid not in (parent.pid, grandchild.pid)}
-        assert processes.kill_below(os.getpid(), spare=spare, seconds=30.0)
+        assert {parent.pid, grandchild.pid} <= set(process_trees.descendants(os.getpid()))
+        spare = {pid for pid in process_trees.descendants(os.getpid()) if pid not in (parent.pid, grandchild.pid)}
+        assert process_trees.kill_below(os.getpid(), spare=spare, seconds=30.0)
         assert parent.wait(30) == -9
         psutil.wait_procs([grandchild], timeout=30)
         assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE

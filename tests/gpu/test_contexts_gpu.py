@@ -11,14 +11,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker import clock, contexts  # noqa: E402 - needs torch
-from stark_lsp.worker.timed import Timed  # noqa: E402 - needs torch
+from stark_lsp.judge.timing import (
+    clock,
+    contexts,
+)
+from stark_lsp.judge.timing.timed import Timed
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
 DRAW = """
 import json, sys
-from stark_lsp.worker import contexts
+from stark_lsp.judge import contexts
 drawn = contexts.draw(float(sys.argv[1]))
 import torch
 total = float(torch.ones(1000, device="cuda").sum())

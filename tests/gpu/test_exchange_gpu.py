@@ -11,16 +11,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker import tensorfile  # noqa: E402 - needs torch
-from stark_lsp.worker.exchange import Exchange  # noqa: E402
+from stark_lsp.judge.transport import tensorfile
+from stark_lsp.judge.transport.exchange import Exchange
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 
 CHILD = """
 import sys
 import torch
-from stark_lsp.worker import tensorfile
-from stark_lsp.worker.exchange import Exchange
+from stark_lsp.judge import tensorfile
+from stark_lsp.judge.transport.exchange import Exchange
 
 memory = Exchange.attach(int(sys.argv[1]), int(sys.argv[2]))
 given = tensorfile.load(sys.argv[3], device="cuda", exchange=memory)

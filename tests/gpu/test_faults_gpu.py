@@ -19,12 +19,12 @@ import pytest_asyncio
 
 torch = pytest.importorskip("torch")
 
-from test_judge_gpu import RAW, SETTINGS, changed, device_memory, problem_at  # noqa: E402 - torch first
+from test_judge_gpu import RAW, SETTINGS, changed, device_memory, problem_at
 
-from stark_lsp.core.candidate import Candidate  # noqa: E402
-from stark_lsp.core.errors import Fault  # noqa: E402
-from stark_lsp.core.status import VerdictStatus as Status  # noqa: E402
-from stark_lsp.evaluation.judge import WorkerJudge, open_judge  # noqa: E402
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import Fault
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 
 pytestmark = [
     pytest.mark.gpu,

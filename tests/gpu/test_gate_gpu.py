@@ -11,7 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker import clock, gate, hidden  # noqa: E402 - needs torch
+from stark_lsp.judge.timing import (
+    clock,
+    gate,
+    hidden,
+)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 

@@ -15,14 +15,14 @@ import pytest_asyncio
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.core.candidate import Candidate  # noqa: E402 - torch first: without it nothing here can run
-from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span  # noqa: E402
-from stark_lsp.core.settings import EvaluationSettings  # noqa: E402
-from stark_lsp.core.status import DeviceChoice, InputSource  # noqa: E402
-from stark_lsp.core.status import VerdictStatus as Status  # noqa: E402
-from stark_lsp.core.verdict import Reference, Verdict  # noqa: E402
-from stark_lsp.evaluation.judge import WorkerJudge, open_judge  # noqa: E402
-from stark_lsp.evaluation.processes import descendants  # noqa: E402
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import DeviceChoice, InputSource
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
+from stark_lsp.evaluation.processes import descendants
 
 pytestmark = [
     pytest.mark.gpu,

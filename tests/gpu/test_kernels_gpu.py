@@ -13,14 +13,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "playbook_kernel
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from random_specs import pointwise_specs, reduction_specs  # noqa: E402
-from test_kernels_on_cpu import check_pointwise, inputs_for, one_step, softmax  # noqa: E402
-from torch_reference import Called, build, check  # noqa: E402
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from random_specs import pointwise_specs, reduction_specs
+from test_kernels_on_cpu import check_pointwise, inputs_for, one_step, softmax
+from torch_reference import Called, build, check
 
-from stark_lsp.playbook.kernels import Variant, supports, variants  # noqa: E402
-from stark_lsp.playbook.spec import KernelSpec, Operand, Output, Step  # noqa: E402
+from stark_lsp.playbook.kernels import Variant, supports, variants
+from stark_lsp.playbook.spec import KernelSpec, Operand, Output, Step
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 

@@ -24,8 +24,8 @@ from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing, Verdict
 from stark_lsp.discovery.problems import make_problem
+from stark_lsp.judge.analysis import NotTraceable, analyze
 from stark_lsp.playbook.agents import PlaybookAgents
-from stark_lsp.worker.analysis import NotTraceable, analyze
 
 REFERENCE = Reference(
     Environment("test", "cpu", "3", sys.executable, torch.__version__), Baselines(Timing(1e4, 9e3, 1.1e4, 5))

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.core.verdict import Profile  # noqa: E402 - needs torch
-from stark_lsp.core.wire import from_wire, to_wire  # noqa: E402
-from stark_lsp.worker.profile import assemble, counters, resources, traces  # noqa: E402
+from stark_lsp.core.verdict import Profile
+from stark_lsp.core.wire import from_wire, to_wire
+from stark_lsp.judge.profile import (
+    assemble,
+    counters,
+    resources,
+    traces,
+)
 
 CALIBRATION = {"bandwidth": 2e12, "rates": {"float32": 5e13, "tf32": 4e14}, "notes": ["kept"]}
 COST = {"bytes": 64 << 20, "flops": 0, "dtype": "float32", "notes": []}

@@ -13,8 +13,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker import observe  # noqa: E402 - needs torch
-from stark_lsp.worker.profile import cost, roofline  # noqa: E402 - needs torch
+from stark_lsp.judge.device import observe
+from stark_lsp.judge.profile import (
+    cost,
+    roofline,
+)
 
 KNOWN: roofline.Calibration = {"bandwidth": 1e12, "rates": {"float32": 1e13, "tf32": 1e14}, "notes": []}
 

@@ -14,7 +14,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.worker.profile import launches, names, occupancy, traces  # noqa: E402 - needs torch
+from stark_lsp.judge.profile import (
+    launches,
+    names,
+    occupancy,
+    traces,
+)
 
 H100 = occupancy.Limits(threads=2048, registers=65536, shared_bytes=233472, processors=132)
 

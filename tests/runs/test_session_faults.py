@@ -55,7 +55,7 @@ def kill_workers() -> int:
     killed = 0
     for child in psutil.Process().children():
         try:
-            if any(word.endswith("worker/__main__.py") for word in child.cmdline()):
+            if any(word.endswith("judge/__main__.py") for word in child.cmdline()):
                 child.kill()
                 killed += 1
         except psutil.NoSuchProcess:

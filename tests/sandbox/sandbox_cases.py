@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stark_lsp.worker.sandbox import Layer, Policy, build_policy, instructions, run_policy, wrap
-from stark_lsp.worker.sandbox.probe import attempt
+from stark_lsp.judge.sandbox import Layer, Policy, build_policy, instructions, run_policy, wrap
+from stark_lsp.judge.sandbox.probe import attempt
 
-MAIN = str(Path(__file__).parents[2] / "stark_lsp" / "worker" / "sandbox" / "__main__.py")
+MAIN = str(Path(__file__).parents[2] / "stark_lsp" / "judge" / "sandbox" / "__main__.py")
 LAYERS = (Layer.BUBBLEWRAP, Layer.LANDLOCK)
 KINDS = ("run", "build")
 

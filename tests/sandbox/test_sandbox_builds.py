@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, inside, need, policy_of, python
 
-from stark_lsp.worker.sandbox import Layer, Policy
+from stark_lsp.judge.sandbox import Layer, Policy
 
 pytestmark = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
 
@@ -92,7 +92,7 @@ def test_nvcc_builds_a_kernel(layer: Layer, policy: Policy) -> None:
 
 def test_programs_started_by_a_builder_have_the_limit_and_it_has_not(layer: Layer, policy: Policy) -> None:
     """A builder loads torch, whose CUDA libraries take more address space than any compiler should."""
-    worker = str(Path(__file__).parents[2] / "stark_lsp" / "worker")
+    worker = str(Path(__file__).parents[2] / "stark_lsp" / "judge")
     code = """
 import importlib.util, resource
 spec = importlib.util.spec_from_file_location('box', VALUES[0] + '/sandbox/__init__.py',
@@ -105,7 +105,7 @@ shown = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0])"
 done = subprocess.run([sys.executable, '-I', '-S', '-c', shown], capture_output=True, text=True)
 answer = [resource.getrlimit(resource.RLIMIT_AS)[0], int(done.stdout)]
 """
-    from stark_lsp.worker.sandbox import instructions, wrap
+    from stark_lsp.judge.sandbox import instructions, wrap
 
     limited = policy._replace(address_bytes=1 << 30)
     program = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, MAIN, command, inside, need, policy_of
 
-from stark_lsp.worker.sandbox import EXIT_UNCONFINED, Layer, Policy, Refused, bubblewrap, choose, instructions, probe
+from stark_lsp.judge.sandbox import EXIT_UNCONFINED, Layer, Policy, Refused, bubblewrap, choose, instructions, probe
 
 WORKS = ("", "")
 
@@ -97,7 +97,7 @@ def test_a_child_that_was_started_without_its_sandbox_ends(tmp_path: Path) -> No
 OLDER = """
 import os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
-from stark_lsp.worker.sandbox import Layer, Policy, enter, landlock
+from stark_lsp.judge.sandbox import Layer, Policy, enter, landlock
 landlock.abi = lambda: int(sys.argv[2])
 policy = Policy.from_json(sys.argv[3])
 judge = os.getppid()

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from stark_lsp.worker.sandbox import seccomp
+from stark_lsp.judge.sandbox import seccomp
 
 ALLOWED = seccomp.ALLOW
 EPERM = seccomp.ERRNO | 1

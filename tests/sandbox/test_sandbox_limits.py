@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, command, need, policy_of, python
 
-from stark_lsp.worker.sandbox import Layer
+from stark_lsp.judge.sandbox import Layer
 
 EACH_LAYER = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
 MIB = 1 << 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.worker.sandbox import paths
+from stark_lsp.judge.sandbox import paths
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sandbox_cases import LAYERS, MAIN
 
-from stark_lsp.worker.sandbox import Layer
+from stark_lsp.judge.sandbox import Layer
 
 NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"

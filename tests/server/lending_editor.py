@@ -14,9 +14,9 @@ for room in ("e2e", ""):
     if folder not in sys.path:
         sys.path.append(folder)
 
-from e2e_editor import MODULE, SMALL, Editor, environment, published, session  # noqa: E402
-from messages_api.kernels import Expert  # noqa: E402
-from messages_api.server import Request  # noqa: E402
+from e2e_editor import MODULE, SMALL, Editor, environment, published, session
+from messages_api.kernels import Expert
+from messages_api.server import Request
 
 __all__ = ("MODULE", "Editor", "Lender", "environment", "lending")
 

@@ -140,7 +140,7 @@ def operation(
     Parameters
     ----------
     names
-        As `worker/analysis/names.py` spells them, the first gives the operation its word.
+        As `judge/analysis/names.py` spells them, the first gives the operation its word.
     parameters
         Comma-separated, with defaults as Python literals: `"input, other, alpha=1"`.
     options

@@ -1,0 +1,52 @@
+"""Entry point by path: `<python> -u .../judge/__main__.py [runner | builder | probe] [confinement [device]]`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+
+
+def _load_package() -> str:
+    """Make this folder and `contract` beside it importable below `stark_worker`, and take it off `sys.path`.
+
+    Python puts a script's folder first on `sys.path`; left there, our file names would hide modules of
+    the user's project. Of `stark_lsp`, which may be installed there as well, nothing else is taken.
+    """
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.getcwd()) != folder]
+    package = types.ModuleType("stark_worker")
+    package.__path__ = [os.path.dirname(folder)]
+    sys.modules["stark_worker"] = package
+    return "stark_worker.judge"
+
+
+def main() -> None:
+    """Start the process that the arguments name."""
+    package = _load_package()
+    role = sys.argv[1] if len(sys.argv) > 1 else "worker"
+    confinement = sys.argv[2] if len(sys.argv) > 2 else ""
+    # `cuda`, and file descriptor and size of GPU memory that is shared with the judge: `cuda:7:2097152`.
+    device, *memory = sys.argv[3].split(":") if len(sys.argv) > 3 else [""]
+    # User code must not see our arguments, nor take our entry point for its own main module.
+    sys.argv[:] = [""]
+    if confinement:
+        # Before anything else is imported: what comes after is in the sandbox already.
+        importlib.import_module(package + ".sandbox").confine(confinement, keep=[int(fd) for fd in memory[:1]])
+    if role == "runner":
+        importlib.import_module(package + ".processes.runner").main(
+            device, *(int(number) for number in memory), spare=bool(confinement)
+        )
+    elif role == "builder":
+        importlib.import_module(package + ".building.builder").main()
+    elif role == "probe":
+        importlib.import_module(package + ".sandbox.report").main(quick=device == "cpu")
+    else:
+        importlib.import_module(package + ".service.guard").run(
+            lambda: importlib.import_module(package + ".service.serve").main()
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""The builder: one process, without GPU and network, that carries out one request to build and ends.
+
+It runs torch's own `load_inline` or `load`, so that what is built is what the user's machine would build. Nothing it
+builds is ever loaded here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...contract import process_trees
+from ...contract.frames import Channel, ChannelClosed, take_private_pipes
+from ..processes.runner import report
+from . import quicker
+
+LIBRARY = "library.so"
+AID = "aid"
+
+
+def main() -> None:
+    """Serve the judge until it closes the pipe."""
+    process_trees.die_with_parent()
+    # When memory runs out, this process is to go before the editor does.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    channel = Channel(*take_private_pipes())
+    import torch.utils.cpp_extension  # noqa: F401 - takes most of a builder's start, so it comes first
+
+    commands: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "prepare": prepare}
+    channel.send({"ready": True})
+    while True:
+        try:
+            request = channel.receive()
+        except ChannelClosed:
+            os._exit(0)
+        try:
+            answer = {"result": commands[request.pop("command")](**request)}
+        except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
+            answer = {"error": report(error)}
+        channel.send(answer)
+
+
+def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict[str, Any]:
+    """Build a library and leave it as `out/library.so`.
+
+    Parameters
+    ----------
+    folder
+        The private folder.
+    request
+        In the normal form of `request.normal`.
+    aids
+        Paths of what `prepare` has made before.
+
+    Returns
+    -------
+    dict
+        `library`, `seconds`, `steps`, `resources`, or `error`; and `log`.
+    """
+    begin = time.monotonic()
+    out = os.path.join(folder, "out")
+    place = os.path.join(out, "build")
+    os.makedirs(place)
+    made: list[quicker.Build] = []
+
+    def carry_out(build_directory: str, verbose: bool, error_prefix: str) -> None:
+        made.append(quicker.Build(aids, headers(), bool(request["stock"]), os.cpu_count() or 1))
+        failed = made[0].run(build_directory)
+        if failed:
+            raise RuntimeError(f"{error_prefix}: {failed}")
+
+    try:
+        library = run_torch(request, place, carry_out)
+    except (RuntimeError, OSError, ValueError, TypeError, AssertionError, LookupError) as error:
+        steps = made[0].records() if made else []
+        seconds = time.monotonic() - begin
+        return {"error": text_of(error, request["name"]), "log": "", "seconds": seconds, "steps": steps}
+    final = os.path.join(out, LIBRARY)
+    os.replace(library, final)
+    return {
+        "library": final,
+        "log": "\n".join(step.log for step in made[0].steps if step.log) if made else "",
+        "seconds": time.monotonic() - begin,
+        "steps": made[0].records() if made else [],
+        "resources": kernel_resources(final) if request["cuda_sources"] or request["files"] else {},
+    }
+
+
+def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Make something that speeds builds up, and leave it as `out/aid`.
+
+    Parameters
+    ----------
+    folder
+        The private folder.
+    what
+        `support` or `pch`.
+    request
+        A small request in its normal form, whose flags count.
+
+    Returns
+    -------
+    dict
+        `seconds`, or `error`.
+    """
+    begin = time.monotonic()
+    place = os.path.join(folder, "out", "build")
+    os.makedirs(place)
+    aid = os.path.join(folder, "out", AID)
+    failed: list[str] = []
+
+    def carry_out(build_directory: str, verbose: bool, error_prefix: str) -> None:
+        failed.append(quicker.prepare(what, build_directory, aid, bool(request["with_cuda"])))
+
+    run_torch(request, place, carry_out)
+    if failed[0]:
+        return {"error": failed[0][-20000:]}
+    return {"seconds": time.monotonic() - begin}
+
+
+def headers() -> str:
+    """Return the folder of torch's headers."""
+    import torch
+
+    return os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
+
+
+def text_of(error: BaseException, name: str) -> str:
+    """Return what torch's function would have raised; a failed build already says so in its first words."""
+    text = str(error)
+    return text if text.startswith("Error ") or "CUDA_HOME" in text else f"Error building extension '{name}': {text}"
+
+
+def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, bool, str], None]) -> str:
+    """Call torch's own function, and return the path of the library it made.
+
+    Parameters
+    ----------
+    place
+        Folder to build in.
+    carry_out
+        Runs what torch has written for ninja.
+    """
+    from torch.utils import cpp_extension
+
+    if hasattr(cpp_extension, "_run_ninja_build"):
+        cpp_extension._run_ninja_build = carry_out
+    # What torch does last is to load the library; here it is only named.
+    cpp_extension._import_module_from_library = lambda name, path, *_: os.path.join(path, f"{name}.so")
+    common = {
+        "name": request["name"],
+        "build_directory": place,
+        "extra_cflags": list(request["extra_cflags"]),
+        "extra_cuda_cflags": list(request["extra_cuda_cflags"]),
+        "extra_ldflags": list(request["extra_ldflags"]),
+        "extra_include_paths": list(request["extra_include_paths"]),
+        "with_cuda": request["with_cuda"],
+        "is_python_module": True,
+    }
+    if request["kind"] == "files":
+        sources = write_files(request["files"], os.path.join(place, "files"))
+        folders = sorted({os.path.dirname(path) for path in sources})
+        common["extra_include_paths"] = [*common["extra_include_paths"], *folders]
+        return str(cpp_extension.load(sources=sources, **common))
+    functions = request["functions"]
+    options = {
+        key: request[key]
+        for key in ("no_implicit_headers", "with_pytorch_error_handling")
+        # Torch's default is left unsaid: older versions do not know every option.
+        if request[key] != (key == "with_pytorch_error_handling")
+    }
+    return str(
+        cpp_extension.load_inline(
+            cpp_sources=list(request["cpp_sources"]),
+            cuda_sources=list(request["cuda_sources"]) or None,
+            functions=None if functions is None else dict(functions),
+            **options,
+            **common,
+        )
+    )
+
+
+def write_files(files: list[dict[str, Any]], place: str) -> list[str]:
+    """Write the files of a request, and return the paths of those that are compiled."""
+    sources = []
+    for item in files:
+        path = os.path.join(place, item["path"])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(item["text"])
+        if item["source"]:
+            sources.append(path)
+    return sources
+
+
+def kernel_resources(library: str) -> dict[str, dict[str, int]]:
+    """Return what each kernel of a library takes; nothing where the CUDA toolkit's `cuobjdump` is missing."""
+    import subprocess
+
+    from torch.utils import cpp_extension
+
+    home = cpp_extension.CUDA_HOME
+    tool = os.path.join(home, "bin", "cuobjdump") if home else ""
+    tool = tool if os.path.isfile(tool) else shutil.which("cuobjdump") or ""
+    if not tool:
+        return {}
+    try:
+        done = subprocess.run(
+            [tool, "--dump-resource-usage", library],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    from .resources import read
+
+    return read(done.stdout.decode("utf-8", "replace"))

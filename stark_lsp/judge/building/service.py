@@ -1,0 +1,339 @@
+"""The judge's answer to a request to build: from the cache, or by a builder of its own."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from ..processes.runner import cut
+from ..processes.runners import RUNNER_FAILURES, RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerTimedOut
+from . import diagnostics, tokens
+from .aids import Aids
+from .cache import Cache, NotTaken
+from .request import Refused, normal
+from .steps import MANY_CORES
+
+VERSION = 1
+"""Raised when the same request would be built differently."""
+AID_S = 300.0
+FAILED = 256
+"""Failed builds that are kept in mind."""
+ENDED = ("Killed", "Terminated")
+"""Words of a compiler that was ended from outside."""
+CHANCE = (*ENDED, "internal compiler error", "No space left", "Cannot allocate memory", "out of memory")
+"""Words of a failure that another try may not meet."""
+LOG = 20000
+"""Characters of a build's log that are kept."""
+
+
+class Builder(Protocol):
+    """One builder process, as `RunnerProcess` is; it serves one build."""
+
+    @property
+    def folder(self) -> str:
+        """Its private folder, with `in` and `out` below it."""
+        ...
+
+    def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
+        """Send one request and return its result; raises what `RunnerProcess.ask` does."""
+        ...
+
+    def give(self, path: str, name: str = "") -> str:
+        """Hand a file over and return its path in the builder's folder."""
+        ...
+
+    def kill(self) -> None:
+        """End it."""
+        ...
+
+    def log(self) -> str:
+        """Return what it printed."""
+        ...
+
+
+class Failure(str, enum.Enum):
+    """Why there is no library."""
+
+    NONE = ""
+    REFUSED = "refused"
+    COMPILER = "compiler"
+    TIMED_OUT = "timed out"
+    MEMORY = "memory"
+    BROKEN = "broken"
+    """The builder itself failed."""
+
+
+class Built:
+    """What came of a request.
+
+    Attributes
+    ----------
+    library
+        Path of the library in the cache; empty when the build failed.
+    error
+        What the candidate's `load_inline` is to raise; empty when it did not fail.
+    log
+        What the build printed.
+    seconds
+        Wall time of the build; 0 when it was cached.
+    cached
+        Whether it was there already.
+    compiler
+        The compiler's errors, as `diagnostics.compiler_messages` gives them.
+    resources
+        For each kernel: `registers`, `shared_bytes`, `stack_bytes` (spills are kept there), `constant_bytes`.
+    steps
+        How each step was done, with its seconds.
+    failure
+        Why there is no library.
+    """
+
+    def __init__(
+        self,
+        *,
+        library: str = "",
+        error: str = "",
+        log: str = "",
+        seconds: float = 0.0,
+        cached: bool = False,
+        resources: dict[str, dict[str, int]] | None = None,
+        steps: list[dict[str, Any]] | None = None,
+        failure: Failure = Failure.NONE,
+    ) -> None:
+        self.library = library
+        self.error = error
+        self.log = log
+        self.seconds = seconds
+        self.cached = cached
+        self.compiler: list[dict[str, Any]] = diagnostics.compiler_messages(error) if error else []
+        self.resources = resources or {}
+        self.steps = steps or []
+        self.failure = failure
+
+    @property
+    def ended(self) -> bool:
+        """Whether the builder or a compiler was ended from outside, so that another try may do better."""
+        if self.failure is not Failure.COMPILER:
+            return self.failure is Failure.BROKEN
+        # A compiler that is killed is not always told of; one that fails always says why.
+        silent = "error" not in self.error.partition(": ")[2].lower()
+        return silent or self.tells_of(ENDED)
+
+    def tells_of(self, words: tuple[str, ...]) -> bool:
+        """Whether one of some words is in what the build said."""
+        return any(word in f"{self.error}\n{self.log}" for word in words)
+
+
+class BuildService:
+    """Builds what candidates ask for; safe to use from several threads.
+
+    Parameters
+    ----------
+    start_builder
+        Returns a builder that is ready.
+    cache_dir
+        Folder kept between runs.
+    toolchain
+        What besides the request decides the result: torch, compilers, architecture.
+    jobs
+        Builds at once.
+    end_builder
+        Ends a builder and removes its folder; kills it by default.
+    """
+
+    def __init__(
+        self,
+        start_builder: Callable[[], Builder],
+        cache_dir: str,
+        toolchain: list[str],
+        jobs: int,
+        end_builder: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._start = start_builder
+        self._end = end_builder or (lambda builder: builder.kill())
+        self._toolchain = [str(VERSION), *toolchain]
+        self._cache = Cache(os.path.join(cache_dir, "libraries"))
+        self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepare)
+        self._slots = threading.BoundedSemaphore(max(1, jobs))
+        self._failed: dict[str, Built] = {}
+
+    def build(self, request: dict[str, Any], *, seconds: float) -> Built:
+        """Return what came of a request of `proxy`.
+
+        Parameters
+        ----------
+        request
+            As it came from the candidate's process; with `stock: true` it is built exactly as on the user's machine.
+        seconds
+            How long a build may take.
+        """
+        try:
+            asked = normal(request)
+        except Refused as error:
+            name = str(request.get("name", "")) if isinstance(request, dict) else ""
+            return Built(error=f"Error building extension {name[:128]!r}: {error}", failure=Failure.REFUSED)
+        key = self.key(asked)
+        found = self._kept(key)
+        if found is not None:
+            return found
+        with self._cache.hold(key, seconds) as held:
+            found = self._kept(key) if held else None
+            if found is not None:
+                return found
+            with self._slots:
+                built = self._build(asked, key, seconds, keep=held)
+            self._remember(key, built)
+            return built
+
+    def warm(self, with_cuda: bool) -> list[str]:
+        """Make ahead what speeds builds in the inline dialect up; takes up to a minute once for each torch.
+
+        Returns
+        -------
+        list of str
+            What failed; such builds then take as long as torch's own.
+        """
+        work: list[Callable[[], object]] = [lambda: self._aids.support(with_cuda)]
+        many = (os.cpu_count() or 1) >= MANY_CORES
+        for flags in ([], ["-O3"], ["-O2"]) if many else ([],):
+            work.append(functools.partial(self._aids.pch, with_cuda, flags, now=True))
+        with ThreadPoolExecutor(len(work) if many else 1) as pool:
+            for done in [pool.submit(task) for task in work]:
+                done.result()
+        return self._aids.failures
+
+    def _helpers(self, asked: dict[str, Any], builder: Builder) -> dict[str, str]:
+        """Hand a builder what was made ahead and fits a request; returns the paths."""
+        texts = [*asked["cpp_sources"], *asked["cuda_sources"], *(item["text"] for item in asked["files"])]
+        implicit = asked["kind"] == "inline" and not asked["no_implicit_headers"]
+        if asked["stock"] or not (implicit or any(tokens.uses_torch(text) for text in texts)):
+            return {}
+        files = [item["path"] for item in asked["files"] if item["source"]]
+        with_cuda = bool(asked["cuda_sources"]) or any(path.endswith(".cu") for path in files)
+        with_cuda = with_cuda if asked["with_cuda"] is None else asked["with_cuda"]
+        found = {"support": self._aids.support(with_cuda)}
+        if found["support"]:
+            found["pch"] = self._aids.pch(with_cuda, asked["extra_cflags"])
+        return {what: builder.give(path) for what, path in found.items() if path}
+
+    def _prepare(self, what: str, request: dict[str, Any], taken: Callable[[str], None]) -> str:
+        """Have a builder make an aid; returns what failed."""
+        builder = self._start()
+        try:
+            asked = normal(request)
+            answer = builder.ask("prepare", run_s=AID_S, build_s=AID_S, folder=builder.folder, what=what, request=asked)
+            if "error" in answer:
+                return str(answer["error"])
+            taken(os.path.join(builder.folder, "out", "aid"))
+            return ""
+        except RUNNER_FAILURES as error:
+            return _trouble(error)[0]
+        finally:
+            self._end(builder)
+
+    def key(self, asked: dict[str, Any]) -> str:
+        """Return the key of a request in its normal form."""
+        text = json.dumps([self._toolchain, asked], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+
+    def _remember(self, key: str, built: Built) -> None:
+        """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""
+        own = built.failure is Failure.COMPILER and any(message["line"] for message in built.compiler)
+        if own and not built.tells_of(CHANCE):
+            again = copy.copy(built)
+            again.cached, again.seconds = True, 0.0
+            self._failed[key] = again
+            while len(self._failed) > FAILED:
+                self._failed.pop(next(iter(self._failed)), None)
+
+    def _kept(self, key: str) -> Built | None:
+        failed = self._failed.get(key)
+        if failed is not None:
+            return failed
+        entry = self._cache.get(key)
+        if entry is None:
+            return None
+        facts = entry.facts
+        return Built(library=entry.path, log=facts["log"], cached=True, resources=facts["resources"])
+
+    def _build(self, asked: dict[str, Any], key: str, seconds: float, keep: bool) -> Built:
+        """Have a builder of its own carry a request out."""
+        begin = time.monotonic()
+        prefix = f"Error building extension '{asked['name']}'"
+        builder = self._start()
+        try:
+            try:
+                aids = self._helpers(asked, builder)
+                answer = builder.ask(
+                    "build", run_s=seconds, build_s=seconds, folder=builder.folder, request=asked, aids=aids
+                )
+            except RUNNER_FAILURES as error:
+                text, failure = _trouble(error)
+                builder.kill()
+                log = cut(builder.log(), LOG)
+                return Built(error=f"{prefix}: {text}", log=log, seconds=time.monotonic() - begin, failure=failure)
+            took = time.monotonic() - begin
+            log = cut(str(answer.get("log", "")), LOG)
+            steps = _steps(answer.get("steps"))
+            if "error" in answer:
+                text = cut(str(answer["error"]), LOG)
+                return Built(error=text, log=log, seconds=took, steps=steps, failure=Failure.COMPILER)
+            resources = _resources(answer.get("resources"))
+            name = f"{asked['name']}.so"
+            try:
+                # Its answer names the library too; where it lies is ours to say.
+                left = os.path.join(builder.folder, "out", "library.so")
+                place = key if keep else f"{key[:2]}{os.urandom(19).hex()}"
+                entry = self._cache.put(place, left, name, {"log": log, "resources": resources})
+            except (NotTaken, OSError) as error:
+                return Built(error=f"{prefix}: {error}", log=log, seconds=took, steps=steps, failure=Failure.BROKEN)
+            return Built(library=entry.path, log=log, seconds=took, resources=resources, steps=steps)
+        finally:
+            self._end(builder)
+
+
+def _trouble(error: Exception) -> tuple[str, Failure]:
+    """Return what a builder's failure means."""
+    if isinstance(error, RunnerTimedOut):
+        return f"stopped after {error.seconds:g} s of compiling.", Failure.TIMED_OUT
+    if isinstance(error, RunnerExceeded):
+        kind = Failure.MEMORY if error.exceeded.what == "memory" else Failure.BROKEN
+        return f"stopped: {error.exceeded.text}.", kind
+    if isinstance(error, RunnerFlooded):
+        return "stopped: the compiler printed without end.", Failure.COMPILER
+    if isinstance(error, RunnerDied):
+        return f"the process that builds {error}.", Failure.BROKEN
+    if isinstance(error, RunnerError):
+        return str(error), Failure.BROKEN
+    return "the process that builds gave an answer that cannot be read.", Failure.BROKEN
+
+
+def _steps(value: object) -> list[dict[str, Any]]:
+    """Return the steps that a builder claims, as far as they can be read."""
+    found = []
+    for item in value[:64] if isinstance(value, list) else []:
+        if isinstance(item, dict):
+            texts = {key: str(item.get(key, ""))[:200] for key in ("name", "how")}
+            seconds = item.get("seconds")
+            found.append({**texts, "seconds": float(seconds) if isinstance(seconds, (int, float)) else 0.0})
+    return found
+
+
+def _resources(value: object) -> dict[str, dict[str, int]]:
+    """Return the figures of kernels that a builder claims, as far as they can be read."""
+    found: dict[str, dict[str, int]] = {}
+    for name, figures in list(value.items())[:1000] if isinstance(value, dict) else []:
+        if isinstance(figures, dict):
+            found[str(name)[:1000]] = {
+                str(key)[:40]: number for key, number in list(figures.items())[:20] if type(number) is int
+            }
+    return found

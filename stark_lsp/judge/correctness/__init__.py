@@ -1,0 +1,1 @@
+"""Whether a candidate gives what the reference gives."""

@@ -1,0 +1,116 @@
+"""Whether a candidate that is called where gradients are recorded has the original's.
+
+It need not be exact: kernels round otherwise, and what comes before a kink may fall to its other side. So a gradient is
+held against the original's as a whole, by the root mean square, and only where the original's own stays when inputs and
+what flows in are moved by their last bits: a gradient that is zero but for rounding does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..reference import modules
+from ..transport import tensorfile, values
+from . import compare, forward
+
+if TYPE_CHECKING:
+    from ..inputs.cases import Case
+    from ..reference.reference import Reference
+
+LIMIT = 1 << 30
+"""Bytes of inputs and weights up to which gradients are compared."""
+STEADY = 0.01
+"""Relative change of the original's gradient up to which it says something."""
+TOLERANCE = 0.05
+"""Relative error of a candidate's; a wrong formula is off by far more."""
+SEED = 12
+ROUNDINGS = 4.0
+"""By how many roundings inputs are moved."""
+
+
+class Backward:
+    """The original's gradients for one case, and what flows into its outputs for them.
+
+    Parameters
+    ----------
+    reference
+        With the weights that belong to the case.
+    case
+        Inputs as the user makes them.
+
+    Raises
+    ------
+    Exception
+        The class does not bear it.
+    """
+
+    def __init__(self, reference: Reference, case: Case) -> None:
+        self.cotangents_path = reference.write_cotangents(case.inputs_path)
+        flows = reference.cotangents(self.cotangents_path)
+        arguments = reference.arguments(case.inputs_path)
+        self.expected = self._step(reference, arguments, flows)
+        self.nbytes = sum(tensor.numel() * tensor.element_size() for tensor in self.expected.values())
+        moved = self._step(
+            reference,
+            modules.map_tensors(reference.arguments(case.inputs_path), _moved),
+            [None if flow is None else _moved(flow) for flow in flows],
+        )
+        self._steady = [name for name, one in self.expected.items() if _off(one, moved[name]) <= STEADY]
+
+    @staticmethod
+    def _step(reference: Reference, arguments: Any, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        return _gradients(tensorfile.capture(forward.step(reference.module, arguments, modules.TRAINING, flows), "cpu"))
+
+    def problem(self, found: tensorfile.Loaded) -> str:
+        """Return what is wrong with a candidate's gradients, for a person; empty if nothing."""
+        given = _gradients(found)
+        for name in self._steady:
+            expected, tensor = self.expected[name], given.get(name)
+            if tensor is None or tensor.shape != expected.shape:
+                shape = "none" if tensor is None else f"one of shape {tuple(tensor.shape)}"
+                return f"It has {shape} for the {name}, which is of shape {tuple(expected.shape)}."
+            off = _off(expected, tensor)
+            if not off <= TOLERANCE:
+                return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square)."
+        return ""
+
+
+def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
+    """Return the gradients of a step by name."""
+    return {
+        path.strip("[']"): loaded.tensors[leaf["v"]]
+        for path, leaf in values.flatten(loaded.skeleton)
+        if isinstance(leaf, dict) and leaf.get("k") == "tensor" and path.startswith(f"['{compare.GRADIENT}")
+    }
+
+
+def prepare(reference: Reference, case: Case) -> Backward | None:
+    """Return the original's gradients; None where there are none, or they cannot be had."""
+    weights = sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
+    if not reference.differentiable or case.inputs_nbytes + weights > LIMIT:
+        return None
+    try:
+        return Backward(reference, case)
+    except Exception as error:  # noqa: BLE001 - the user's class, which may never have been trained
+        reference.notes.append(f"Gradients are not compared: backward of the original raised {type(error).__name__}.")
+        return None
+
+
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor whose elements are moved by their last bits."""
+    if not tensor.dtype.is_floating_point:
+        return tensor
+    step = ROUNDINGS * torch.finfo(tensor.dtype).eps
+    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(SEED)).to(tensor.device)
+    return (tensor.detach() * (1.0 + step * noise)).to(tensor.dtype)
+
+
+def _off(expected: torch.Tensor, found: torch.Tensor) -> float:
+    """Return the root mean square of the difference, relative to the expected one's; NaN where there is one."""
+    wide = torch.complex128 if expected.is_complex() or found.is_complex() else torch.float64
+    expected, found = expected.to(wide), found.to(wide)
+    size = float(torch.linalg.vector_norm(expected))
+    difference = float(torch.linalg.vector_norm(found - expected))
+    return difference / size if size else (0.0 if difference == 0.0 else float("inf"))

@@ -1,0 +1,273 @@
+"""Compare a candidate's outputs with the reference's.
+
+Precision policy: a candidate must be as exact as the reference's type allows, whatever it does inside. An output is
+right if no element differs by more than the tolerance of its dtype times the largest magnitude in the reference's
+output. That leaves room for another order of summation, fused multiply-adds and other formulas of equal exactness, and
+none for arithmetic in a smaller type: TF32 and bfloat16 keep 10 and 7 bits of a product's factors (2**-11 and 2**-8 of
+rounding) and miss the tolerance of float32 by far. Where the reference's own error against float64 is larger, as in
+sums with cancellation, the tolerance is `WIDEN` times that error, up to `WIDEN_LIMIT` times the usual one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..transport import tensorfile, values
+from . import layout
+from .difference import difference, relative_errors
+
+__all__ = ["Figures", "Mismatch", "compare", "relative_errors", "tolerance_for"]
+
+TOLERANCE = {
+    torch.float64: 1e-7,
+    torch.float32: 2e-5,
+    torch.float16: 1e-2,
+    torch.bfloat16: 3e-2,
+    torch.complex64: 2e-5,
+    torch.complex128: 1e-7,
+}
+"""Largest accepted |difference| / max|reference| by dtype: room for another order of summation, not for
+another precision."""
+MOST_TEXT = 1000
+"""Characters of a message."""
+COARSE = 1.3e-1
+"""The same for the 8-bit floating types."""
+WIDEN = 4.0
+"""How often the reference's own rounding error (against float64) a candidate may differ by."""
+WIDEN_LIMIT = 50.0
+"""The tolerance never grows beyond this multiple."""
+NOISE = 0.05
+"""A gradient whose own error is larger than this share of it is rounding noise, such as that of a bias in front of a
+normalization; it is then only held to `NOISE_LIMIT` times that error."""
+NOISE_LIMIT = 50.0
+GRADIENT = "gradient of "
+"""What names of gradients begin with."""
+STEP_KEYS = ("['output", f"['{GRADIENT}", "['buffer ")
+"""How the keys of a training step's tree (`forward.step`) begin."""
+
+
+class Mismatch(Exception):
+    """The outputs differ; `status` is the verdict's, `str()` the message."""
+
+    def __init__(self, status: str, message: str) -> None:
+        # It may hold texts that the candidate's process wrote.
+        super().__init__(message if len(message) <= MOST_TEXT else f"{message[:MOST_TEXT]}…")
+        self.status = status
+
+
+class Figures:
+    """Worst errors so far."""
+
+    def __init__(self) -> None:
+        self.max_abs = 0.0
+        self.max_rel = 0.0
+        self.tolerance = 0.0
+        self.float64: float | None = None
+
+    def add(self, max_abs: float, max_rel: float, tolerance: float) -> None:
+        """Take in one output."""
+        self.max_abs = max(self.max_abs, max_abs)
+        if max_rel >= self.max_rel:
+            self.max_rel, self.tolerance = max_rel, tolerance
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return `core.ErrorFigures` in wire form."""
+        return {
+            "max_abs": self.max_abs,
+            "max_rel": self.max_rel,
+            "tolerance": self.tolerance,
+            "float64_max_rel": self.float64,
+        }
+
+
+def tolerance_for(dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False) -> float:
+    """Return the tolerance for an output; 0 for integers and booleans, which must be equal.
+
+    Parameters
+    ----------
+    own_error
+        The reference's relative error against float64, 0 if unknown.
+    gradient
+        Whether it is a gradient, which can be zero but for rounding.
+    """
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return 0.0
+    base = TOLERANCE.get(dtype, COARSE)
+    if gradient and own_error > NOISE:
+        return NOISE_LIMIT * own_error
+    return min(max(base, WIDEN * own_error), WIDEN_LIMIT * base)
+
+
+def compare(
+    reference: tensorfile.Loaded,
+    candidate: tensorfile.Loaded,
+    figures: Figures,
+    own_errors: list[float] | None = None,
+    what: str = "output",
+    *,
+    dense: bool = True,
+) -> None:
+    """Check structure, shape, dtype, device, layout and values of all outputs.
+
+    Parameters
+    ----------
+    own_errors
+        For each tensor the reference's relative error against float64.
+    what
+        What the tensors are called in messages; empty for the tree of a training step, which names them itself.
+
+    dense
+        Whether an output must be contiguous where the reference's is; for inputs that are not, the layout of an
+        output is a matter of which operators handed it on.
+
+    Raises
+    ------
+    Mismatch
+        At the first output that differs, with the place and size of the worst difference.
+    """
+    try:
+        ours, theirs = values.flatten(reference.skeleton), values.flatten(candidate.skeleton)
+        nodes = [_node(item) for item in theirs]
+        pairs = [(candidate.tensors[leaf["v"]], candidate.heads[leaf["v"]]) for _, leaf in theirs if _is_tensor(leaf)]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # The file is the candidate's; our own code does not write such.
+        raise Mismatch("CHEATED", f"The {what or 'output'} was not written by the judge's own code.") from error
+    if [_node(item) for item in ours] != nodes:
+        raise Mismatch("WRONG_SHAPE", _structure_message(ours, theirs, what))
+    following = iter(pairs)
+    for (path, expected), (_, found) in zip(ours, theirs):  # noqa: B905 - Python 3.9
+        if _is_tensor(expected):
+            place = expected["v"]
+            own = own_errors[place] if own_errors else 0.0
+            compare_tensors(
+                name_of(what, path),
+                (reference.tensors[place], reference.heads[place]),
+                next(following),
+                figures,
+                own,
+                dense=dense,
+            )
+        elif not _same_plain(expected, found):
+            raise Mismatch(
+                "WRONG_RESULT",
+                f"The {name_of(what, path)} is {_plain(found)} where the reference gives {_plain(expected)}.",
+            )
+
+
+def name_of(what: str, path: str) -> str:
+    """Return what a leaf is called: a path below `what`, or below the key of a training step's tree."""
+    key, _, rest = path.partition("']")
+    if key.startswith(STEP_KEYS):
+        return f"{key[2:]} {rest}".strip()
+    return f"{what} {path}".strip()
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, dict) and leaf.get("k") == "tensor"
+
+
+def _node(item: tuple[str, Any]) -> tuple[str, str]:
+    """Return what must be equal for the structures to be equal: the path and the kind of node."""
+    path, leaf = item
+    if isinstance(leaf, dict):
+        return path, str(leaf.get("k"))
+    if isinstance(leaf, str) and leaf.partition(" ")[0] in ("list", "tuple", "dict", "dataclass", "namedtuple"):
+        return path, leaf
+    return path, type(leaf).__name__
+
+
+def _structure_message(ours: list[tuple[str, Any]], theirs: list[tuple[str, Any]], what: str) -> str:
+    for expected, found in zip(ours, theirs):  # noqa: B905 - Python 3.9
+        if expected[0] != found[0]:
+            return f"There is no {name_of(what, expected[0])} where the reference gives one."
+        if _node(expected) != _node(found):
+            place = name_of(what, expected[0])
+            return f"The {place} is a {_node(found)[1]} where the reference gives a {_node(expected)[1]}."
+    return f"There are {len(theirs)} values in the {what or 'result'} where the reference gives {len(ours)}."
+
+
+def _plain(leaf: Any) -> str:
+    return str(leaf["v"]) if isinstance(leaf, dict) else repr(leaf)
+
+
+def _same_plain(expected: Any, found: Any) -> bool:
+    """Compare numbers with a small tolerance and everything else exactly."""
+    if isinstance(expected, float) and isinstance(found, float):
+        return math.isclose(expected, found, rel_tol=1e-4, abs_tol=1e-12)
+    return bool(expected == found)
+
+
+def compare_tensors(
+    name: str,
+    expected: tuple[torch.Tensor, dict[str, Any]],
+    found: tuple[torch.Tensor, dict[str, Any]],
+    figures: Figures,
+    own_error: float = 0.0,
+    *,
+    dense: bool = True,
+) -> None:
+    """Check one tensor.
+
+    Raises
+    ------
+    Mismatch
+    """
+    (ref, ref_head), (out, out_head) = expected, found
+    if out.shape != ref.shape:
+        raise Mismatch("WRONG_SHAPE", f"The {name} has shape {_shape(out)} where the reference gives {_shape(ref)}.")
+    if out.dtype != ref.dtype:
+        raise Mismatch("WRONG_DTYPE", f"The {name} is {_name(out)} where the reference gives {_name(ref)}.")
+    if out_head.get("device") != ref_head.get("device"):
+        raise Mismatch(
+            "WRONG_DTYPE",
+            f"The {name} is on {out_head.get('device')} where the reference puts it on {ref_head.get('device')}.",
+        )
+    if out_head.get("type") and out_head.get("type") != ref_head.get("type"):
+        raise Mismatch("WRONG_SHAPE", f"The {name} is a {out_head['type']}, not a plain torch.Tensor.")
+    wrong = layout.problem(ref, out, dense)
+    if wrong is not None:
+        raise Mismatch("WRONG_SHAPE", f"The {name} {wrong}.")
+    tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT))
+    worst = difference(ref, out)
+    if worst.only_reference_finite is not None:
+        raise Mismatch(
+            "NOT_FINITE",
+            f"The {name} is {worst.found_text} at {_index(worst.only_reference_finite, ref)} "
+            f"where the reference gives {worst.expected_text}.",
+        )
+    if worst.other_nonfinite is not None:
+        raise Mismatch(
+            "WRONG_RESULT",
+            f"The {name} is {worst.found_text} at {_index(worst.other_nonfinite, ref)} "
+            f"where the reference gives {worst.expected_text}.",
+        )
+    figures.add(worst.max_abs, worst.max_rel, tolerance)
+    if worst.max_rel > tolerance:
+        share = 100.0 * worst.beyond(tolerance) / max(1, ref.numel())
+        limit = f"{tolerance:.0e} is allowed" if tolerance else "it must be equal"
+        raise Mismatch(
+            "WRONG_RESULT",
+            f"The {name} is {worst.found_text} at {_index(worst.at, ref)} where the reference gives "
+            f"{worst.expected_text}: off by {worst.max_abs:.3g}, or {worst.max_rel:.2g} of the largest value "
+            f"({limit}); {share:.3g} % of the elements are off.",
+        )
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return str(tuple(tensor.shape))
+
+
+def _name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).replace("torch.", "")
+
+
+def _index(flat: int, tensor: torch.Tensor) -> str:
+    """Return a flat index as a tuple of indices."""
+    index = []
+    for size in reversed(tensor.shape):
+        index.append(flat % size)
+        flat //= size
+    return str(tuple(reversed(index)))

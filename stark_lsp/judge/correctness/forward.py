@@ -1,0 +1,385 @@
+"""The runner's side of checking: one call of the module, with freed memory poisoned before it.
+
+Everything that is returned is a claim of the runner; outputs go to files that the judge compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..reference import modules
+from ..transport import tensorfile, values
+from . import layout
+
+if TYPE_CHECKING:
+    from ..transport.exchange import Exchange
+
+Arguments = Any
+"""`(args, kwargs)` of one call."""
+MARGIN = 4096
+"""Bytes of NaN before and behind each input of a checked call."""
+MARGIN_LIMIT = 64 << 20
+"""Bytes of inputs up to which that is done."""
+POISON = 0xFF
+"""A byte that makes NaN of any floating type when repeated."""
+POISON_SHARE = 0.25
+"""Share of a GPU's free memory that is poisoned at most."""
+COTANGENT_SEED = 11
+"""Of the random gradients that flow into the outputs in training mode."""
+LATE_LIMIT = 1 << 30
+"""Bytes of inputs up to which they can arrive late."""
+LATE_CYCLES = 4_000_000
+"""Clock cycles of the GPU after which they do: some milliseconds, longer than starting a kernel takes."""
+WORDS = 1 << 22
+"""Words of eight bytes that are weighed at a time."""
+M_PERTURB = -6
+"""Parameter of glibc's mallopt(3): fill memory that is allocated."""
+
+
+class NoGradient(Exception):
+    """In training mode, an output does not lead back to the inputs and weights."""
+
+
+class Forward:
+    """Makes checked calls, and keeps the outputs of one while others are made."""
+
+    def __init__(self) -> None:
+        self._held: list[torch.Tensor] = []
+
+    def run(
+        self,
+        module: Any,
+        lookup: values.Lookup | None,
+        *,
+        mode: str,
+        device: str,
+        inputs: str,
+        outputs: str = "",
+        inputs_after: str = "",
+        cotangents: str = "",
+        poison: list[int] | None = None,
+        hold: bool = False,
+        held: str = "",
+        margin: bool = False,
+        fingerprints: bool = False,
+        late: bool = False,
+        gradients: bool = False,
+        exchange: Exchange | None = None,
+    ) -> dict[str, Any]:
+        """Call the module once on the inputs of a file.
+
+        Parameters
+        ----------
+        lookup
+            Finds the classes of the module's file (see `values.decode`).
+        mode
+            A value of `core.Mode`; for training, gradients and buffers are part of the outputs.
+        inputs, cotangents
+            Tensor files to read: the arguments, and the gradient of each output, for which a whole step is made as in
+            training.
+        outputs, inputs_after, held
+            Tensor files to write, unless empty: what it returned, the arguments as they are now, and the outputs of
+            the earlier call that was made with `hold`.
+        poison
+            Sizes in bytes of blocks to fill with NaN and free before the call.
+        hold
+            Keep the outputs alive until they are asked for with `held`.
+        margin
+            Put NaN before and behind each input.
+        fingerprints
+            Return a number for each input as it is now, see `fingerprint`; cheaper than `inputs_after`.
+        late
+            Call it before the inputs are there, as happens whenever the GPU is busy: they arrive on the current
+            stream, so that kernels that do not wait for it compute from NaN.
+        gradients
+            Record gradients; for training they are in any case.
+        exchange
+            GPU memory shared with the judge, which tensors travel by.
+
+        Returns
+        -------
+        dict
+            `ranges`, from `layout.report`; `odd`, the types of outputs that are no plain tensors (nothing is
+            written then); `fingerprints`; `differentiable`, whether gradients lead back from a result.
+
+        Raises
+        ------
+        BaseException
+            Whatever the module raises.
+        NoGradient
+            An output should have a gradient and has none.
+        """
+        loaded = tensorfile.load(inputs, device=device, exchange=exchange)
+        wide = MARGIN if margin and loaded.nbytes <= MARGIN_LIMIT else 0
+        arguments = loaded.tree(device, lookup, wide)
+        del loaded
+        mode = modules.TRAINING if cotangents else mode
+        flows = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
+        arriving = late and device == "cuda" and sum(map(_nbytes, modules.tensors_of(arguments))) <= LATE_LIMIT
+        with poisoned(device, poison or []):
+            if arriving:
+                arrive_late(modules.tensors_of(arguments))
+            result = step(module, arguments, mode, flows, gradients=gradients)
+            modules.synchronize(device)
+        differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
+        result = modules.detached(result)
+        found = modules.tensors_of(result)
+        odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in PLAIN})
+        if odd:
+            return {"odd": odd, "ranges": None, "fingerprints": [], "differentiable": differentiable}
+        ranges = layout.report(result, arguments, module, self._held)
+        if outputs:
+            tensorfile.save(outputs, result, exchange)
+        if inputs_after:
+            tensorfile.save(inputs_after, arguments, exchange)
+        if held:
+            tensorfile.save(held, self._held, exchange)
+        if hold or held:
+            self._held = found if hold else []
+        marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []
+        return {"odd": [], "ranges": ranges, "fingerprints": marks, "differentiable": differentiable}
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def arrive_late(tensors: list[torch.Tensor]) -> None:
+    """Fill tensors on a GPU with NaN (integers: -1) until the current stream gets to writing their values.
+
+    Whatever is started on this stream afterwards meets the values, as in any program.
+    """
+    pieces = [tensorfile.bytes_of(tensor) for tensor in tensors]
+    values_of = [piece.clone() for piece in pieces]
+    for piece in pieces:
+        piece.fill_(POISON)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(LATE_CYCLES)
+    for piece, value in zip(pieces, values_of):  # noqa: B905 - Python 3.9
+        piece.copy_(value)
+        # Its memory must not be given to another stream before the copy is made.
+        value.record_stream(torch.cuda.current_stream())
+
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types an output may have."""
+
+
+def step(
+    module: Any,
+    arguments: Arguments,
+    mode: str,
+    cotangents: list[torch.Tensor | None] | None = None,
+    *,
+    gradients: bool = False,
+) -> Any:
+    """Call the module, with `gradients` where they are recorded; returns what is compared.
+
+    That is its result; for training a dict of the result, the gradients of floating inputs and of parameters, and the
+    buffers as they are after the step (running statistics). Gradients that are None count as zeros. Buffers and
+    gradients are put back, so that each step starts alike.
+    """
+    args, kwargs = arguments
+    if mode != modules.TRAINING:
+        with modules.forward_context(mode, gradients=gradients):
+            return module(*args, **kwargs)
+    with kept_buffers(module):
+        found = collected(module, arguments, training_step(module, arguments, cotangents or []))
+        for name, buffer in module.named_buffers():
+            found[f"buffer {name} after the step"] = buffer.detach().clone()
+    return found
+
+
+@contextlib.contextmanager
+def kept_buffers(module: Any) -> Iterator[None]:
+    """Put the module's buffers back to what they were, also after a call that raised half-way."""
+    before = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, buffer in module.named_buffers():
+                if name in before:
+                    buffer.copy_(before[name])
+
+
+def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tensor | None]) -> Any:
+    """Run forward and backward once; gradients are left in `.grad` of floating inputs and of parameters.
+
+    Parameters
+    ----------
+    cotangents
+        For each output tensor in order the gradient that flows into it; None for one that has none, such as indices.
+
+    Returns
+    -------
+    Any
+        What `forward` returned.
+
+    Raises
+    ------
+    NoGradient
+        An output with a cotangent does not require gradients.
+    """
+    args, kwargs = arguments
+    for tensor in differentiable(arguments):
+        tensor.requires_grad_()
+        tensor.grad = None
+    for parameter in module.parameters():
+        parameter.grad = None
+    with modules.forward_context(modules.TRAINING):
+        result = module(*args, **kwargs)
+        found = modules.tensors_of(result)
+        pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]  # noqa: B905
+        for number, (tensor, flow) in enumerate(pairs):
+            if not tensor.requires_grad:
+                raise NoGradient(
+                    f"output number {number + 1} does not lead back to the inputs and weights; wrap the kernel in a "
+                    "torch.autograd.Function with a backward"
+                )
+            if tensor.shape != flow.shape:
+                raise NoGradient(
+                    f"output number {number + 1} has shape {tuple(tensor.shape)}, not {tuple(flow.shape)} as the "
+                    "reference's, so there is no gradient for it"
+                )
+        if pairs:
+            torch.autograd.backward([tensor for tensor, _ in pairs], [flow.to(tensor.dtype) for tensor, flow in pairs])
+    return result
+
+
+class TimedStep:
+    """Forward and backward as they are timed, with the same random cotangents for each module of a problem."""
+
+    def __init__(self) -> None:
+        self._flows: list[torch.Tensor | None] | None = None
+
+    def __call__(self, module: Any, arguments: Arguments) -> dict[str, Any]:
+        """Run one step; returns its result and gradients, so that a step that was left out shows."""
+        # New leaves: what times calls may write to its own tensors again, which leaves with gradients do not bear.
+        arguments = modules.map_tensors(arguments, lambda tensor: tensor.detach())
+        if self._flows is None:
+            self._flows = random_cotangents(training_step(module, arguments, []))
+        return collected(module, arguments, training_step(module, arguments, self._flows))
+
+
+def random_cotangents(result: Any) -> list[torch.Tensor | None]:
+    """Return random gradients for the outputs that lead back to something, None for the others."""
+    generator = torch.Generator().manual_seed(COTANGENT_SEED)
+    return [
+        torch.randn(tensor.shape, generator=generator).to(tensor.device, tensor.dtype) if tensor.requires_grad else None
+        for tensor in modules.tensors_of(result)
+    ]
+
+
+def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:
+    """Return result and gradients of a step by name; gradients of parameters are taken away from them."""
+    found: dict[str, Any] = {"output": modules.map_tensors(result, lambda tensor: tensor.detach())}
+    for number, tensor in enumerate(differentiable(arguments)):
+        found[f"gradient of input {number + 1}"] = _gradient(tensor)
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            found[f"gradient of {name.replace('_orig_mod.', '')}"] = _gradient(parameter)
+            parameter.grad = None
+    return found
+
+
+def differentiable(arguments: Arguments) -> list[torch.Tensor]:
+    """Return the tensors of the arguments that can have a gradient, each once."""
+    found: dict[int, torch.Tensor] = {}
+    for tensor in modules.tensors_of(arguments):
+        if tensor.is_leaf and (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+            found.setdefault(id(tensor), tensor)
+    return list(found.values())
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of a leaf, zeros if nothing flowed into it; always contiguous."""
+    gradient = tensor.grad
+    return (
+        torch.zeros_like(tensor, memory_format=torch.contiguous_format) if gradient is None else gradient.contiguous()
+    )
+
+
+def fingerprint(tensor: torch.Tensor) -> int:
+    """Return a number that changes when any element does, and hardly ever stays when several do.
+
+    Words of eight bytes are weighed by odd numbers that depend on their place and summed modulo 2**64: each weight is
+    invertible, so one changed word always changes the sum.
+    """
+    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    whole = flat.numel() - flat.numel() % 8
+    words = flat[:whole].view(torch.int64)
+    total = sum(int(byte) << (8 * index) for index, byte in enumerate(flat[whole:].tolist()))
+    weights = torch.arange(min(WORDS, words.numel()), device=tensor.device) * -7046029254386353131 * 2 + 1
+    for begin in range(0, words.numel(), WORDS):
+        part = words[begin : begin + WORDS]
+        total = (total * 6364136223846793005 + int((part * weights[: part.numel()]).sum())) % (1 << 64)
+    return total
+
+
+@contextlib.contextmanager
+def poisoned(device: str, sizes: list[int]) -> Iterator[None]:
+    """Fill memory that the call will be given with NaN, so that reading before writing shows in its result.
+
+    On a CPU, glibc fills all memory it hands out meanwhile. On a GPU, torch's cache of freed blocks (where results of
+    earlier calls lie) is filled, and blocks of the sizes given.
+    """
+    if device != "cpu":
+        _poison_cuda(sizes)
+        yield
+        return
+    # Small blocks come from lists that mallopt does not reach.
+    blocks = [torch.full((size,), POISON, dtype=torch.uint8) for size in sizes if size <= 1 << 16 for _ in range(8)]
+    del blocks
+    mallopt = _mallopt()
+    if mallopt is not None:
+        # The low byte of the value is inverted for what is allocated; 0 as a whole would switch it off.
+        mallopt(M_PERTURB, 0x100 | (POISON ^ 0xFF))
+    try:
+        yield
+    finally:
+        if mallopt is not None:
+            mallopt(M_PERTURB, 0)
+
+
+def _mallopt() -> Callable[[int, int], int] | None:
+    """Return glibc's mallopt, None where the C library has none that does this."""
+    if not sys.platform.startswith("linux") or not hasattr(os, "confstr"):
+        return None
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        if (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc"):
+            function = ctypes.CDLL(None).mallopt
+            function.argtypes, function.restype = [ctypes.c_int, ctypes.c_int], ctypes.c_int
+            return function
+    return None
+
+
+def _poison_cuda(sizes: list[int]) -> None:
+    """Fill free blocks of torch's cache, then blocks of the given sizes; all are free again afterwards."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    left = int(free * POISON_SHARE)
+    inactive = [
+        int(block["size"])
+        for segment in torch.cuda.memory_snapshot()
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
+    blocks = []
+    # Each inactive block is the best fit for its own size, so that all of them are taken. Twice the sizes of the
+    # outputs: one for the output, one for what is computed on the way.
+    for size in inactive + [size for size in sizes for _ in range(2)]:
+        if 0 < size <= left:
+            with contextlib.suppress(torch.cuda.OutOfMemoryError):
+                blocks.append(torch.full((size,), POISON, dtype=torch.uint8, device="cuda"))
+                left -= size
+    torch.cuda.synchronize()
+    blocks.clear()

@@ -1,0 +1,336 @@
+"""Verify a loaded candidate: run it on every case and compare with what the reference gave."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import torch
+
+from ..inputs.cases import Case, CaseKind
+from ..processes.runners import RunnerProcess
+from ..reference import modules
+from ..reference.examine import unchanged
+from ..reference.reference import Reference
+from ..service.asking import Ask
+from ..service.classify import Finding
+from ..service.failed import Failed
+from ..transport import claims, tensorfile
+from . import compare, layout
+from .difference import relative_errors
+
+ROOM = 1 << 20
+"""Bytes an output file may be longer than the reference's."""
+HOLD_LIMIT = 1 << 30
+"""Bytes of outputs up to which the runner keeps the first result while it makes another."""
+HELD_LIMIT = 64 << 20
+"""Bytes of outputs up to which a result is written once more after a later call."""
+AFTER_LIMIT = 64 << 20
+"""Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
+the reference changes them."""
+
+STALE_WEIGHTS = "Once it was called, it does not follow weights that are loaded into it"
+WITHOUT_GRADIENT = (
+    "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
+    "into a torch.autograd.Function; its backward may compute the PyTorch form anew and differentiate that."
+)
+OUT_OF_STREAM = (
+    "Its kernels read the inputs before these are there: they do not run on the current CUDA stream. Launch them on "
+    "torch.cuda.current_stream(), or have their own stream wait for it."
+)
+
+
+class Verifier:
+    """Holds one candidate against the reference.
+
+    Parameters
+    ----------
+    reference
+        The prepared reference; its expected outputs never leave this process.
+    ask
+        Asks the candidate's runner.
+    runner
+        The candidate's runner.
+    weights_message
+        Why the reference's weights could not be loaded, empty if they were.
+    """
+
+    def __init__(self, reference: Reference, ask: Ask, runner: RunnerProcess, weights_message: str) -> None:
+        self._reference = reference
+        self._ask = ask
+        self._runner = runner
+        self._weights_message = weights_message
+        self._last = reference.cases[0]
+        self._held: tensorfile.Loaded | None = None
+        self.figures = compare.Figures()
+        self._without_gradient = False
+        self.compared = False
+        """Whether any values were compared, so that `figures` say something."""
+
+    def run(self) -> None:
+        """Compare on every case; on the first also twice.
+
+        The order is: inputs as the user makes them, special inputs, other weights than the constructor gives. In each
+        case outputs, their layout and memory, and the inputs afterwards are checked; after the first also that its
+        result outlives a call with other inputs.
+
+        Raises
+        ------
+        Failed
+        """
+        reference = self._reference
+        plain = [case for case in reference.cases if not case.trained]
+        first = plain[0]
+        outputs = self._check(first, hold=first.outputs.nbytes <= HOLD_LIMIT)
+        if first.exact is not None:
+            errors = relative_errors(first.exact, outputs.tensors)
+            self.figures.float64 = max(errors) if errors else None
+        self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
+        self._repeat(first, "Called again with equal inputs, it gave another result: ")
+        for case in plain[1:] + [case for case in reference.special if not case.trained]:
+            self._check(case)
+        self._check_gradients(first)
+        self._check_trained()
+
+    def _check_gradients(self, case: Case) -> None:
+        """Compare gradients with the original's."""
+        if self._without_gradient:
+            raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
+        expected = self._reference.backward
+        if expected is None or self._weights_message:
+            return
+        path = os.path.join(self._runner.files.out, "gradients.raw")
+        self._ask(
+            "forward",
+            "forward",
+            inputs=self._runner.give(case.inputs_path),
+            outputs=path,
+            cotangents=self._runner.give(expected.cotangents_path),
+        )
+        room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
+        try:
+            found = tensorfile.load(path, room, "cpu", self._runner.exchange)
+        except tensorfile.Damaged as error:
+            raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
+        if problem := expected.problem(found):
+            raise Failed(Finding("WRONG_RESULT", problem))
+
+    def _check_trained(self) -> None:
+        """Compare on the cases with other weights; a candidate they do not load into matches, if at all, without."""
+        cases = [case for case in self._reference.special + self._reference.cases if case.trained]
+        if not cases or self._weights_message:
+            return
+        # First into the module that was used already, as when a user loads a checkpoint late or goes on training.
+        self._ask("load", "use_weights", weights=self._runner.give(self._reference.trained_path))
+        stale: Failed | None = None
+        try:
+            self._check(cases[0])
+        except Failed as failure:
+            if failure.finding.status not in ("WRONG_RESULT", "NOT_FINITE"):
+                raise
+            stale = failure
+        self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
+        for case in cases:
+            self._check(case)
+        if stale is not None:
+            stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
+            raise stale
+
+    def elsewhere(self, ask: Ask, runner: RunnerProcess) -> Verifier:
+        """Return what holds another process of the same candidate, with the weights it has now, against the reference.
+
+        Parameters
+        ----------
+        ask
+            Asks that process.
+        runner
+            That process.
+        """
+        other = Verifier(self._reference, ask, runner, self._weights_message)
+        other._last = self._last
+        return other
+
+    def run_last(self) -> None:
+        """Run the last case alone, as in `run`.
+
+        Raises
+        ------
+        Failed
+        """
+        self._check(self._last)
+
+    def check_again(self) -> None:
+        """Run the last case once more, after the candidate was timed.
+
+        Raises
+        ------
+        Failed
+        """
+        reference = self._reference
+        if reference.mode == modules.TRAINING:
+            # Timed steps have moved the running statistics.
+            weights = reference.trained_path if self._last.trained else reference.weights_path
+            self._ask("time", "use_weights", weights=self._runner.give(weights))
+        self._repeat(self._last, "After it was timed, it gave another result: ")
+
+    def _check(self, case: Case, *, hold: bool = False) -> tensorfile.Loaded:
+        """Run one case and compare all there is to compare."""
+        if case.kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
+            self._last = case
+        outputs, sharing, after = self._forward(case, hold=hold)
+        try:
+            compare.compare(
+                case.outputs,
+                outputs,
+                self.figures,
+                case.own_errors,
+                self._reference.what,
+                dense=case.kind is not CaseKind.STRIDED,
+            )
+            self.compared = True
+        except compare.Mismatch as error:
+            self.compared = self.compared or error.status == "WRONG_RESULT"
+            if self._reference.device == "cuda" and self._right_if_waited_for(case):
+                raise Failed(Finding("WRONG_RESULT", _with(OUT_OF_STREAM, case))) from error
+            raise Failed(Finding(error.status, _with(str(error), case))) from error
+        self._check_inputs(case, after)
+        self._check_sharing(case, sharing)
+        return outputs
+
+    def _right_if_waited_for(self, case: Case) -> bool:
+        """Whether a wrong result is right once the inputs are there before the call."""
+        try:
+            outputs, _, _ = self._forward(case, look_back=False, late=False)
+            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self._reference.what)
+        except (Failed, compare.Mismatch):
+            return False
+        return True
+
+    def _check_sharing(self, case: Case, sharing: list[set[str]]) -> None:
+        """See that outputs lie in memory of their own, unless the reference's do not."""
+        first = self._reference.cases[0]
+        allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
+        problem = layout.sharing_problem(allowed, sharing)
+        if problem is not None:
+            raise Failed(Finding("WRONG_RESULT", _with(problem, case)))
+
+    def _repeat(self, case: Case, words: str) -> None:
+        """Run a case once more; what matched before and does not now is not deterministic."""
+        outputs, sharing, _ = self._forward(case, look_back=False, late=False)
+        try:
+            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
+        except compare.Mismatch as error:
+            raise Failed(Finding("NONDETERMINISTIC", words + str(error))) from error
+        self._check_sharing(case, sharing)
+
+    def _forward(
+        self, case: Case, *, hold: bool = False, look_back: bool = True, late: bool = True
+    ) -> tuple[tensorfile.Loaded, list[set[str]], tensorfile.Loaded | None]:
+        """Run one case; returns outputs, whose memory they share, and the inputs afterwards.
+
+        Parameters
+        ----------
+        hold
+            Have the runner keep the outputs.
+        look_back
+            See that the outputs that are kept, if there are any, have outlived this call.
+        late
+            Have the inputs arrive on the stream only after the call was made, see `forward.Forward.run`.
+        """
+        folder = self._runner.files.out
+        paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
+        marking = case.inputs_after is None and case.inputs_nbytes > AFTER_LIMIT
+        for path in paths.values():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        held = self._held if look_back else None
+        if look_back:
+            self._held = None
+        try:
+            answer = self._ask(
+                "forward",
+                "forward",
+                inputs=self._runner.give(case.inputs_path),
+                outputs=paths["outputs"],
+                inputs_after="" if marking else paths["after"],
+                cotangents=self._runner.give(case.cotangents_path) if case.cotangents_path else "",
+                poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
+                hold=hold,
+                held=paths["held"] if held is not None else "",
+                margin=True,
+                fingerprints=marking,
+                late=late,
+                gradients=case.recorded,
+            )
+        except Failed as failure:
+            failure.finding.message = _with(failure.finding.message, case)
+            raise
+        if case.recorded and self._reference.differentiable and not answer.get("differentiable"):
+            self._without_gradient = True
+        odd = ", ".join(claims.texts(answer.get("odd")))[:200]
+        if odd:
+            raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
+        device = str(case.outputs.tensors[0].device.type)
+        try:
+            shared = self._runner.exchange
+            found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
+            after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
+            earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
+            sharing = layout.shared(answer["ranges"], case.results)
+        except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
+        if marking and answer.get("fingerprints") != self._reference.fingerprints(case):
+            raise Failed(
+                Finding("MUTATED_INPUT", _with("It changed its inputs, which the reference leaves as they are.", case))
+            )
+        if held is not None and earlier is not None and not self._same(held, earlier):
+            raise Failed(
+                Finding(
+                    "WRONG_RESULT",
+                    "A later call overwrote the result of an earlier one: allocate outputs in each call, not once.",
+                )
+            )
+        return found, sharing, after
+
+    def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
+        """Whether a result is still what it was; one that shares the memory of weights may not be."""
+        pairs = zip(held.tensors, earlier.tensors, self._reference.cases[0].sharing)  # noqa: B905 - Python 3.9
+        return len(held.tensors) == len(earlier.tensors) and all(
+            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and _equal(a, b)) for a, b, owners in pairs
+        )
+
+    def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:
+        """See that the inputs are as the reference leaves them."""
+        if after is None:
+            return
+        if case.inputs_after is None:
+            before = tensorfile.load(case.inputs_path, device=_device(after))
+            if unchanged(before, after):
+                return
+            changed = "its inputs"
+            for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):  # noqa: B905 - Python 3.9
+                if a.shape != b.shape or not _equal(a, b):
+                    changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
+                    break
+            message = f"It changed {changed}, which the reference leaves as it is."
+            raise Failed(Finding("MUTATED_INPUT", _with(message, case)))
+        try:
+            compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")
+        except compare.Mismatch as error:
+            message = f"It changes its inputs unlike the reference: {error}"
+            raise Failed(Finding("MUTATED_INPUT", _with(message, case))) from error
+
+
+def _with(message: str, case: Case) -> str:
+    """Return a message with what is special about the inputs."""
+    return f"{message} ({case.words})" if case.words else message
+
+
+def _device(loaded: tensorfile.Loaded) -> str:
+    return str(loaded.tensors[0].device.type) if loaded.tensors else "cpu"
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
+    other = other.to(one.device)
+    return bool(((one == other) | ((one != one) & (other != other))).all())

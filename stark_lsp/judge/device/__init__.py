@@ -1,0 +1,1 @@
+"""The device: whose turn it is, who else uses it, what it is."""

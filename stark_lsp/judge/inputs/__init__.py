@@ -1,0 +1,1 @@
+"""Inputs: made, tried, recorded, varied."""

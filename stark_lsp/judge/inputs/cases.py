@@ -1,0 +1,72 @@
+"""Cases: the inputs a candidate is checked with, and what the reference gives for them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import torch
+
+from ..transport import tensorfile
+
+
+class CaseKind(str, Enum):
+    """What is special about the inputs of a case."""
+
+    SEEDED = "seeded"
+    """As the user's function or table makes them, from a seed of its own."""
+    MOVED_WEIGHTS = "moved-weights"
+    """The same, with weights such as training leaves."""
+    BATCH = "batch"
+    """Another size of the first dimension."""
+    STRIDED = "strided"
+    """The same values, not contiguous in memory."""
+    VALUES = "values"
+    """Other values of the usual size: one input changed alone, other signs, equal last bits."""
+    LARGE = "large"
+    """Values of large magnitude."""
+    EDGE = "edge"
+    """Zeros, tiny values, NaN, infinities, negative zero, denormals."""
+
+
+class Case:
+    """One set of inputs.
+
+    Parameters
+    ----------
+    kind
+        What is special about it.
+    words
+        The same for messages, such as "with a batch of 3 instead of 16"; empty for the first case.
+    inputs_path
+        Tensor file of the arguments.
+    outputs
+        What the reference gives; with gradients and buffers in training mode.
+    sharing
+        For each output whose memory the reference's shares (see `layout.shared`).
+    """
+
+    def __init__(
+        self, kind: CaseKind, words: str, inputs_path: str, outputs: tensorfile.Loaded, sharing: list[set[str]]
+    ) -> None:
+        self.kind = kind
+        self.words = words
+        self.inputs_path = inputs_path
+        self.outputs = outputs
+        self.sharing = sharing
+        self.cotangents_path = ""
+        """Tensor file of the gradients that flow into the outputs, in training mode."""
+        self.own_errors: list[float] | None = None
+        """For each output tensor the reference's relative error against float64, where it was affordable."""
+        self.exact: list[torch.Tensor] | None = None
+        """The float64 outputs, kept for the first case only."""
+        self.inputs_after: tensorfile.Loaded | None = None
+        """The inputs after the call, where the reference changes them."""
+        self.fingerprints: list[int] | None = None
+        """Of the inputs, once they were needed."""
+        self.inputs_nbytes = 0
+        self.results = len(sharing)
+        """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
+        self.recorded = False
+        """Whether it is called where gradients are recorded."""
+        self.trained = kind is CaseKind.MOVED_WEIGHTS
+        """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""

@@ -1,0 +1,282 @@
+"""The cases with special inputs: which of the variants of `special.py` are fair, for this reference.
+
+Fair is what the reference itself bears: it does not raise, gives the same again, and, where values are other than the
+user's, float64 agrees with it within the usual tolerance and on every NaN and infinity. Otherwise the problem is
+ill-conditioned there, and an honest candidate with another order of summation would be blamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...contract.errors import Bad, Broken
+from ..correctness import compare
+from ..correctness.difference import difference, relative_errors
+from ..reference import modules
+from ..reference.exact import Exact, measure
+from ..reference.stopwatch import Stopwatch
+from . import constants, special
+from .cases import Case, CaseKind
+
+if TYPE_CHECKING:
+    from ..reference.examine import Examination
+    from ..reference.reference import Reference
+
+MOST = 12
+"""Cases that are made at most, and run for each candidate; a few more come with other weights."""
+WHOLE_LIMIT = 32 << 20
+"""Bytes of inputs, and of outputs, up to which special inputs are variants of the user's whole batch."""
+WHOLE_SECONDS = 0.5
+"""Time of a call up to which they are."""
+BYTES = 2 << 30
+"""Of inputs and outputs of all special cases, where the batch cannot be made smaller."""
+SECONDS = 60.0
+"""After this time no further ones are tried; long, and of work (see `Stopwatch`), since what is checked must not
+depend on how busy a machine is."""
+SCREEN_FLOPS = 2e10
+"""Operations of a call up to which special values are tried on the CPU before they reach a GPU."""
+CONDITION = 0.125
+"""Share of the tolerance that the reference's own error may take for values of the usual size, unless it is as large
+with the user's. So close to float64, there is room for other formulas."""
+TOPICS = {
+    CaseKind.BATCH: "other batch sizes",
+    CaseKind.STRIDED: "strides",
+    CaseKind.VALUES: "changed values",
+    CaseKind.LARGE: "large values",
+    CaseKind.EDGE: "NaN, infinities and zeros",
+}
+"""What is not checked, for notes."""
+
+
+class SpecialCases:
+    """Makes the cases with special inputs and adds them to the reference.
+
+    Parameters
+    ----------
+    reference
+        With its first case; cases and notes are added to it.
+    examination
+        Of that reference, done.
+    """
+
+    def __init__(self, reference: Reference, examination: Examination) -> None:
+        self._reference = reference
+        self._examination = examination
+        self._exact = examination.exact
+        self._base = reference.cases[0]
+        """What the others are variants of: the first case, or a part of its batch."""
+        self._again: list[tuple[CaseKind, str, Callable[[], Any]]] = []
+        """Kind, words and maker of what is also tried with other weights."""
+
+    def make(self, arguments: Any, other: Any) -> None:
+        """Add the cases that are fair, with the weights of the constructor.
+
+        Parameters
+        ----------
+        arguments
+            Of the first case, on the CPU.
+        other
+            Inputs of another seed, to see which ones never change.
+        """
+        reference = self._reference
+        fixed = constants.fixed(arguments, [other])
+        size = 0
+        if self._heavy():
+            arguments, size = self._reduce(arguments)
+        operators = self._exact.operators if self._exact is not None else None
+        screen = self._screen(operators.flops if operators else None)
+        names = operators.names if operators is not None else None
+        watch, spent = Stopwatch(), self._base.inputs_nbytes + self._base.outputs.nbytes
+        variants = special.specials(arguments, names, fixed, size, ties=self._only_floating())
+        room = min(MOST, max(len(reference.special), BYTES // max(1, spent)))
+        for number, variant in enumerate(variants):
+            if variant.changes_values and screen is None:
+                continue
+            if len(reference.special) >= room or watch.seconds() > SECONDS:
+                if room < MOST or len(reference.special) < room:
+                    self._note_missing(variants[number:])
+                break
+            self._try(variant, screen if variant.changes_values else None)
+
+    def _try(self, variant: special.Special, screen: Exact | None) -> None:
+        """Add the first alternative of a variant that is fair."""
+        reference = self._reference
+        for words, make in variant.alternatives:
+            case = self._fair(variant, words, make, screen)
+            if case is not None:
+                reference.special.append(case)
+                if variant.again:
+                    self._again.append((variant.kind, words, make))
+                return
+
+    def make_moved(self) -> None:
+        """Repeat a few of them with the weights that the reference has now.
+
+        A weight that only matters for large values, as a bias in front of a bound, moves nothing else. Where the
+        whole batch is too large for more than a few calls, its part is repeated as well.
+        """
+        reference, base = self._reference, self._base
+        again = list(self._again)
+        if base is not reference.cases[0]:
+            again.insert(0, (CaseKind.BATCH, base.words, lambda: reference.loaded(base.inputs_path)))
+        if not again:
+            return
+        flops = None
+        if self._exact is not None and self._exact.usable:
+            flops = self._exact.operators.flops if self._exact.operators is not None else None
+            self._exact = self._examination.wide()
+        screen = self._screen(flops)
+        for kind, words, make in again:
+            if screen is None and kind is not CaseKind.BATCH:
+                continue
+            words = f"{words}, and with other weights than the constructor gives"
+            case = self._fair(special.Special(kind, []), words, make, screen)
+            if case is not None:
+                case.trained = True
+                reference.special.append(case)
+
+    def _heavy(self) -> bool:
+        """Whether a call is too much work for some dozens of them."""
+        first, exact = self._base, self._exact
+        operators = exact.operators if exact is not None else None
+        return (
+            max(first.inputs_nbytes, first.outputs.nbytes) > WHOLE_LIMIT
+            or self._examination.seconds > WHOLE_SECONDS
+            or (operators is not None and operators.flops > SCREEN_FLOPS)
+        )
+
+    def _reduce(self, arguments: Any) -> tuple[Any, int]:
+        """Take a small part of the batch as base, if the reference bears one.
+
+        Returns
+        -------
+        tuple
+            The arguments of the base, and the user's batch; `arguments` and 0 where there is no smaller one.
+        """
+        reference = self._reference
+        variant = special.smaller(arguments)
+        for words, make in variant.alternatives if variant is not None else []:
+            assert variant is not None
+            case = self._fair(variant, words, make, None)
+            if case is None:
+                continue
+            size = next(tensor.shape[0] for tensor in modules.tensors_of(arguments) if tensor.dim())
+            reference.special.append(case)
+            self._base = case
+            self._exact = self._examination.wide()
+            _, errors = measure(reference, self._exact, case)
+            case.own_errors = errors or case.own_errors
+            return reference.loaded(case.inputs_path), size
+        return arguments, 0
+
+    def _only_floating(self) -> bool:
+        """Whether all outputs are floating; an integer may be a place among the inputs."""
+        return all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
+
+    def _note_missing(self, variants: list[special.Special]) -> None:
+        """Say what was not checked because the reference is large or slow, and its batch cannot be made smaller."""
+        missing = ", ".join(dict.fromkeys(TOPICS[variant.kind] for variant in variants))
+        self._reference.notes.append(
+            f"The reference is large or slow, also with a smaller batch if it takes one: not checked with {missing}."
+        )
+
+    def _screen(self, flops: int | None) -> Exact | None:
+        """Return what runs special values first: float64, and on the CPU even for a GPU.
+
+        A value out of range (an index computed from a NaN, a probability above 1) raises on a CPU, while on a GPU it
+        ends the use of the GPU by this process.
+        """
+        reference = self._reference
+        if self._exact is None or not self._exact.usable or reference.mode == modules.TRAINING:
+            return None
+        if reference.device == "cpu":
+            return self._exact
+        if flops is None or flops > SCREEN_FLOPS:
+            return None
+        return Exact(reference.module, "cpu", reference.mode, lambda text: None)
+
+    def _fair(self, variant: special.Special, words: str, make: Callable[[], Any], screen: Exact | None) -> Case | None:
+        """Return the case of a variant, None unless it is a fair one."""
+        reference, base = self._reference, self._base
+        try:
+            arguments = make()
+        except (RuntimeError, NotImplementedError, TypeError):
+            # A dtype that torch can hardly do anything with.
+            return None
+        results = None
+        if screen is not None:
+            results = screen.run(arguments)
+            if results is None:
+                return None
+        try:
+            case = reference.case(variant.kind, words, arguments, f"special{len(reference.special)}.raw")
+            again, _, _ = reference.call(case.inputs_path, case.cotangents_path)
+            compare.compare(case.outputs, again, compare.Figures(), what=reference.what)
+        except (Bad, compare.Mismatch):
+            self._check_device()
+            return None
+        case.own_errors = base.own_errors
+        before, now = ([tensor.shape for tensor in item.outputs.tensors] for item in (base, case))
+        if reference.mode == modules.TRAINING and variant.kind is CaseKind.BATCH:
+            # Gradients of weights keep their shape; outputs and gradients of inputs follow the batch.
+            before, now = before[: base.results], now[: case.results]
+        if not variant.expect(before, now):
+            return None
+        if variant.kind is CaseKind.STRIDED and not self._same_values(case):
+            return None
+        if results is not None:
+            case.own_errors = self._agreement(case, results)
+            if case.own_errors is None:
+                return None
+        return case
+
+    def _agreement(self, case: Case, results: list[torch.Tensor]) -> list[float] | None:
+        """Return the reference's own errors in a case of other values, None if float64 does not agree well enough."""
+        own = relative_errors(case.outputs.tensors, results)
+        if own is None:
+            return None
+        usual = self._base.own_errors or [0.0] * len(own)
+        for index, (error, tensor) in enumerate(zip(own, case.outputs.tensors)):  # noqa: B905 - Python 3.9
+            limit = compare.tolerance_for(tensor.dtype)
+            if case.kind is CaseKind.VALUES:
+                # Out of the function's range nothing is known of what it is to give.
+                if _finite(self._base.outputs.tensors[index]) and not _finite(tensor):
+                    return None
+                limit = min(limit, max(CONDITION * limit, 2.0 * usual[index]))
+            if error > limit:
+                return None
+        return own
+
+    def _same_values(self, case: Case) -> bool:
+        """Whether the reference gives the base's values."""
+        base = self._base
+        for index, (a, b) in enumerate(zip(base.outputs.tensors, case.outputs.tensors)):  # noqa: B905
+            own = base.own_errors[index] if base.own_errors else 0.0
+            gap = difference(a, b)
+            if not gap.same_pattern or gap.max_rel > compare.tolerance_for(a.dtype, own, gradient=True):
+                return False
+        return True
+
+    def _check_device(self) -> None:
+        """See that the GPU still answers after the reference raised.
+
+        Raises
+        ------
+        Broken
+            It does not.
+        """
+        try:
+            modules.synchronize(self._reference.device)
+        except RuntimeError as error:
+            raise Broken(
+                f"The reference left the GPU unusable when it was tried with special inputs: {error}.",
+                "Leave special inputs out for it: --set special_inputs=false, or stark.evaluation in an editor.",
+            ) from error
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds neither NaN nor infinities."""
+    return not tensor.dtype.is_floating_point or bool(torch.isfinite(tensor.float()).all())

@@ -1,0 +1,201 @@
+"""Make the inputs and constructor arguments of a class, from its functions or from its table."""
+
+from __future__ import annotations
+
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...contract.errors import Bad, blame
+from ..reference.loading import lookup
+
+SLOW = 0.3
+"""Seconds of making inputs on the CPU after which the GPU makes them, where there is one."""
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of one call."""
+
+
+def as_arguments(value: Any, what: str, path: str, line: int | None) -> Arguments:
+    """Read what an inputs function returned.
+
+    A list or tuple is the positional arguments, a dict with text keys the keyword arguments, a single
+    tensor or number the only argument, None no arguments at all.
+
+    Raises
+    ------
+    Bad
+        It is something else.
+    """
+    if value is None:
+        return (), {}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return (), dict(value)
+        raise Bad(f"{what} returned a dict whose keys are not all names.", "Use parameter names as keys.", path, line)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return tuple(value), {}
+    if isinstance(value, (torch.Tensor, int, float)):
+        return (value,), {}
+    raise Bad(
+        f"{what} returned a {type(value).__name__}.",
+        "Return a list of positional arguments, or a dict of keyword arguments.",
+        path,
+        line,
+    )
+
+
+class InputMaker:
+    """Makes fresh inputs for a seed, and the constructor's arguments.
+
+    Parameters
+    ----------
+    module
+        The loaded document.
+    spec
+        `InputSpec` in wire form.
+    path
+        The document.
+    """
+
+    def __init__(self, module: types.ModuleType, spec: dict[str, Any], path: str) -> None:
+        self._module = module
+        self._spec = spec
+        self._path = path
+        self._table: dict[str, Any] = spec.get("table") or {}
+        self._table_path: str = spec.get("table_path") or path
+        if spec.get("source") not in ("functions", "table"):
+            raise Bad(
+                "The class has no inputs.", "Add a get_inputs() function to the file, or a stark.input table.", path
+            )
+        self._slow = False
+        """Whether making inputs on the CPU took long."""
+
+    def init_arguments(self, seed: int) -> Arguments:
+        """Return the constructor's arguments.
+
+        Raises
+        ------
+        Bad
+            The user's function raises, or the table cannot be read.
+        """
+        torch.manual_seed(seed)
+        if self._spec["source"] == "table":
+            return tuple(self._table.get("init_args") or ()), dict(self._table.get("init_kwargs") or {})
+        name = self._spec.get("init_function")
+        if not name:
+            return (), {}
+        return self._call(name, "It must return the constructor's arguments as a list or a dict.")
+
+    def inputs(self, seed: int, device: str = "cpu") -> Arguments:
+        """Return the arguments of one forward call, on whatever device the user's function puts them.
+
+        Parameters
+        ----------
+        device
+            Where they are needed. If that is a GPU and the CPU was slow the first time, tensors for which the
+            function names no device are made there: a seed then gives other values than on the CPU, but the same
+            ones each time. A function that does not bear this is called as usual.
+
+        Raises
+        ------
+        Bad
+            The user's function raises, or the table cannot be read.
+        """
+        if self._slow and device != "cpu":
+            try:
+                with torch.device(device):
+                    return self._made(seed)
+            except Bad:
+                # For instance a generator of its own, which lives on the CPU.
+                self._slow = False
+                return self._made(seed)
+        begin = time.monotonic()
+        made = self._made(seed)
+        self._slow = self._slow or time.monotonic() - begin > SLOW
+        return made
+
+    def _made(self, seed: int) -> Arguments:
+        torch.manual_seed(seed)
+        if self._spec["source"] == "table":
+            args = tuple(self._entry(entry, f"args[{i}]") for i, entry in enumerate(self._table.get("args") or ()))
+            kwargs = {name: self._entry(entry, name) for name, entry in (self._table.get("kwargs") or {}).items()}
+            return args, kwargs
+        name = self._spec.get("inputs_function") or "get_inputs"
+        return self._call(name, "It must return the forward arguments as a list or a dict.")
+
+    def _call(self, name: str, cure: str) -> Arguments:
+        function = lookup(self._module, name)
+        if not callable(function):
+            raise Bad(f"After loading the file there is no function {name}.", "Define it.", self._path)
+        line = getattr(getattr(function, "__code__", None), "co_firstlineno", None)
+        try:
+            value = function()
+        except (Exception, SystemExit) as error:
+            raise blame(error, f"{name}() raised", cure, self._path, line) from error
+        return as_arguments(value, f"{name}()", self._path, line)
+
+    def _entry(self, entry: Any, where: str) -> Any:
+        """Return one argument that a table describes."""
+        if not isinstance(entry, dict):
+            return entry
+        kind = entry.get("kind", "value" if "shape" not in entry else "randn")
+        try:
+            if kind == "value" and "shape" not in entry:
+                return entry["value"]
+            return _make(kind, entry)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise Bad(
+                f"The input {where} of the stark.input table cannot be made: {type(error).__name__}: {error}.",
+                f"Use the keys shape, dtype, kind ({', '.join(sorted(_KINDS))}), low, high, value, strides.",
+                self._table_path,
+            ) from error
+
+
+def _dtype(entry: dict[str, Any], default: str) -> torch.dtype:
+    name = str(entry.get("dtype", default)).replace("torch.", "")
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"there is no dtype {name!r}")
+    return dtype
+
+
+def _randn(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float32).to(_dtype(entry, "float32"))
+
+
+def _rand(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
+    low, high = float(entry.get("low", 0.0)), float(entry.get("high", 1.0))
+    return (torch.rand(shape, dtype=torch.float32) * (high - low) + low).to(_dtype(entry, "float32"))
+
+
+def _randint(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
+    high = int(entry["high"])
+    return torch.randint(int(entry.get("low", 0)), high, shape).to(_dtype(entry, "int64"))
+
+
+def _filled(entry: dict[str, Any], shape: list[int], value: Any) -> torch.Tensor:
+    return torch.full(shape, value, dtype=_dtype(entry, "float32"))
+
+
+_KINDS: dict[str, Callable[[dict[str, Any], list[int]], torch.Tensor]] = {
+    "randn": _randn,
+    "rand": _rand,
+    "randint": _randint,
+    "zeros": lambda entry, shape: _filled(entry, shape, 0),
+    "ones": lambda entry, shape: _filled(entry, shape, 1),
+    "value": lambda entry, shape: _filled(entry, shape, entry["value"]),
+}
+
+
+def _make(kind: str, entry: dict[str, Any]) -> torch.Tensor:
+    """Return the tensor that a table entry describes."""
+    if kind not in _KINDS:
+        raise ValueError(f"there is no kind {kind!r}")
+    made = _KINDS[kind](entry, [int(size) for size in entry["shape"]])
+    if "strides" not in entry:
+        return made
+    laid = torch.empty_strided(made.shape, [int(stride) for stride in entry["strides"]], dtype=made.dtype)
+    return laid.copy_(made)

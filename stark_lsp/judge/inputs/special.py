@@ -1,0 +1,390 @@
+"""Special inputs: variants of a problem's inputs on which a hard-coded or careless kernel goes wrong.
+
+Each function takes the arguments of one call on the CPU and returns such variants, in the order in which they are to
+be tried. Whether a variant makes a fair case is decided by running the reference on it (see `reference.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from ..reference import modules
+from . import constants
+from .cases import CaseKind
+
+Arguments = Any
+
+SCALES = {torch.float16: (64.0, 8.0), torch.bfloat16: (256.0, 16.0)}
+"""How many times larger the large inputs are, by dtype: the first that the reference bears."""
+USUAL_SCALES = (1000.0, 30.0)
+TINY = 1e-4
+"""How many times smaller the small inputs are."""
+VARIED_SEED = 13
+LARGEST_BATCH = 37
+"""An odd batch, larger than a warp."""
+REDUCED_BYTES = 4 << 20
+"""Bytes of inputs that a smaller batch is to have at most, where a row is not larger than that."""
+REDUCED_SHARE = 8
+"""How many times smaller it is at least."""
+LOWERED = 0.75
+"""Share of its mean that is taken from an input of one sign. Without the mean, sums would be nothing but rounding."""
+ONE_SIDED = 3
+"""So many inputs of one sign are tried alone, where all at once is out of the reference's range."""
+LAST_BITS = {torch.float32: (torch.int32, 0xFFFF, 0x4AAA), torch.float64: (torch.int64, (1 << 45) - 1, 0x4AAA << 29)}
+"""By dtype: an integer of its size, the bits that bfloat16 leaves out, and what they become. All the ways of keeping
+fewer bits err by them, and always in one direction: cut off, rounded to 7 or 10 bits, or with a half put back."""
+PRODUCTS = (
+    "mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "addr", "cdist", "tensordot",
+)  # fmt: skip
+PRODUCT_PARTS = (
+    "convolution", "conv", "attention", "fft", "linalg", "lstm", "gru", "rnn", "mkldnn", "cudnn", "matmul", "cumsum",
+)  # fmt: skip
+
+
+ORDER_PARTS = (
+    "sort", "topk", "argm", "max.dim", "min.dim", "kthvalue", "median", "mode", "cummax", "cummin", "unique",
+    "search", "bucketize", "hist",
+)  # fmt: skip
+
+
+class Special:
+    """One variant to try.
+
+    Parameters
+    ----------
+    alternatives
+        Variants of one idea from the hardest to the mildest, each with words for messages; the first that makes a
+        fair case is taken.
+    expect
+        Given the shapes of the outputs before and now, whether the reference took the variant as it was meant.
+    again
+        Whether it is also tried with other weights than the constructor gives.
+    """
+
+    def __init__(
+        self,
+        kind: CaseKind,
+        alternatives: list[tuple[str, Callable[[], Arguments]]],
+        expect: Callable[[list[torch.Size], list[torch.Size]], bool] = lambda before, now: before == now,
+        *,
+        again: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.alternatives = alternatives
+        self.expect = expect
+        self.again = again
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether values are other than the user's, so that the reference's exactness has to be measured anew."""
+        return self.kind in (CaseKind.VALUES, CaseKind.LARGE, CaseKind.EDGE)
+
+
+def specials(
+    arguments: Arguments, operators: set[str] | None, fixed: list[int], size: int = 0, *, ties: bool = True
+) -> list[Special]:
+    """Return all variants, the most telling first.
+
+    Parameters
+    ----------
+    arguments
+        `(args, kwargs)` of one call, on the CPU.
+    operators
+        Names of what the reference runs, such as `aten.mm.default`; None if unknown.
+    fixed
+        The leaves that are alike for every seed (see `constants.fixed`).
+    size
+        The user's batch, where `arguments` are a part of one.
+    ties
+        Whether equal values may be among the inputs; not where the result says which is the first of them.
+    """
+    found = [*batches(arguments, size), *strided(arguments)]
+    floating = [tensor for tensor in modules.tensors_of(arguments) if tensor.dtype.is_floating_point]
+    alone = constants.variants(arguments, fixed)
+    if floating:
+        scales = SCALES.get(floating[0].dtype, USUAL_SCALES)
+        large = [(f"with inputs {scale:g} times as large", scaling(arguments, scale)) for scale in scales]
+        found += [
+            edges(arguments, operators is None or has_products(operators)),
+            Special(CaseKind.LARGE, large, again=True),
+        ]
+    found += [Special(CaseKind.VALUES, [variant]) for variant in alone]
+    if floating:
+        found += [
+            *signs(arguments),
+            *(same_bits(arguments) if ties and operators is not None and not has_order(operators) else ()),
+            Special(CaseKind.EDGE, [("with all inputs zero", scaling(arguments, 0.0))]),
+            Special(CaseKind.EDGE, [(f"with inputs {1 / TINY:g} times as small", scaling(arguments, TINY))]),
+        ]
+    return found
+
+
+def has_order(operators: set[str]) -> bool:
+    """Whether one of the operators looks for places by value, where it is a choice which of equal ones comes first."""
+    return any(part in operator for operator in operators for part in ORDER_PARTS)
+
+
+def has_products(operators: set[str]) -> bool:
+    """Whether one of the operators (names such as `aten.mm.default`) mixes inputs in products."""
+    for operator in operators:
+        name = operator.split(".")[1] if operator.count(".") else operator
+        if "vector_norm" in name:
+            continue
+        if name.strip("_") in PRODUCTS or any(part in name for part in PRODUCT_PARTS):
+            return True
+    return False
+
+
+def scaling(arguments: Arguments, scale: float) -> Callable[[], Arguments]:
+    """Return what makes a variant with all floating inputs multiplied; infinities, as in masks, stay as they are."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.dtype.is_floating_point:
+            return tensor
+        return torch.where(torch.isfinite(tensor), tensor * scale, tensor)
+
+    return lambda: modules.map_tensors(arguments, change)
+
+
+def batches(arguments: Arguments, whole: int = 0) -> Iterator[Special]:
+    """Return variants with another size of the first dimension that the tensors have in common.
+
+    Parameters
+    ----------
+    whole
+        The user's batch, where `arguments` are already an odd part of one; one other size is then enough.
+    """
+    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+    if not tensors or not tensors[0].shape[0]:
+        return
+    size = tensors[0].shape[0]
+    for new in ([3] if size == 1 else [1]) if whole else other_batches(size):
+        if new != whole:
+            yield batch_of(arguments, new, whole)
+
+
+def batch_of(arguments: Arguments, new: int, whole: int = 0) -> Special:
+    """Return the variant with `new` as the first dimension that the tensors have in common.
+
+    Where the first dimensions of several tensors agree it may be by chance, as for square matrices; changing the
+    first tensor alone is then tried as well.
+    """
+    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+    size = tensors[0].shape[0]
+    alike = [tensor for tensor in tensors if tensor.shape[0] == size]
+    words = f"with a batch of {new} instead of {whole or size}"
+    choices = [alike, tensors[:1]] if len(alike) > 1 else [alike]
+    return Special(
+        CaseKind.BATCH,
+        [(words, resized(arguments, {id(tensor) for tensor in choice}, new)) for choice in choices],
+        lambda before, now: took_batch(before, now, size, new),
+    )
+
+
+def smaller(arguments: Arguments) -> Special | None:
+    """Return the variant with a batch so small that many calls are affordable; None where there is none.
+
+    It is odd, and the other variants can be made from it. See `batch_of`.
+    """
+    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.dim()]
+    if not tensors or tensors[0].shape[0] < 2:
+        return None
+    size = tensors[0].shape[0]
+    rows = sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.shape[0] == size) // size
+    new = min(size // REDUCED_SHARE, REDUCED_BYTES // max(1, rows), size - 1)
+    return batch_of(arguments, max(1, new - 1 + new % 2))
+
+
+def other_batches(size: int) -> list[int]:
+    """Return an odd size that divides nothing evenly, and 1; other ones than `size`."""
+    odd = min(max(3, size // 4 - 1), LARGEST_BATCH)
+    odd -= 1 - odd % 2
+    return [new for new in dict.fromkeys((odd if odd != size else 5, 1)) if new != size]
+
+
+def took_batch(before: list[torch.Size], now: list[torch.Size], size: int, new: int) -> bool:
+    """Whether the outputs follow the batch: the first dimension and nothing else, or none at all, as for a loss."""
+    expected = [torch.Size([new, *shape[1:]]) if len(shape) and shape[0] == size else shape for shape in before]
+    followed = any(a != b for a, b in zip(before, expected))  # noqa: B905 - Python 3.9
+    return now == expected and (followed or all(shape.numel() == 1 for shape in before))
+
+
+def resized(arguments: Arguments, chosen: set[int], size: int) -> Callable[[], Arguments]:
+    """Return what makes a variant with another first dimension of the tensors whose `id` is in `chosen`."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in chosen:
+            return tensor
+        if size <= tensor.shape[0]:
+            # A copy: a large tensor is not to be kept for a few rows of it.
+            return tensor[:size].clone(memory_format=torch.contiguous_format)
+        return tensor.repeat(-(-size // tensor.shape[0]), *[1] * (tensor.dim() - 1))[:size].contiguous()
+
+    return lambda: modules.map_tensors(arguments, change)
+
+
+def strided(arguments: Arguments) -> Iterator[Special]:
+    """Return variants with the same values in other places, and with NaN (or -1) in between."""
+    tensors = [tensor for tensor in modules.tensors_of(arguments) if tensor.numel() > 1]
+    if not tensors:
+        return
+    words = "with inputs that are not contiguous: {}; use .contiguous() or their strides"
+    yield Special(
+        CaseKind.STRIDED,
+        [(words.format("every second element of wider tensors"), lambda: modules.map_tensors(arguments, spread))],
+    )
+    if any(tensor.dim() > 1 for tensor in tensors):
+        yield Special(
+            CaseKind.STRIDED,
+            [(words.format("transposed in memory"), lambda: modules.map_tensors(arguments, transposed))],
+        )
+
+
+def filler(tensor: torch.Tensor) -> float | int:
+    """Return what stands where nothing may be read."""
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        return float("nan")
+    return 1 if tensor.dtype in (torch.bool, torch.uint8) else -1
+
+
+def spread(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values as every second element of a tensor twice as wide."""
+    if tensor.numel() < 2:
+        return tensor
+    if not tensor.dim() or tensor.shape[-1] == 0:
+        return tensor
+    wide = torch.full((*tensor.shape[:-1], 2 * tensor.shape[-1]), filler(tensor), dtype=tensor.dtype)
+    view = wide[..., ::2]
+    view.copy_(tensor)
+    return view
+
+
+def transposed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values stored with the last two dimensions exchanged, in a buffer one row wider."""
+    if tensor.dim() < 2 or tensor.numel() < 2:
+        return tensor
+    *outer, rows, columns = tensor.shape
+    wide = torch.full((*outer, columns, rows + 1), filler(tensor), dtype=tensor.dtype)
+    view = wide[..., :rows].transpose(-1, -2)
+    view.copy_(tensor)
+    return view
+
+
+def signs(arguments: Arguments) -> Iterator[Special]:
+    """Return the variant in which inputs of one sign, such as `torch.rand` makes, get the other sign as well.
+
+    Only some of them may have a meaning below zero, so that each is also tried alone. Masks stay as they are.
+    """
+    chosen = [number for number, tensor in enumerate(modules.tensors_of(arguments)) if constants.one_sided(tensor)]
+    if not chosen:
+        return
+    groups = [set(chosen)]
+    if len(chosen) > 1:
+        groups += [{number} for number in chosen[:ONE_SIDED]]
+    ways = (("with negative values among the inputs", lowered), ("with the signs flipped", torch.neg))
+    yield Special(
+        CaseKind.VALUES, [(words, chosen_changed(arguments, group, way)) for group in groups for words, way in ways]
+    )
+
+
+def chosen_changed(
+    arguments: Arguments, chosen: set[int], change: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[], Arguments]:
+    """Return what makes a variant with the tensors changed whose number, in order, is in `chosen`."""
+
+    def make() -> Arguments:
+        numbers = iter(range(len(modules.tensors_of(arguments))))
+        return modules.map_tensors(arguments, lambda tensor: change(tensor) if next(numbers) in chosen else tensor)
+
+    return make
+
+
+def lowered(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor less most of its mean; infinities stay as they are."""
+    wide = tensor.double()
+    mean = wide[torch.isfinite(wide)].mean()
+    return (wide - LOWERED * mean).to(tensor.dtype)
+
+
+def same_bits(arguments: Arguments) -> Iterator[Special]:
+    """Return the variant in which the last bits of all floating inputs are the same.
+
+    A sum of many values hides what was cut off each of them, because the errors average out; here they cannot. The
+    values stay almost what they were, so that nothing is harder to compute than with the user's.
+    """
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype not in LAST_BITS:
+            return tensor
+        whole, mask, bits = LAST_BITS[tensor.dtype]
+        same = ((tensor.contiguous().view(whole) & ~mask) | bits).view(tensor.dtype)
+        return torch.where(torch.isfinite(tensor) & (tensor != 0), same, tensor)
+
+    if any(tensor.dtype in LAST_BITS and tensor.numel() > 1 for tensor in modules.tensors_of(arguments)):
+        words = "with inputs whose last bits are all alike, so that lower precision does not average out"
+        yield Special(CaseKind.VALUES, [(words, lambda: modules.map_tensors(arguments, change))])
+
+
+def edges(arguments: Arguments, products: bool) -> Special:
+    """Return the variants with values at the edge of what a floating type holds.
+
+    Parameters
+    ----------
+    products
+        Whether the reference multiplies matrices, convolves or the like. A zero times NaN is NaN there, and a
+        convolution may be computed on whole tiles, so that NaN at a few places reaches other results in an honest
+        kernel than in the reference: one that skips the zeros of a triangular or diagonal factor gives better results.
+        All inputs NaN must give NaN with any of them.
+    """
+    nan, inf = float("nan"), float("inf")
+
+    def filled(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(tensor, nan) if tensor.dtype.is_floating_point else tensor
+
+    if products:
+        return Special(CaseKind.EDGE, [("with all inputs NaN", lambda: modules.map_tensors(arguments, filled))])
+    choices = [
+        ("with NaN, infinities, -0.0 and denormals among the inputs", (nan, inf, -inf, -0.0, None)),
+        ("with NaN and infinities among the inputs", (nan, inf, -inf)),
+        ("with NaN among the inputs", (nan,)),
+    ]
+    return Special(CaseKind.EDGE, [(words, sprinkled(arguments, kinds)) for words, kinds in choices], again=True)
+
+
+def sprinkled(arguments: Arguments, kinds: tuple[float | None, ...]) -> Callable[[], Arguments]:
+    """Return what makes a variant with each of the values at one place of each floating input.
+
+    None stands for the largest denormal's half. The places are spread evenly, so that most rows of a tensor keep
+    their values; a tensor with fewer than four elements for each value gets as many values as fit.
+    """
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        count = min(len(kinds), max(1, tensor.numel() // 4))
+        if not tensor.dtype.is_floating_point or tensor.numel() < 2:
+            return tensor
+        flat = tensor.contiguous().reshape(-1).clone()
+        for index, kind in enumerate(kinds[:count]):
+            value = torch.finfo(tensor.dtype).tiny / 2 if kind is None else kind
+            flat[(2 * index + 1) * flat.numel() // (2 * count)] = value
+        return flat.reshape(tensor.shape)
+
+    return lambda: modules.map_tensors(arguments, change)
+
+
+def varied(arguments: Arguments, generator: torch.Generator) -> Arguments:
+    """Return inputs in another order and, where floating, smaller by a factor; each stays within its own range.
+
+    For inputs that are the same for each seed, or that differ too little to move the result.
+    """
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        flat = tensor.contiguous().reshape(-1)
+        flat = flat[torch.randperm(flat.numel(), generator=generator)]
+        if tensor.dtype.is_floating_point:
+            flat = flat * (0.25 + 0.5 * float(torch.rand((), generator=generator)))
+        return flat.reshape(tensor.shape)
+
+    return modules.map_tensors(arguments, change)

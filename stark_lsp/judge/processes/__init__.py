@@ -1,0 +1,1 @@
+"""Children: started, asked, limited, ended."""

@@ -1,0 +1,104 @@
+"""Do ahead, in a process that waits for its candidate, what any candidate would otherwise wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from ..timing.timed import Timed
+
+DRIVER = "triton-driver"
+"""Folder among the temporary files where Triton keeps what it compiles for itself."""
+REHEARSED = (torch.float32, torch.float16, torch.bfloat16)
+"""Types of numbers that most models compute with."""
+KERNEL = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_one(x, SIZE: tl.constexpr):
+    place = tl.arange(0, SIZE)
+    tl.store(x + place, tl.load(x + place) + 1.0)
+"""
+
+
+def load(device: str) -> None:
+    """Import what candidates import: what builds extensions, for a GPU also Triton, where it is installed."""
+    for name in ("torch.utils.cpp_extension", "triton") if device == "cuda" else ("torch.utils.cpp_extension",):
+        # What is missing or broken is told to a candidate that needs it.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def use_gpu(timed: Timed) -> None:
+    """Start using the GPU, and Triton where it is installed, and time something.
+
+    Whatever fails here fails again for a candidate that needs it, where it can be told.
+
+    Parameters
+    ----------
+    timed
+        What the candidate is going to be timed with.
+    """
+    try:
+        ones = torch.ones(128, device="cuda")
+        if importlib.util.find_spec("triton") is not None:
+            with _cache(os.path.join(tempfile.gettempdir(), DRIVER)):
+                _launch(ones)
+        rehearse(timed, "cuda")
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001 - told; it is no candidate's fault yet
+        print(f"Not everything could be made ready: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def rehearse(timed: Timed, device: str) -> None:
+    """Time a small call as a candidate's are timed: each kernel of torch is loaded on the GPU when it is first used.
+
+    Nothing of it is held afterwards.
+    """
+    try:
+        for dtype in REHEARSED:
+            tensors = [torch.linspace(-1.0, last, 1024, device=device).to(dtype).view(32, 32) for last in (1.0, 2.0)]
+            sets: list[Any] = [((tensor,), {}) for tensor in tensors]
+            timed.hold(lambda arguments: torch.relu(arguments[0][0]), sets, device, warmup=1, round_ms=1.0)
+            del tensors, sets
+    finally:
+        timed.let_go()
+        if device == "cuda":
+            torch.cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def _cache(folder: str) -> Iterator[None]:
+    """Have Triton keep what it compiles elsewhere than the candidate's kernels, which are kept."""
+    before = os.environ.get("TRITON_CACHE_DIR")
+    os.environ["TRITON_CACHE_DIR"] = folder
+    try:
+        yield
+    finally:
+        del os.environ["TRITON_CACHE_DIR"]
+        if before is not None:
+            os.environ["TRITON_CACHE_DIR"] = before
+
+
+def _launch(tensor: torch.Tensor) -> None:
+    """Compile and run a small kernel: Triton reads all of itself, and builds its launcher, before the first."""
+    path = os.path.join(tempfile.gettempdir(), "stark_add_one.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(KERNEL)
+    spec = importlib.util.spec_from_file_location("stark_add_one", path)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.add_one[(1,)](tensor, SIZE=128)

@@ -1,0 +1,127 @@
+"""What candidates and compilers are kept in: the layer that works here, and what they may touch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+from ...contract.errors import Bad
+from .. import sandbox
+from ..reference import loading
+from ..sandbox import Choice, Layer
+from .folders import Folder
+
+Tool = Callable[[list[str], Folder], list[str]]
+"""Returns a command that runs another one under a tool, such as a memory checker; the tool may write to `out`."""
+
+
+class Confinement:
+    """How a child is kept apart from the rest of the machine.
+
+    Parameters
+    ----------
+    layer
+        The layer that works here.
+    gpu
+        Whether candidates compute on a GPU.
+    read
+        Files of the user's project that a candidate may import.
+    build_read
+        Folders that compilers may read besides what every program needs.
+    """
+
+    def __init__(self, layer: Layer, *, gpu: bool, read: Iterable[str] = (), build_read: Iterable[str] = ()) -> None:
+        self.layer = layer
+        self._gpu = gpu
+        self._read = tuple(read)
+        self._build_read = tuple(build_read)
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a sandbox program stands around the child."""
+        return self.layer is Layer.BUBBLEWRAP
+
+    @property
+    def separates_files(self) -> bool:
+        """Whether the child can change nothing but its own `out` folder."""
+        return self.layer is not Layer.PROCESS
+
+    def apply(
+        self,
+        role: str,
+        command: list[str],
+        environment: dict[str, str],
+        folder: Folder,
+        *,
+        arguments: Iterable[str] = (),
+        tool: Tool | None = None,
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the command and environment that start a child confined.
+
+        Parameters
+        ----------
+        role
+            `runner` or `builder`; a builder gets no GPU.
+        arguments
+            Of the child, besides what it is told of its confinement.
+        tool
+            Puts a tool that watches the child before its command; it runs inside as well.
+        """
+        if role == "builder":
+            policy = sandbox.build_policy(folder.path, read=self._build_read)
+        else:
+            policy = sandbox.run_policy(folder.path, gpu=self._gpu, watched=tool is not None, read=self._read)
+        told = [*command, sandbox.instructions(self.layer, policy), *arguments]
+        watched = tool(told, folder) if tool is not None else told
+        return sandbox.wrap(self.layer, policy, watched), private_environment(environment, folder)
+
+
+def choose(wanted: str, *, gpu: bool) -> Choice:
+    """Return the layer that candidates run in.
+
+    Raises
+    ------
+    Bad
+        No layer that `wanted` allows works here.
+    """
+    try:
+        return sandbox.choose(wanted, gpu=gpu)
+    except sandbox.Refused as error:
+        raise Bad(error.reason, error.cure) from error
+
+
+def project_files(path: str) -> list[str]:
+    """Return the files of the project around `path` that are imported now, without `path` itself.
+
+    Call it once the reference is loaded: what the reference imports, a candidate may import as well. Nothing else of
+    the project can be seen from inside, neither its secrets nor its data.
+    """
+    root = os.path.realpath(loading.project_root(path))
+    own = os.path.realpath(path)
+    installed = [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not os.path.isfile(file):
+            continue
+        file = os.path.realpath(file)
+        elsewhere = [*installed, ours]
+        if file == own or not file.startswith(root + os.sep) or any(file.startswith(p + os.sep) for p in elsewhere):
+            continue
+        found.add(file)
+    return sorted(found)
+
+
+def private_environment(environment: dict[str, str], folder: Folder) -> dict[str, str]:
+    """Return an environment whose home, caches and temporary files lie in the child's own folder."""
+    return {
+        **environment,
+        "HOME": folder.out,
+        "TMPDIR": folder.temporary,
+        "XDG_CACHE_HOME": os.path.join(folder.out, "cache"),
+        "TORCH_EXTENSIONS_DIR": os.path.join(folder.out, "extensions"),
+        "TRITON_CACHE_DIR": folder.triton,
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder.out, "inductor"),
+    }

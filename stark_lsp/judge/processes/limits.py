@@ -1,0 +1,120 @@
+"""What a child's process tree may take of the machine, watched from outside."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..sandbox import watch
+
+PROCESSES = 512
+"""More processes and threads of compilers than any honest candidate needs at once."""
+DISK = 8 << 30
+"""Bytes a child may write to its folder."""
+DISK_SHARE = 0.5
+"""Of what would be free without it; the rest is for the judge, and for whoever else uses this disk."""
+DISK_LEAST = 256 << 20
+"""Bytes that it may write in any case: a disk so full is not a child's fault."""
+REST_WATCH_S = 0.5
+"""How often a child is looked at that nothing is asked of."""
+
+
+class Exceeded(NamedTuple):
+    """A limit that was passed."""
+
+    what: str
+    """`memory`, `processes` or `disk`."""
+    text: str
+    """For a person."""
+
+
+class Limits:
+    """Limits of one child.
+
+    Parameters
+    ----------
+    memory
+        Bytes of resident memory of the whole tree.
+    processes
+        Processes of the whole tree.
+    disk
+        Bytes below its folder.
+    """
+
+    def __init__(self, memory: int, processes: int = PROCESSES, disk: int = DISK) -> None:
+        self._memory = memory
+        self._processes = processes
+        self._disk = disk
+
+    def check(self, pid: int, folder: str) -> Exceeded | None:
+        """Return the limit that the tree of `pid` has passed, None if it keeps to all of them."""
+        count, resident = watch.tree_size(pid)
+        if count > self._processes:
+            return Exceeded("processes", f"it started {count} processes")
+        if resident > self._memory:
+            return Exceeded("memory", f"it took {resident >> 20} MiB of memory")
+        hidden = watch.hidden_bytes(pid)
+        if resident + hidden > self._memory:
+            text = f"it took {resident + hidden >> 20} MiB of memory, much of it in files without a name"
+            return Exceeded("memory", text)
+        written = watch.folder_bytes(folder) + hidden
+        if written > min(self._disk, disk_limit(folder, written)):
+            return Exceeded("disk", f"it wrote {written >> 20} MiB to the disk")
+        return None
+
+
+def disk_limit(folder: str, written: int) -> int:
+    """Return the bytes that a child may write to its folder on a disk that others need as well.
+
+    Parameters
+    ----------
+    written
+        Bytes that it has written.
+    """
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return DISK_LEAST
+    free = found.f_bavail * found.f_frsize
+    return max(DISK_LEAST, int(DISK_SHARE * (free + written)))
+
+
+class RestWatch:
+    """Looks at a child, in a thread of its own, until it is ended.
+
+    Parameters
+    ----------
+    look
+        Looks once; never raises.
+    """
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._ended = threading.Event()
+        self._look = look
+        self._thread = threading.Thread(target=self._watch, name="stark-rest-watch", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(REST_WATCH_S):
+            self._look()
+
+    def end(self) -> None:
+        """Look no more, also not in the midst of it; safe to call twice."""
+        self._ended.set()
+        self._thread.join()
+
+
+def memory_limit(share: float) -> int:
+    """Return `share` of the machine's memory in bytes, or of the control group's where that is less."""
+    total = int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as file:
+                text = file.read().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            total = min(total, int(text))
+    return int(total * share)

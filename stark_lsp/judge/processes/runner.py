@@ -1,0 +1,364 @@
+"""The runner: one process that loads one module, candidate or reference, and does as the judge says.
+
+It never sees a reference output. Its answers are claims: outputs go to files that the judge compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...contract import process_trees
+from ...contract.errors import Bad
+from ...contract.frames import Channel, ChannelClosed, take_private_pipes
+from ..building import proxy
+
+if TYPE_CHECKING:
+    from ..transport.exchange import Exchange
+
+
+def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False) -> None:
+    """Serve the judge until it closes the pipe.
+
+    Parameters
+    ----------
+    device
+        `cuda`, or nothing for a CPU.
+    fd, nbytes
+        Descriptor and size of GPU memory that is shared with the judge, if any is.
+    spare
+        Whether it waits for a candidate, and can use the time.
+    """
+    process_trees.die_with_parent()
+    # When memory runs out, this process is to go before the editor does.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    channel = Channel(*take_private_pipes())
+    # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
+    runner = Runner(channel, device, fd, nbytes, spare=spare)
+    channel.send({"ready": True})
+    while True:
+        try:
+            request = channel.receive()
+        except ChannelClosed:
+            os._exit(0)
+        try:
+            answer = {"result": runner.handle(request)}
+        except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
+            answer = {"error": report(error)}
+        channel.send(answer)
+
+
+def report(error: BaseException) -> dict[str, Any]:
+    """Return an exception as JSON values: its types, text, and the lines it came through."""
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain and len(chain) < 8:
+        chain.append(current)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    frames = [
+        {"path": frame.filename, "line": frame.lineno, "name": frame.name}
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    syntax = error if isinstance(error, SyntaxError) else None
+    return {
+        "types": [cls.__name__ for cls in type(error).__mro__],
+        "text": cut(safe_text(error), 20000),
+        "causes": [{"type": type(item).__name__, "text": cut(safe_text(item), 20000)} for item in chain[1:]],
+        "frames": frames[-50:],
+        "syntax": {"path": syntax.filename or "", "line": syntax.lineno or 0} if syntax else None,
+        "traceback": cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), 20000),
+    }
+
+
+def safe_text(error: BaseException) -> str:
+    """Return `str(error)` even if the class's own `__str__` raises."""
+    try:
+        return str(error)
+    except Exception as inner:  # noqa: BLE001 - the text says so
+        return f"(its text cannot be read: {type(inner).__name__})"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return head and tail of a long text."""
+    return text if len(text) <= limit else text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
+
+
+class Runner:
+    """What one runner has loaded."""
+
+    def __init__(
+        self, channel: Channel, device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
+    ) -> None:
+        import torch
+
+        from ..correctness import forward
+        from ..reference import loading, modules
+        from ..timing import timed
+        from ..transport import tensorfile
+        from . import ahead
+
+        self._torch = torch
+        self._channel = channel
+        self._exchange: Exchange | None = None
+        self._shared = fd, nbytes
+        self._ahead = ahead if spare else None
+        if spare:
+            ahead.load(device)
+        self._loading = loading
+        self._modules = modules
+        self._files = tensorfile
+        self._module: Any = None
+        self._device = "cpu"
+        self._lookup: Callable[[str], Any] = lambda name: None
+        self._mode = "eval"
+        self._gradients = False
+        """Whether calls are timed where gradients are recorded."""
+        self._construct: Callable[[], Any] = lambda: None
+        self._forward = forward.Forward()
+        self._step = forward.TimedStep()
+        self._timed = timed.Timed()
+
+    def warm_up(self, *, like_us: float) -> dict[str, Any]:
+        """Start using the GPU in a context like another's; returns whether memory of the judge's can be reached.
+
+        Parameters
+        ----------
+        like_us
+            How quickly that context launches kernels, see `contexts.draw`; 0 if there is none yet.
+        """
+        from ..timing import contexts
+        from ..transport.exchange import Exchange, Unavailable
+
+        launch_us = 0.0
+        try:
+            launch_us = contexts.draw(like_us).launch_us
+        except contexts.ContextError as error:
+            print(f"Contexts of the GPU could not be compared: {error}", file=sys.stderr)
+        if self._ahead is not None:
+            self._ahead.use_gpu(self._timed)
+        try:
+            if self._shared[0] >= 0:
+                self._exchange = self._timed.exchange = Exchange.attach(*self._shared)
+        except (Unavailable, RuntimeError) as error:
+            print(f"Tensors travel by files: {error}", file=sys.stderr)
+        return {"shares": self._exchange is not None, "launch_us": launch_us}
+
+    def _load(self, path: str, device: str = "cpu") -> Any:
+        return self._files.load(path, device=device, exchange=self._exchange)
+
+    def handle(self, request: dict[str, Any]) -> Any:
+        """Carry out one request of the judge."""
+        command = request.pop("command")
+        if self._exchange is not None:
+            self._exchange.reset()
+        commands: dict[str, Callable[..., dict[str, Any]]] = {
+            "warm_up": self.warm_up,
+            "load_candidate": self.load_candidate,
+            "load_document": self.load_document,
+            "load_reference": self.load_reference,
+            "rebuild": self.rebuild,
+            "compile": self.compile,
+            "forward": self.forward,
+            "hold": self.hold,
+            "profile": self.profile,
+            "counters": self.counters,
+            "use_weights": self.use_weights,
+            **self._timed.commands(),
+        }
+        return commands[command](**request)
+
+    def _ask_to_build(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Have the judge build something in the midst of a command."""
+        if threading.current_thread() is not threading.main_thread():
+            return {"error": "Extensions are built on the main thread only."}
+        self._channel.send({"build": request})
+        return dict(self._channel.receive()["built"])
+
+    def _start(self, threads: int, device: str, *, gradients: bool) -> None:
+        self._torch.set_num_threads(threads)
+        self._gradients = gradients
+        self._device = device
+        if device == "cuda":
+            self._torch.cuda.init()
+
+    def load_candidate(
+        self,
+        *,
+        path: str,
+        context: str,
+        class_name: str,
+        init: str,
+        weights: str,
+        device: str,
+        mode: str,
+        gradients: bool,
+        threads: int,
+    ) -> dict[str, Any]:
+        """Load a candidate file, construct its class and give it the reference's weights.
+
+        Parameters
+        ----------
+        path
+            The candidate file.
+        context
+            The user's document, whose imports (also relative ones) work in the candidate.
+        init, weights
+            Tensor files with the constructor's arguments and the state dict.
+        """
+        self._start(threads, device, gradients=gradients)
+        proxy.install(self._ask_to_build)
+        self._loading.find_unlisted()
+        self._loading.extend_sys_path(context)
+        package = self._loading.module_place(context)[0].rpartition(".")[0]
+        if package:
+            __import__(package)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        module = self._loading.execute("stark_candidate", path, text, package)
+        return self._take(module, class_name, init, weights, mode)
+
+    def load_document(
+        self,
+        *,
+        path: str,
+        document: str,
+        qualname: str,
+        init: str,
+        weights: str,
+        device: str,
+        mode: str,
+        gradients: bool,
+        threads: int,
+    ) -> dict[str, Any]:
+        """Load a document with an accepted candidate in it as the module it is in its project, and take that class.
+
+        Parameters
+        ----------
+        path
+            The file with the document's text.
+        document
+            Where the document lies in the project.
+
+        The others are those of `load_candidate`.
+        """
+        self._start(threads, device, gradients=gradients)
+        proxy.install(self._ask_to_build)
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+        self._loading.find_unlisted()
+        try:
+            module = self._loading.load_document(document, text)
+        except Bad as error:
+            raise error.__cause__ or error from None  # what the text raised, which the judge puts into its own words
+        return self._take(module, qualname, init, weights, mode)
+
+    def _take(self, module: Any, qualname: str, init: str, weights: str, mode: str) -> dict[str, Any]:
+        """Construct a class of a loaded module and give it the reference's weights."""
+        self._lookup = lambda name: self._loading.lookup(module, name)
+        cls = self._lookup(qualname)
+        if not isinstance(cls, type) or not issubclass(cls, self._torch.nn.Module):
+            raise LookupError(f"the file defines no torch.nn.Module called {qualname}")
+        self._mode = mode
+
+        def construct() -> Any:
+            args, kwargs = self._files.load(init).tree("cpu", self._lookup)
+            self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+            return cls(*args, **kwargs)
+
+        self._construct = construct
+        built = construct()
+        message = ""
+        try:
+            built.load_state_dict(self._load(weights).tree(), strict=True)
+        except Exception as error:  # noqa: BLE001 - reported: the judge marks the candidate
+            message = cut(safe_text(error), 2000) or type(error).__name__
+            # A load that failed half-way has already overwritten some weights.
+            built = construct()
+        self._module = self._modules.place(built, self._device, mode)
+        return {"weights_message": message}
+
+    def rebuild(self, *, weights: str) -> dict[str, Any]:
+        """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
+        self._module = None
+        built = self._construct()
+        built.load_state_dict(self._load(weights).tree(), strict=True)
+        self._module = self._modules.place(built, self._device, self._mode)
+        return {}
+
+    def load_reference(
+        self,
+        *,
+        path: str,
+        text: str,
+        qualname: str,
+        init: str,
+        weights: str,
+        device: str,
+        mode: str,
+        gradients: bool,
+        threads: int,
+    ) -> dict[str, Any]:
+        """Load the user's own class, as the judge did."""
+        self._start(threads, device, gradients=gradients)
+        module = self._loading.load_document(path, text)
+        self._lookup = lambda name: self._loading.lookup(module, name)
+        args, kwargs = self._files.load(init).tree("cpu", self._lookup)
+        self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
+        built = self._lookup(qualname)(*args, **kwargs)
+        built.load_state_dict(self._load(weights).tree(), strict=False)
+        self._mode = mode
+        self._module = self._modules.place(built, device, mode)
+        return {}
+
+    def use_weights(self, *, weights: str) -> dict[str, Any]:
+        """Give the module other weights of the same shapes."""
+        self._module.load_state_dict(self._load(weights).tree(), strict=False)
+        return {}
+
+    def compile(self, *, mode: str) -> dict[str, Any]:
+        """Put `torch.compile` with this mode around the module; it compiles at its first call."""
+        self._module = self._torch.compile(self._module, mode=mode)
+        return {}
+
+    def _call(self, arguments: Any) -> Any:
+        """Make one call as it is timed: forward, for training with backward."""
+        if self._mode == self._modules.TRAINING:
+            return self._step(self._module, arguments)
+        args, kwargs = arguments
+        with self._modules.forward_context(self._mode, gradients=self._gradients):
+            return self._modules.detached(self._module(*args, **kwargs))
+
+    def forward(self, **request: Any) -> dict[str, Any]:
+        """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
+        return self._forward.run(
+            self._module, self._lookup, mode=self._mode, device=self._device, exchange=self._exchange, **request
+        )
+
+    def hold(self, *, inputs: list[str], warmup: int, round_ms: float, picking: bool) -> dict[str, Any]:
+        """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
+        sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
+        return self._timed.hold(
+            self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup, picking=picking
+        )
+
+    def profile(self, *, inputs: str) -> dict[str, Any]:
+        """Tell what one forward pass launches, see `profile.launches.profile_call`."""
+        from ..profile.launches import profile_call
+
+        arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
+        return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
+
+    def counters(self, *, inputs: str) -> dict[str, Any]:
+        """Run one forward pass for Nsight Compute, which this process was started under."""
+        from ..profile.counters import forward
+
+        arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
+        forward(lambda: self._call(arguments))
+        return {}

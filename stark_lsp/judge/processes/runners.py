@@ -1,0 +1,451 @@
+"""Child processes as the judge sees them: start, ask with a deadline, kill with all that is below."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...contract import process_trees
+from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
+from ..transport import claims, tensorfile
+from ..transport.handover import Gpu
+from .capture import Capture
+from .confinement import Confinement, Tool
+from .folders import Folder
+from .limits import Exceeded, Limits
+from .spawner import Spawner
+
+TICK_S = 0.05
+WATCH_S = 0.2
+"""How often the size of the process tree and of its folder is looked at."""
+REST_S = 1.0
+"""A child that nothing was asked of for so long is looked at while it rests; between timed rounds there is less."""
+KILL_S = 5.0
+"""A process that has not ended so long after SIGKILL sits in the kernel, as with a driver that hangs."""
+SIGNALLED = 128
+"""Exit codes above it tell of a signal."""
+DRAIN_S = 0.2
+"""Longest wait for what has been printed to be read."""
+START_S = 120.0
+"""A runner that has not imported torch after this long never will."""
+
+
+class RunnerError(Exception):
+    """The runner's module raised; `report` is what `runner.report` returned."""
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        super().__init__(str(report.get("text", "")))
+        self.report = report
+
+
+class RunnerDied(Exception):
+    """The runner's process ended by itself.
+
+    Parameters
+    ----------
+    code
+        Its exit code; negative for a signal.
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(exit_text(code))
+        self.code = code
+
+
+class RunnerTimedOut(Exception):
+    """A deadline passed and the process tree was killed.
+
+    Parameters
+    ----------
+    building
+        Whether compilers were at work when it passed.
+    seconds
+        The limit that was passed.
+    """
+
+    def __init__(self, building: bool, seconds: float) -> None:
+        super().__init__("building" if building else "running")
+        self.building = building
+        self.seconds = seconds
+
+
+class RunnerFlooded(Exception):
+    """The runner printed without end and was killed."""
+
+
+class RunnerForged(Exception):
+    """Something other than our code wrote to the judge's pipe."""
+
+
+class RunnerExceeded(Exception):
+    """The process tree passed a limit on memory, processes or disk, and was killed.
+
+    Parameters
+    ----------
+    exceeded
+        Which limit, with the figure.
+    """
+
+    def __init__(self, exceeded: Exceeded) -> None:
+        super().__init__(exceeded.text)
+        self.exceeded = exceeded
+
+
+RUNNER_FAILURES = (RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerForged, RunnerTimedOut)
+"""All ways in which asking a child fails."""
+
+Builder = Callable[[dict[str, Any]], dict[str, Any]]
+"""Answers a runner's request to build something: `{"library": path}` or `{"error": text}`."""
+
+
+def exit_text(code: int) -> str:
+    """Return how a process ended, for a person."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    known = -code in set(signal.Signals)
+    return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+
+
+class RunnerProcess:
+    """One child: a runner, or a builder.
+
+    Parameters
+    ----------
+    spawner
+        Starts it.
+    environment
+        Its environment, complete.
+    folder
+        Its private folder.
+    log_limit
+        Bytes of its output that are kept.
+    role
+        `runner` or `builder`.
+    confinement
+        What it is kept in; None for the user's own code.
+    limits
+        What its process tree may take.
+    tool
+        Runs it under a tool; only for a confined one.
+    gpu
+        What it shares with the judge on the GPU.
+    """
+
+    def __init__(
+        self,
+        spawner: Spawner,
+        environment: dict[str, str],
+        folder: Folder,
+        log_limit: int,
+        *,
+        role: str = "runner",
+        confinement: Confinement | None = None,
+        limits: Limits | None = None,
+        tool: Tool | None = None,
+        gpu: Gpu | None = None,
+    ) -> None:
+        self._resident = gpu.resident if gpu is not None else None
+        self.exchange = gpu.exchange() if gpu is not None else None
+        """GPU memory that it shares with the judge."""
+        self.device = "cpu" if gpu is None else "cuda"
+        """Where its outputs are compared."""
+        self._asked = True
+        main = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
+        command = [sys.executable, "-u", main, role]
+        arguments = [gpu.argument(self.exchange)] if gpu is not None else []
+        try:
+            if confinement is not None:
+                command, environment = confinement.apply(
+                    role, command, environment, folder, arguments=arguments, tool=tool
+                )
+            else:
+                command = [*command, "", *arguments]
+            self._process = spawner.start(
+                command, environment, folder.out, keep=() if self.exchange is None else (self.exchange.fd,)
+            )
+        except BaseException:
+            # Nobody else knows of it yet.
+            self._unshare()
+            raise
+        if self.exchange is not None:
+            self.exchange.close_descriptor()
+        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        write_fd, read_fd, log_fd = (os.dup(stream.fileno()) for stream in streams if stream is not None)
+        for stream in streams:
+            if stream is not None:
+                stream.close()
+        self._channel = Channel(read_fd, write_fd)
+        self._capture = Capture(log_fd, log_limit)
+        self._ready = False
+        self._cold = gpu is not None
+        self._limits = limits
+        self._looked = 0.0
+        self._rests: float | None = None
+        self._exceeded: Exceeded | None = None
+        self._collected = False
+        self.files = folder
+        """Its private folder."""
+        self.launch_us = 0.0
+        """How quickly its context launches kernels, see `contexts.Drawn`; 0 if that is not known."""
+        self._wrapped = confinement is not None and confinement.wraps
+        self._watched = tool is not None
+        # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
+        self._links = confinement is None or confinement.separates_files
+        self.builds: Builder | None = None
+        """Answers its requests to build; without one they fail."""
+        self.build_s = 0.0
+        """Seconds during which compilers were at work, over all requests."""
+        self.stuck = False
+        """Whether it could not be killed."""
+
+    @property
+    def folder(self) -> str:
+        """Path of its private folder, with `in` and `out` below it."""
+        return self.files.path
+
+    def give(self, path: str, name: str = "") -> str:
+        """Hand a file over; returns the path under which the child can read it."""
+        shares = self._resident is not None and self.exchange is not None and not self._cold
+        loaded = self._resident.get(path) if shares and self._resident is not None else None
+        if loaded is None or self.exchange is None:
+            return self.files.give(path, name, link=self._links)
+        if self._asked:
+            # What was handed over before the last request has been read.
+            self.exchange.reset()
+            self._asked = False
+        place = self.files.place(path, name)
+        if tensorfile.save_shared(place, loaded, self.exchange):
+            return place
+        return self.files.give(path, name, link=self._links)
+
+    @property
+    def pid(self) -> int:
+        """Process id, also of its session and group."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def log(self) -> str:
+        """Return the output so far; all of it once the process is dead, or was struck."""
+        self._capture.drain(DRAIN_S)
+        return self._capture.text(0.0 if self.alive else 0.5)
+
+    def wait_ready(self) -> None:
+        """Wait until torch is imported.
+
+        Raises
+        ------
+        RunnerDied, RunnerTimedOut
+        """
+        if not self._ready:
+            self._receive(START_S, START_S)
+            self._ready = True
+
+    def warm_up(self, like_us: float = 0.0) -> None:
+        """Have it start using the GPU; the first request does that otherwise.
+
+        Parameters
+        ----------
+        like_us
+            How quickly its context is to launch kernels, see `contexts.draw`; 0 to find out.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        if not self._cold:
+            return
+        self._cold = False
+        answer = self.ask("warm_up", like_us=like_us, run_s=START_S)
+        if answer.get("shares") is not True:
+            self._unshare()
+        launch_us = answer.get("launch_us")
+        if isinstance(launch_us, float) and 0.0 <= launch_us < math.inf:
+            self.launch_us = launch_us
+
+    def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
+        """Send one request and return its result.
+
+        Parameters
+        ----------
+        run_s
+            Seconds it may take while no compiler is at work.
+        build_s
+            Seconds it may take in addition while processes below it (compilers) are.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        self.wait_ready()
+        self._rests = None
+        self._send({"command": command, **params}, run_s)
+        answer = self._receive(run_s, build_s)
+        self._rests = time.monotonic()
+        self._asked = True
+        if "error" in answer and isinstance(answer["error"], dict):
+            raise RunnerError(claims.report(answer["error"]))
+        if not isinstance(answer.get("result"), dict):
+            self.kill()
+            raise RunnerForged(str(answer)[:200])
+        return answer["result"]
+
+    def _send(self, message: dict[str, Any], seconds: float) -> None:
+        """Send a message; one who does not read it is out of time."""
+        try:
+            self._channel.send(message, time.monotonic() + seconds)
+        except ChannelClosed:
+            raise self._death() from None
+        except DeadlinePassed:
+            self.kill()
+            raise RunnerTimedOut(False, seconds) from None
+
+    def _receive(self, run_s: float, build_s: float) -> dict[str, Any]:
+        """Wait for one answer, and charge the time to running or to building, whichever went on."""
+        spent = {False: 0.0, True: 0.0}
+        limits = {False: run_s, True: build_s or run_s}
+        while True:
+            begin = time.monotonic()
+            request = None
+            building = False
+            try:
+                message = self._channel.receive(begin + TICK_S)
+                request = message.get("build")
+                if not isinstance(request, dict):
+                    return message
+            except ChannelClosed:
+                raise self._death() from None
+            except ChannelDamaged as error:
+                self.kill()
+                raise RunnerForged(str(error)) from error
+            except DeadlinePassed:
+                building = bool(build_s) and bool(self._compilers())
+            took = time.monotonic() - begin
+            spent[building] += took
+            self.build_s += took if building else 0.0
+            self._watch()
+            if spent[building] > limits[building]:
+                self.kill()
+                raise RunnerTimedOut(building, limits[building])
+            if request is not None:
+                self._build(request, run_s)
+
+    def _compilers(self) -> list[int]:
+        """Return the processes it started itself, such as those of a just-in-time compiler."""
+        if self._watched:
+            # Those of the tool, which are there all the time, cannot be told from them.
+            return []
+        # A sandbox stands around it as two processes: one outside of the new namespaces, one inside.
+        own = 2 if self._wrapped else 0
+        return process_trees.descendants(self.pid)[own:]
+
+    def _build(self, request: dict[str, Any], run_s: float) -> None:
+        """Answer one request to build; whoever builds keeps to a limit of its own."""
+        begin = self._rests = time.monotonic()
+        answer = {"error": "Nothing can be built here."} if self.builds is None else self.builds(request)
+        self._rests = None
+        self.build_s += time.monotonic() - begin
+        self._send({"built": answer}, run_s)
+
+    def _watch(self) -> None:
+        """Kill it when it floods its log or passes a limit."""
+        if self._capture.flooded:
+            self.kill()
+            raise RunnerFlooded
+        now = time.monotonic()
+        if self._limits is None or now - self._looked < WATCH_S:
+            return
+        self._looked = now
+        exceeded = self._limits.check(self.pid, self.files.out)
+        if exceeded is not None:
+            self.kill()
+            raise RunnerExceeded(exceeded)
+
+    def watch_rest(self) -> None:
+        """Kill it when it passes a limit although nothing is asked of it; the next request tells.
+
+        Called from another thread while it waits for a turn or a build: what it has started goes on meanwhile.
+        """
+        rests = self._rests
+        if self._limits is None or rests is None or self._exceeded is not None or time.monotonic() - rests < REST_S:
+            return
+        self._exceeded = self._limits.check(self.pid, self.files.out)
+        if self._exceeded is not None:
+            self._kill_tree()
+
+    def _death(self) -> RunnerDied | RunnerExceeded:
+        """Collect a process that closed its pipe."""
+        if self._exceeded is not None:
+            self.kill()
+            return RunnerExceeded(self._exceeded)
+        try:
+            code = self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            # It closed the pipe and lives on: no longer of use to anybody.
+            code = 0
+        self.kill()
+        if self._wrapped and code > SIGNALLED:
+            # What stands around it passes a signal on as shells do.
+            code = SIGNALLED - code
+        return RunnerDied(code)
+
+    def finish(self, seconds: float) -> None:
+        """Let it end by itself, so that a tool around it has its last words; kill it when that takes too long."""
+        self._channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        self.kill()
+
+    def _unshare(self) -> None:
+        """Give back the memory that is shared with it."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.close()
+
+    def kill(self) -> None:
+        """Kill the process and all below it, and wait until it is gone; safe to call twice."""
+        if not self._collected:
+            self._kill_tree()
+            try:
+                # One that is stuck is waited for once: each further end of it would take as long.
+                self._process.wait(0.0 if self.stuck else KILL_S)
+                self._collected = True
+            except subprocess.TimeoutExpired:
+                self.stuck = True
+        self._channel.close()
+        self._unshare()
+
+    def strike(self) -> None:
+        """Send SIGKILL to the process and all below it, and wait for none of them.
+
+        Whoever waits for an answer in another thread is told that the child died. Some that were being started may be
+        left, which `kill` finds.
+        """
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGSTOP)
+            for pid in process_trees.descendants(self.pid):
+                process_trees.kill(pid)
+            process_trees.kill(self.pid)
+
+    def _kill_tree(self) -> None:
+        """Send SIGKILL to the process and all below it."""
+        if self._process.poll() is None:
+            # Stopped first, it cannot start more while those below it are found.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGSTOP)
+            process_trees.kill_below(self.pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        if self._process.poll() is None:
+            process_trees.kill(self.pid)

@@ -1,0 +1,143 @@
+"""The fewest bytes and operations a problem needs, counted on the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from ..reference import modules
+
+
+class _FlopCount(TorchDispatchMode):
+    """Adds up torch's own formulas (`torch.utils.flop_counter`) for the operations that run under it.
+
+    `FlopCounterMode` counts the same by module, and imports torch's compiler for it: two seconds.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing compiles under this mode, so the compiler need not be told of it."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        packet = getattr(func, "_overloadpacket", None)
+        count = flop_registry.get(packet)
+        if count is not None:
+            self.total += int(count(*args, **kwargs, out_val=out))
+        elif "_scaled_dot_product" in str(packet) and len(args) >= 3:
+            self.total += _attention(*args[:3])  # the CPU's has no formula in torch
+        return out
+
+
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
+    """Return the operations of both products of attention, each 2·M·N·K."""
+    *batch, rows, depth = query.shape
+    return 2 * math.prod(batch) * rows * key.shape[-2] * (depth + value.shape[-1])
+
+
+def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, Any]:
+    """Count what a call of the reference needs; never raises.
+
+    Parameters
+    ----------
+    module
+        The reference, whose parameters and buffers are read.
+    call
+        Runs it on `arguments` and returns its outputs.
+    arguments
+        Its inputs, any tree of tensors.
+
+    Returns
+    -------
+    dict
+        `bytes` (inputs, weights and outputs once each, None if unknown), `flops` (of products and convolutions, None if
+        unknown), `dtype` of the operations, and `notes`.
+    """
+    notes: list[str] = []
+    inputs = modules.tensors_of(arguments)
+    outputs: list[torch.Tensor] = []
+    flops: int | None = None
+    known = False
+    counter = _FlopCount()
+    try:
+        with counter:
+            outputs = modules.tensors_of(call())
+        flops, known = counter.total, True
+    except Exception as error:  # noqa: BLE001 - reported: a class may not run under a dispatch mode
+        notes.append(f"Operations were not counted: {type(error).__name__}.")
+        try:
+            outputs, known = modules.tensors_of(call()), True
+        except Exception as second:  # noqa: BLE001 - reported
+            notes.append(f"Bytes were not counted: {type(second).__name__}.")
+    weights = _weights(module)
+    return {
+        "bytes": distinct_bytes([*inputs, *weights, *outputs]) if known else None,
+        "flops": flops,
+        "dtype": _dtype([*inputs, *weights]),
+        "notes": notes,
+    }
+
+
+def distinct_bytes(tensors: list[torch.Tensor]) -> int:
+    """Return the bytes of some tensors; memory that several of them share counts once, and so do repeated elements."""
+    regions: dict[tuple[str, int], int] = {}
+    total = 0
+    for tensor in tensors:
+        count = 1
+        for size, stride in zip(tensor.shape, _strides(tensor)):  # noqa: B905 - Python 3.9
+            count *= size if stride != 0 else min(size, 1)
+        needed = count * tensor.element_size()
+        place = _place(tensor)
+        if place is None:
+            total += needed
+        else:
+            regions[place] = max(regions.get(place, 0), needed)
+    return total + sum(regions.values())
+
+
+def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    try:
+        return tuple(tensor.stride())
+    except RuntimeError:  # sparse and nested tensors have none
+        return (1,) * tensor.dim()
+
+
+def _place(tensor: torch.Tensor) -> tuple[str, int] | None:
+    """Return where a tensor's memory begins, None for one without."""
+    try:
+        address = int(tensor.untyped_storage().data_ptr())
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return None
+    return (str(tensor.device), address) if address else None
+
+
+def _weights(module: Any) -> list[torch.Tensor]:
+    """Return parameters and buffers that must be read whole; of an embedding only some rows are."""
+    found: list[torch.Tensor] = []
+    for part in module.modules():
+        if isinstance(part, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+            continue
+        found += list(part.parameters(recurse=False))
+        found += list(part.buffers(recurse=False))
+    return found
+
+
+def _dtype(tensors: list[torch.Tensor]) -> str:
+    """Return the floating dtype that most of the data has; empty if none is floating."""
+    sizes: dict[str, int] = {}
+    for tensor in tensors:
+        if tensor.dtype.is_floating_point:
+            name = str(tensor.dtype).replace("torch.", "")
+            sizes[name] = sizes.get(name, 0) + tensor.numel()
+    return max(sizes, key=lambda name: sizes[name]) if sizes else ""

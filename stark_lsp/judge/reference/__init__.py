@@ -1,0 +1,1 @@
+"""The user's own module: loaded, constructed, run, and what is known of its results."""

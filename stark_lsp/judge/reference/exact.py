@@ -1,0 +1,119 @@
+"""The reference in float64: what its results would be without rounding."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..correctness import compare, forward
+from ..correctness.difference import relative_errors
+from . import modules
+from .operators import Operators, observe
+
+if TYPE_CHECKING:
+    from ..inputs.cases import Case
+    from .reference import Reference
+
+SAME_FUNCTION = 0.5
+"""A module whose float64 results differ by more than this share is another function there, for instance because it
+branches on the dtype."""
+
+
+class Exact:
+    """A copy of a module in float64.
+
+    Parameters
+    ----------
+    module
+        The reference, with the weights it is to be run with.
+    device, mode
+        Where and how it runs.
+    note
+        Told in words why there are no float64 results, if there are none.
+    """
+
+    def __init__(self, module: Any, device: str, mode: str, note: Callable[[str], None]) -> None:
+        self._device = device
+        self._mode = mode
+        self._note = note
+        self._ran = False
+        self.operators: Operators | None = None
+        """What the first call ran; None if it could not be observed."""
+        try:
+            # The original never leaves its device.
+            self._module: Any = copy.deepcopy(module).to(device).double()
+        except Exception as error:  # noqa: BLE001 - a class need not bear it; said in the notes
+            self._module = None
+            self._refuse(error)
+
+    def run(self, arguments: Any, cotangents: list[torch.Tensor | None] | None = None) -> list[torch.Tensor] | None:
+        """Return the output tensors (in training mode with gradients and buffers), None where it raises."""
+        if self._module is None:
+            return None
+        wide = modules.map_tensors(arguments, lambda tensor: widen(tensor.detach().to(self._device)))
+        flows = None if cotangents is None else [None if flow is None else widen(flow) for flow in cotangents]
+
+        def call() -> Any:
+            return forward.step(self._module, wide, self._mode, flows)
+
+        try:
+            result = self._observed(call) if self.operators is None else call()
+            modules.synchronize(self._device)
+            self._ran = True
+            return [tensor.detach() for tensor in modules.tensors_of(result)]
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(error)
+            return None
+
+    def _observed(self, call: Callable[[], Any]) -> Any:
+        """Make a call and note what it ran, unless the module does not bear being watched."""
+        try:
+            result, self.operators = observe(call)
+            return result
+        except Exception as error:
+            if self._mode == modules.TRAINING:
+                raise
+            del error
+            return call()
+
+    def give_up(self) -> None:
+        """Stop using it: its results are those of another function."""
+        self._module = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether there may be results."""
+        return self._module is not None
+
+    def _refuse(self, error: Exception) -> None:
+        if self._ran:
+            # It does run; these inputs are out of its range.
+            return
+        self._note(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
+
+
+def measure(reference: Reference, exact: Exact, case: Case) -> tuple[list[torch.Tensor] | None, list[float] | None]:
+    """Return the float64 outputs of a case and the reference's own errors; None, None where there are none."""
+    flows = reference.cotangents(case.cotangents_path) if case.cotangents_path else None
+    results = exact.run(reference.arguments(case.inputs_path), flows)
+    errors = None if results is None else relative_errors(case.outputs.tensors, results)
+    if errors is None or any(
+        error > SAME_FUNCTION
+        for error, name in zip(errors, reference.output_names(case.outputs))  # noqa: B905 - Python 3.9
+        # Gradients can be zero but for rounding, and are then nothing but error.
+        if not name.startswith(compare.GRADIENT) or not math.isfinite(error)
+    ):
+        exact.give_up()
+        return None, None
+    return [tensor.to(case.outputs.tensors[0].device) for tensor in results or []], errors
+
+
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a floating or complex tensor in its widest type; others as they are."""
+    if tensor.dtype.is_complex:
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.dtype.is_floating_point else tensor

@@ -1,0 +1,212 @@
+"""Look at the reference: whether it can be compared with, and how exact it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...contract.errors import Bad, Degenerate
+from ..correctness import compare, layout
+from ..inputs import special
+from ..inputs.cases import Case, CaseKind
+from ..transport import tensorfile
+from .exact import Exact, measure
+from .loading import lookup
+from .operators import observe
+from .stopwatch import Stopwatch
+
+if TYPE_CHECKING:
+    from .reference import Reference
+
+FLOAT64_LIMIT = 256 << 20
+"""Bytes of inputs up to which the reference is also run in float64."""
+FLOAT64_SECONDS = 2.0
+"""Longest forward pass for which that is affordable."""
+RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
+"""Parts of the names of operators that draw random numbers."""
+
+
+class Examination:
+    """The examination of a reference, by its first case.
+
+    Parameters
+    ----------
+    reference
+        To be examined; notes and cases are added to it.
+    first
+        Its first case, run once.
+    """
+
+    def __init__(self, reference: Reference, first: Case) -> None:
+        self._reference = reference
+        self._first = first
+        self.seconds = 0.0
+        """That a call takes."""
+        self.exact: Exact | None = None
+        """The reference in float64, where that was affordable."""
+
+    def run(self) -> None:
+        """Refuse a reference that is random or not a number; see whether it changes its inputs; run it in float64.
+
+        Raises
+        ------
+        Bad, Degenerate
+        """
+        reference, first = self._reference, self._first
+        watch = Stopwatch()
+        again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True)
+        self.seconds = watch.seconds()
+        try:
+            compare.compare(first.outputs, again, compare.Figures(), what=reference.what)
+        except compare.Mismatch as error:
+            raise self._random(str(error)) from error
+        for owners, more in zip(first.sharing, layout.shared(ranges)):  # noqa: B905 - Python 3.9
+            owners |= more
+        assert after is not None
+        before = tensorfile.load(first.inputs_path)
+        if not unchanged(before, after):
+            reference.changes_inputs = True
+            first.inputs_after = after
+            reference.notes.append("The reference changes its inputs in place; a candidate must change them alike.")
+        self._refuse_not_finite()
+        if before.nbytes <= FLOAT64_LIMIT and self.seconds <= FLOAT64_SECONDS:
+            self.exact = self.wide()
+            first.exact, first.own_errors = measure(reference, self.exact, first)
+
+    def _random(self, text: str) -> Bad:
+        """Return the refusal of a random reference, with what makes it random where that is known."""
+        reference = self._reference
+        dropping = [
+            f"{name or 'the module itself'} (p={module.p:g})"
+            for name, module in reference.module.named_modules()
+            if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.training and module.p > 0
+        ]
+        message = f"{reference.qualname} gives different results for equal inputs: {text}"
+        cure = "Use eval mode, fix the seed inside forward(), or take the randomness out."
+        if dropping:
+            message += f" Dropout is active in {', '.join(dropping[:3])}, and nobody can match its random choices."
+            cure = "Use eval mode, or set the dropout to 0."
+        elif self._draws():
+            message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
+        return Degenerate(message, cure, reference.path, reference.line)
+
+    def _draws(self) -> list[str]:
+        """Return the operators of a call that draw random numbers."""
+        reference, first = self._reference, self._first
+        _, operators = observe(lambda: reference.call(first.inputs_path, first.cotangents_path))
+        names = sorted({name.split(".")[1] for name in operators.names if name.count(".")})
+        return [name for name in names if any(part in name for part in RANDOM)]
+
+    def _refuse_not_finite(self) -> None:
+        """Refuse outputs without any finite number: whatever is NaN everywhere would pass."""
+        floating = [tensor for tensor in self._first.outputs.tensors if tensor.numel()]
+        if not floating or any(bool(torch.isfinite(tensor).any()) for tensor in floating):
+            return
+        reference = self._reference
+        raise Degenerate(
+            f"The result of {reference.qualname} holds no finite number, so that nothing can be compared.",
+            "Check the weights and inputs for NaN, infinities and overflow.",
+            reference.path,
+            reference.line,
+        )
+
+    def wide(self) -> Exact:
+        """Return a copy of the reference in float64, with the weights it has now."""
+        reference = self._reference
+        return Exact(reference.module, reference.device, reference.mode, reference.notes.append)
+
+    def measure_moved(self, case: Case) -> None:
+        """Measure the reference's own errors with the weights it has now."""
+        if self.exact is None or not self.exact.usable:
+            return
+        _, errors = measure(self._reference, self.wide(), case)
+        if errors is not None:
+            case.own_errors = errors
+
+
+def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
+    """Refuse a reference whose result does not depend on its inputs.
+
+    Any constant would then pass, and a result computed once and kept could not be told from an honest one. Where
+    the inputs are the same for each seed, or differ too little, a case with others is added instead.
+
+    Parameters
+    ----------
+    make
+        Makes inputs of another seed.
+
+    Raises
+    ------
+    Degenerate
+    """
+    first = reference.cases[0]
+    before = tensorfile.load(first.inputs_path)
+    if not any(tensor.numel() for tensor in before.tensors):
+        raise Degenerate(
+            f"{reference.qualname} takes no tensor: its result is the same in each call.",
+            "Give forward() the tensors it works on, or compute the result once and keep it.",
+            reference.path,
+            reference.line,
+        )
+    others = reference.cases[1:]
+    probe = os.path.join(reference.folder, "probe.raw")
+    try:
+        if not others:
+            others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw")]
+        if any(not _alike(reference, first, other) for other in others):
+            return
+        moving = any(not unchanged(before, tensorfile.load(other.inputs_path)) for other in others)
+    finally:
+        for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):
+            if os.path.exists(path):
+                os.unlink(path)
+    tree = before.tree("cpu", lambda name: lookup(reference.document, name))
+    try:
+        arguments = special.varied(tree, torch.Generator().manual_seed(special.VARIED_SEED))
+        case = reference.case(CaseKind.SEEDED, "with inputs scaled and in another order", arguments, "varied.raw")
+    except (Bad, RuntimeError, NotImplementedError):
+        case = None
+    if case is not None and not _alike(reference, first, case):
+        case.own_errors = first.own_errors
+        reference.cases.append(case)
+        return
+    if case is None and not moving:
+        reference.notes.append("The inputs are the same for every seed, so that little is known of other ones.")
+        return
+    tolerance = compare.tolerance_for(first.outputs.tensors[0].dtype)
+    within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
+    raise Degenerate(
+        f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
+        "Check what forward() does with these inputs; a result that does not depend on them can be computed once.",
+        reference.path,
+        reference.line,
+    )
+
+
+def _alike(reference: Reference, one: Case, other: Case) -> bool:
+    """Whether two cases have the same result for the judge."""
+    try:
+        compare.compare(one.outputs, other.outputs, compare.Figures(), one.own_errors, what=reference.what)
+    except compare.Mismatch:
+        return False
+    return True
+
+
+def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:
+    """Whether two files hold the same tensors, bit by bit."""
+    if len(before.tensors) != len(after.tensors) or before.skeleton != after.skeleton:
+        return False
+    for a, b in zip(before.tensors, after.tensors):  # noqa: B905 - Python 3.9
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.numel() and not torch.equal(_bits(a), _bits(b.to(a.device))):
+            return False
+    return True
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor, so that NaN equals itself."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

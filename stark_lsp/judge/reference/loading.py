@@ -1,0 +1,227 @@
+"""Load the user's module from the text of its document, in its real import context."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import linecache
+import os
+import sys
+import types
+from typing import Any
+
+from ...contract.errors import Bad, blame, describe, full_text, line_in
+
+PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "stark.toml")
+
+
+def project_root(path: str) -> str:
+    """Return the nearest folder above `path` that looks like a project, else the file's own folder."""
+    folder = os.path.dirname(os.path.abspath(path))
+    current = folder
+    while True:
+        if any(os.path.exists(os.path.join(current, mark)) for mark in PROJECT_MARKS):
+            return current
+        above = os.path.dirname(current)
+        if above == current:
+            return folder
+        current = above
+
+
+def module_place(path: str) -> tuple[str, str]:
+    """Return (dotted module name, folder its top-level package is imported from).
+
+    A file in folders with `__init__.py` belongs to that package; its relative imports then work.
+    """
+    path = os.path.abspath(path)
+    folder, name = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    parts = [] if name == "__init__" else [name]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        parts.insert(0, os.path.basename(folder))
+        folder = os.path.dirname(folder)
+    return ".".join(parts) or name, folder
+
+
+def extend_sys_path(path: str) -> None:
+    """Put the folder the module is imported from, and the project's root, on `sys.path`."""
+    _, folder = module_place(path)
+    root = project_root(path)
+    wanted = [folder, root, os.path.join(root, "src")]
+    for entry in reversed([entry for entry in wanted if os.path.isdir(entry)]):
+        if entry not in sys.path:
+            sys.path.insert(0, entry)
+
+
+def find_unlisted() -> None:
+    """Let modules be imported from folders on the path that may not be listed, as under Landlock.
+
+    Python's own finder lists a folder before it looks for a file in it, and finds nothing where it may not.
+    """
+    if not any(isinstance(finder, _Unlisted) for finder in sys.meta_path):
+        sys.meta_path.append(_Unlisted())
+
+
+class _Unlisted(importlib.abc.MetaPathFinder):
+    """Finds a module by the names that its file may have."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        last = fullname.rpartition(".")[2]
+        portions = []
+        for folder in sys.path if path is None else path:
+            package = os.path.join(folder, last)
+            for ending in _ENDINGS:
+                inside = os.path.join(package, f"__init__{ending}")
+                if os.path.isfile(inside):
+                    return importlib.util.spec_from_file_location(
+                        fullname, inside, submodule_search_locations=[package]
+                    )
+                if os.path.isfile(package + ending):
+                    return importlib.util.spec_from_file_location(fullname, package + ending)
+            if os.path.isdir(package):
+                portions.append(package)
+        if not portions:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+        spec.submodule_search_locations = portions
+        return spec
+
+
+_ENDINGS = (*importlib.machinery.SOURCE_SUFFIXES, *importlib.machinery.EXTENSION_SUFFIXES)
+
+
+def remember_source(path: str, text: str) -> None:
+    """Let tracebacks and `inspect` show `text` for `path`, whatever is on disk.
+
+    An entry without a modification time is never checked against the disk (see `linecache.checkcache`).
+    """
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+
+
+def execute(name: str, path: str, text: str, package: str) -> types.ModuleType:
+    """Run `text` as the module `name` with `__file__` set to `path`, and return the module.
+
+    Raises
+    ------
+    BaseException
+        Whatever the text raises.
+    """
+    code = compile(text, path, "exec", dont_inherit=True)
+    module = types.ModuleType(name)
+    module.__file__ = path
+    module.__package__ = package
+    module.__spec__ = importlib.util.spec_from_loader(name, loader=None, origin=path)
+    remember_source(path, text)
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    return module
+
+
+class _Served(importlib.abc.InspectLoader, importlib.abc.MetaPathFinder):
+    """Gives a module the text of its document, whoever imports it first."""
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        self._name, self._path, self._text = name, path, text
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        if fullname != self._name:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self._path, loader=self)
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return compile(self._text, self._path, "exec", dont_inherit=True)
+
+
+def _imported(name: str, path: str, text: str) -> types.ModuleType:
+    """Import a module of a package from the text of its document.
+
+    Its package may import it too, and much code does not bear to be executed twice: it registers things by name.
+    """
+    served = _Served(name, path, text)
+    remember_source(path, text)
+    sys.meta_path.insert(0, served)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.meta_path.remove(served)
+
+
+def load_document(path: str, text: str) -> types.ModuleType:
+    """Load a document (saved or not) as the module it is in its project.
+
+    Raises
+    ------
+    Bad
+        The text does not parse, an import fails, or its top level raises.
+    """
+    extend_sys_path(path)
+    name, _ = module_place(path)
+    package = name.rpartition(".")[0]
+    if name in getattr(sys, "stdlib_module_names", ()):  # Python 3.9 does not list them
+        # A file called `math.py` must not replace the module that others import.
+        name = f"stark_document_{name}"
+    try:
+        if package and name not in sys.modules and os.path.basename(path) != "__init__.py":
+            return _imported(name, path, text)
+        if package:
+            importlib.import_module(package)
+        return execute(name, path, text, package)
+    except SyntaxError as error:
+        where = error.filename or path
+        raise Bad(f"The file does not parse: {error.msg}.", "Mend the syntax error.", where, error.lineno) from error
+    except ImportError as error:
+        missing = error.name or ""
+        cure = (
+            f"Install {missing.partition('.')[0]} for {sys.executable}, or choose the interpreter that has it."
+            if missing and isinstance(error, ModuleNotFoundError)
+            else "Check the import and what is installed for " + sys.executable + "."
+        )
+        raise Bad(
+            f"An import failed: {describe(error)}.", cure, path, line_in(error, path), full_text(error)
+        ) from error
+    except MemoryError as error:
+        raise blame(error, "Loading the file ran out of memory", "Make the file load with less.", path) from error
+    except (Exception, SystemExit) as error:
+        raise blame(
+            error,
+            "Loading the file raised",
+            "Make the file import cleanly; keep scripts under `if __name__ == '__main__':`.",
+            path,
+        ) from error
+
+
+def lookup(module: types.ModuleType, qualname: str) -> Any:
+    """Return what `qualname` names in `module`, None if there is no such thing."""
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found
+
+
+def find_class(module: types.ModuleType, path: str, qualname: str, line: int | None) -> type:
+    """Return the reference's class.
+
+    Raises
+    ------
+    Bad
+        There is no such class after loading, or it is no `nn.Module`.
+    """
+    import torch
+
+    found = lookup(module, qualname)
+    if not isinstance(found, type):
+        raise Bad(
+            f"After loading the file there is no class {qualname}.",
+            "Define it at the top level of the file, outside any condition that is false here.",
+            path,
+            line,
+        )
+    if not issubclass(found, torch.nn.Module):
+        raise Bad(f"{qualname} is not a torch.nn.Module.", "Derive it from torch.nn.Module.", path, line)
+    return found

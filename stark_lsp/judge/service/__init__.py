@@ -1,0 +1,1 @@
+"""What the server asks for: a problem prepared, a candidate judged, a file tried."""

@@ -1,0 +1,139 @@
+"""The extensions that a candidate asks for: having them built, and what a failed build means for its verdict."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any, Protocol
+
+from .. import integrity
+from ..building.service import Built
+from ..transport import claims
+from .classify import BUILD, Finding, build_finding
+from .failed import Failed
+
+MOST_BUILDS = 16
+"""Extensions that one process of a candidate may build."""
+NAMED = 80
+"""Characters of an extension's name in a note."""
+REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
+LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
+LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
+
+
+def sources_of(request: dict[str, Any]) -> list[str]:
+    """Return the C++ and CUDA texts of a request to build, whatever else a hostile process has put into it."""
+    texts: list[Any] = []
+    for key in ("cpp_sources", "cuda_sources"):
+        value = request.get(key)
+        texts += value if isinstance(value, list) else [value]
+    files = request.get("files")
+    texts += [item.get("text") for item in files if isinstance(item, dict)] if isinstance(files, list) else []
+    return [text for text in texts if isinstance(text, str)]
+
+
+class Service(Protocol):
+    """Builds extensions; `building.service.BuildService` does."""
+
+    def build(self, request: dict[str, Any], *, seconds: float) -> Built:
+        """Build one, for so many seconds at most."""
+
+
+class Asked:
+    """What one candidate asked for.
+
+    Parameters
+    ----------
+    source
+        The candidate.
+    service
+        Builds.
+    seconds
+        How long one build may take.
+    """
+
+    def __init__(self, source: str, service: Service, seconds: float) -> None:
+        self._source = source
+        self._service = service
+        self._seconds = seconds
+        self._made: list[tuple[str, Built]] = []
+        self._by: Counter[int] = Counter()
+        self._late_s = 0.0
+        self.notes: list[str] = []
+        """For a user."""
+
+    def full(self, process: int) -> bool:
+        """Whether one of its processes asked for as many as it may."""
+        return self._by[process] >= MOST_BUILDS
+
+    @property
+    def resources(self) -> dict[str, dict[str, int]]:
+        """The compiler's figures for each kernel, by its mangled name."""
+        return {name: figures for _, built in self._made for name, figures in built.resources.items()}
+
+    def build(self, request: dict[str, Any], process: int, *, timed: bool) -> Built:
+        """Have one built.
+
+        Parameters
+        ----------
+        process
+            Which of its processes asks.
+        timed
+            Whether the candidate is being timed meanwhile, and others wait for the device. That may take no longer in
+            all than one build. It chooses between its kernels then by something that differs from call to call, such
+            as an address; of the calls that wait for a compiler there are few, and medians do not mind them.
+
+        Raises
+        ------
+        Failed
+            That time is used up.
+        """
+        built = self._late(request) if timed else self._patiently(request)
+        self._by[process] += 1
+        self._made.append((str(request.get("name")), built))
+        return built
+
+    def _patiently(self, request: dict[str, Any]) -> Built:
+        built = self._service.build(request, seconds=self._seconds)
+        if built.ended:
+            # Perhaps not its own fault; what the source does to a compiler, it does again.
+            built = self._service.build(request, seconds=self._seconds)
+        return built
+
+    def _late(self, request: dict[str, Any]) -> Built:
+        left = self._seconds - self._late_s
+        if left <= 0.0:
+            raise Failed(Finding("TIMED_OUT", LATE_BUILDS, stage=BUILD))
+        begin = time.monotonic()
+        try:
+            built = self._service.build(request, seconds=left)
+        finally:
+            self._late_s += time.monotonic() - begin
+        self.notes.append(LATE_BUILD)
+        return built
+
+    def considered(self, finding: Finding) -> Finding:
+        """Return what a finding is, given what did not build.
+
+        What ran without an extension that never built was not what the candidate claims to be; unless its source builds
+        another one in its place, which did build.
+        """
+        built = {name for name, one in self._made if one.library}
+        if all(name in built for name, _ in self._made) or finding.status == "REFUSED":
+            return finding
+        alternatives = integrity.alternatives(self._source)
+        missing, replaced = [], []
+        follows = ""
+        for name, one in reversed(self._made):
+            if one.library:
+                follows = name
+            elif name not in built and alternatives.include(name) and alternatives.include(follows):
+                replaced.append(REPLACED.format(name=claims.text(name)[:NAMED], other=claims.text(follows)[:NAMED]))
+            elif name not in built:
+                missing.append(one)
+        if not missing:
+            self.notes += reversed(replaced)
+            return finding
+        told = build_finding(missing[0])
+        told.line = finding.line
+        return told

@@ -1,0 +1,34 @@
+"""Ask a process that holds a candidate; what goes wrong is the candidate's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..processes.runners import RUNNER_FAILURES, RunnerProcess
+from .classify import classify
+from .failed import Failed
+
+Ask = Callable[..., dict[str, Any]]
+"""`ask(stage, command, **params)`: asks a candidate's process; raises `Failed` when it fails."""
+
+
+def asking(runner: RunnerProcess, settings: dict[str, Any], path: str) -> Ask:
+    """Return what asks one process.
+
+    Parameters
+    ----------
+    settings
+        `core.EvaluationSettings` in wire form.
+    path
+        The candidate file, for the lines of messages.
+    """
+    run_s, build_s = float(settings["run_timeout_s"]), float(settings["build_timeout_s"])
+
+    def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
+        try:
+            return dict(runner.ask(command, run_s=run_s, build_s=build_s, **params))
+        except RUNNER_FAILURES as error:
+            raise Failed(classify(error, stage, path)) from error
+
+    return ask

@@ -1,0 +1,416 @@
+"""The judging of one candidate: check, build and load, verify, time, profile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import integrity
+from ..building.triton_cache import FOLDER_LIMIT, TritonFolder
+from ..correctness.verify import Verifier
+from ..processes import copies
+from ..processes.limits import RestWatch
+from ..processes.runner import cut
+from ..processes.runners import RunnerProcess
+from ..profile.assemble import make_profile, never_launched
+from ..timing import elsewhere, official, timing
+from ..timing.loadable import Loadable
+from ..tools.finalist import Tools
+from ..transport import claims
+from .asked import MOST_BUILDS, Asked, sources_of
+from .asking import asking
+from .classify import Finding, stages
+from .failed import Failed
+
+if TYPE_CHECKING:
+    from .judging import Judge
+    from .problem_runners import Progress
+
+
+STAGES = {
+    "check": "Reading the candidate",
+    "start": "Starting a process for the candidate",
+    "load": "Loading the candidate",
+    "verify": "Verifying the candidate",
+    "time": "Timing the candidate",
+    "profile": "Profiling the candidate",
+}
+"""What is said of each stage."""
+START_LIMIT_S = 300.0
+WAITING_S = 24 * 3600.0
+"""Others may use the device for long; waiting for them is no fault."""
+
+
+class Attempt:
+    """The judging of one candidate.
+
+    Parameters
+    ----------
+    judge
+        Everything that was made once for the problem.
+    candidate
+        `core.Candidate` in wire form.
+    final
+        Time it longer, and against torch.compile as well.
+    progress
+        Told what begins and how long it may take.
+    tools
+        Run a finalist on a GPU under the tools for finalists as well.
+    calls
+        Time at least so many calls of a finalist on a GPU, as far as time allows.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        candidate: dict[str, Any],
+        final: bool,
+        progress: Progress,
+        *,
+        tools: bool = False,
+        calls: int = 0,
+    ) -> None:
+        self._judge = judge
+        self._progress = progress
+        self._bench = judge.bench
+        self._reference = judge.reference
+        self._settings = judge.settings
+        self._source: str = candidate["source"]
+        self._class_name: str = candidate["class_name"]
+        self._final = final
+        self._tools = tools and judge.reference.device == "cuda"
+        self._calls = calls if final and judge.reference.device == "cuda" else 0
+        self._timing = self._timing_settings()
+        """Settings for timing it."""
+        self._runner: RunnerProcess | None = None
+        self._rest: RestWatch | None = None
+        self._triton: TritonFolder | None = None
+        self._forwarded = False
+        self._asked = Asked(self._source, judge.builds, float(self._settings["build_timeout_s"]))
+        self._path = ""
+        self._verifier: Verifier | None = None
+        self._weights_message = ""
+        self._weights = self._reference.weights_path
+        """The file of the judge whose weights the candidate has now."""
+        self._stages: list[Any] = []
+        self._measured: timing.Measured | None = None
+        self._profile: dict[str, Any] | None = None
+        self._notes: list[str] = []
+        self._work = contextlib.ExitStack()
+        """Held while this attempt may use the device, so that nobody times on it meanwhile."""
+        self._works = False
+        """Whether it does; while it is timed it has the device for itself instead."""
+
+    def run(self) -> dict[str, Any]:
+        """Go through all steps up to the first failure."""
+        try:
+            with self._stage("check"):
+                self._check()
+            with self._stage("start"):
+                # Not before the check, which needs no process.
+                self._judge.clear()
+                runner = self._start()
+            with self._working():
+                with self._stage("load"):
+                    self._weights_message = self._load(runner)
+                self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
+                with self._stage("verify"):
+                    self._verifier.run()
+            with self._stage("time"):
+                measured = self._time(runner, self._path, self._timing)
+            with self._working(), self._stage("profile"):
+                self._verifier.check_again()
+                examined = self._examine(runner)
+            if self._final:
+                with self._stage("time"):
+                    measured = timing.elsewhere(measured, self._time_again)
+            self._profile = self._described(examined, measured)
+            self._measured = self._counted(measured)
+        except Failed as failure:
+            return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
+        except RecursionError:
+            # Nothing here nests so deep but what the candidate returned.
+            return self._verdict(Finding("WRONG_SHAPE", "The outputs are nested too deep to be read."))
+        except torch.cuda.OutOfMemoryError:
+            # In this process: outputs are compared beside whatever the candidate holds.
+            return self._verdict(Finding("OUT_OF_MEMORY", "It left too little memory to compare its outputs."))
+        return self._verdict(self._asked.considered(Finding("OK", self._praise())))
+
+    def end(self) -> None:
+        """Kill the runner, keep what Triton compiled, remove what was written."""
+        runner, triton = self._runner, self._triton
+        self._end_runner()
+        if triton is not None:
+            triton.finish(triton.cached or (runner is not None and self._forwarded and self._keep(runner, triton)))
+        if runner is not None:
+            runner.files.remove()
+
+    def _end_runner(self) -> None:
+        if self._rest is not None:
+            self._rest.end()
+        self._judge.children.household.end(self._runner)
+
+    @staticmethod
+    def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
+        """Copy what Triton compiled out of the dead runner's folder; returns whether it is whole."""
+        try:
+            return copies.copy_tree(runner.files.triton, triton.path, FOLDER_LIMIT) > 0
+        except (OSError, copies.TooLarge):
+            return False
+
+    @contextlib.contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and tell how long it may take at most."""
+        self._progress(STAGES[name], self._limit(name))
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stages.append((name, time.monotonic() - begin))
+
+    def _limit(self, name: str) -> float:
+        """Return after how many seconds in a stage something other than the candidate must be broken."""
+        run_s, build_s = float(self._settings["run_timeout_s"]), float(self._settings["build_timeout_s"])
+        if name == "time":
+            turns = int(self._timing["final_rounds" if self._final else "rounds"])
+            compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self._judge.compiled))
+            return run_s * 3 * (turns + 4) + compile_s + build_s
+        return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
+
+    def _ask(self, stage: str, command: str, **params: Any) -> dict[str, Any]:
+        """Ask the candidate's runner; what goes wrong is the candidate's failure."""
+        assert self._runner is not None
+        result = asking(self._runner, self._settings, self._path)(stage, command, **params)
+        if command == "rebuild":
+            self._weights = os.path.join(os.path.dirname(self._weights), os.path.basename(params["weights"]))
+        if command == "forward":
+            self._forwarded = True
+        return result
+
+    def _check(self) -> None:
+        """Read the source; what can be refused without running it is never run."""
+        reference = self._reference
+        told = (self._source, self._class_name, reference.text, reference.qualname)
+        refusal = integrity.check(*told)
+        if refusal is not None:
+            raise Failed(Finding("REFUSED", *refusal))
+        self._notes += [
+            f"Line {flag.line}: {flag.reason}" if flag.line else flag.reason for flag in integrity.flags(*told)
+        ]
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """Use the device in the block; waits while somebody is timed on it."""
+        with self._work:
+            self._work.enter_context(self._bench.quiet.working())
+            self._works = True
+            try:
+                yield
+            finally:
+                self._works = False
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Let others time on the device in the block, where this attempt only works on it.
+
+        Where it is timed it goes on holding it: waiting to work would be waiting for its own timing to end.
+        """
+        if self._reference.device != "cuda" or not self._works:
+            yield
+            return
+        self._work.close()
+        try:
+            yield
+        finally:
+            self._work.enter_context(self._bench.quiet.working())
+
+    def _start(self) -> RunnerProcess:
+        """Take a runner and give it the candidate."""
+        self._triton = self._judge.triton.open(self._source)
+        runner = self._runner = self._judge.children.runner()
+        self._rest = RestWatch(runner.watch_rest)
+        if self._triton.cached:
+            copies.copy_tree(self._triton.path, runner.files.triton, FOLDER_LIMIT)
+        return runner
+
+    def _load(self, runner: RunnerProcess) -> str:
+        """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
+        # Named after nothing that leads to the expected outputs.
+        self._path = runner.files.write("candidate.py", integrity.to_be_judged(self._source))
+        runner.builds = lambda request: self._build(runner, request)
+        return claims.text(self._ask("load", "load_candidate", **self._loading(runner)).get("weights_message"))
+
+    def _loading(self, runner: RunnerProcess) -> dict[str, Any]:
+        """Return what a runner is told to load the candidate."""
+        return {
+            "path": os.path.join(runner.files.inside, "candidate.py"),
+            "context": self._reference.path,
+            "class_name": self._class_name,
+            "init": runner.give(self._reference.init_path),
+            "weights": runner.give(self._weights),
+            "device": self._reference.device,
+            "mode": self._reference.mode,
+            "gradients": self._reference.gradients,
+            "threads": self._judge.threads,
+        }
+
+    def _loadable(self) -> Loadable:
+        """Return what further processes load it by."""
+        return Loadable(self._judge, integrity.to_be_judged(self._source), self._loading, self._build)
+
+    def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
+        if self._asked.full(runner.pid):
+            return {"error": f"More than {MOST_BUILDS} extensions."}
+        for text in sources_of(request):
+            # Put together at run time, it may be other text than what the check read.
+            refusal = integrity.check_native(text)
+            if refusal is not None:
+                raise Failed(Finding("REFUSED", f"{refusal.reason} (in C++ that it builds)"))
+        request = {**request, "stock": self._final}
+        # The runner waits for the compiler, so others may time on the device.
+        with self._aside():
+            built = self._asked.build(request, runner.pid, timed=not self._works)
+        return {"library": runner.give(built.library)} if built.library else {"error": built.error}
+
+    def _time(self, runner: RunnerProcess, path: str, settings: dict[str, Any]) -> timing.Measured:
+        """Time it in one process, taking turns with the reference."""
+        return timing.measure(
+            self._bench,
+            runner,
+            settings,
+            final=self._final,
+            compiled=self._judge.compiled,
+            path=path,
+            weights=self._weights,
+            waiting=lambda text: self._progress(text, WAITING_S),
+            begin=lambda: self._progress(STAGES["time"], self._limit("time")),
+            memory=self._judge.memory,
+        )
+
+    def _time_again(self) -> timing.Measured:
+        """Time it in another process; the first one ends before, so that nothing of it is at work meanwhile."""
+        assert self._runner is not None
+        assert self._verifier is not None
+        self._progress("Timing the candidate in another process", self._limit("load"))
+        self._end_runner()
+        triton = self._runner.files.triton
+        with elsewhere.loaded(self._loadable(), self._verifier, triton, self._working) as (runner, path):
+            return self._time(runner, path, official.once_more(self._timing))
+
+    def _counted(self, measured: timing.Measured) -> timing.Measured:
+        """Note where fewer calls were timed than were asked for."""
+        made = min(measured.times.made(name) for name in ("candidate", "eager", *measured.beside))
+        if made < self._calls and not int(self._timing["timed_calls"]):
+            measured.notes.append(official.FEWER.format(made=made, calls=self._calls))
+        return measured
+
+    def _timing_settings(self) -> dict[str, Any]:
+        """Return the settings for timing it: a finalist on a GPU is called as often as official evaluators do."""
+        if not self._calls:
+            return self._settings
+        return official.at_least(
+            self._calls,
+            self._settings,
+            in_a_round=self._bench.in_a_round,
+            call_ms=self._judge.eager_ms,
+            sides=2 + len(self._judge.compiled),
+        )
+
+    def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """Look at what it launches; of a finalist also at memory errors and hardware counters.
+
+        Returns
+        -------
+        tuple
+            What its process tells of a pass, and counters; None where no profile is wanted.
+        """
+        if not self._settings["profile"]:
+            return None
+        inputs = self._reference.cases[0].inputs_path
+        claimed = self._ask("forward", "profile", inputs=runner.give(inputs))
+        kernels = integrity.kernels(self._source).names
+        if never_launched(kernels, claimed):
+            names = ", ".join(sorted(kernels)[:3])
+            raise Failed(Finding("CHEATED", f"A forward pass launches none of its kernels ({names})."))
+        metrics: list[dict[str, Any]] = []
+        if self._final and self._tools:
+            tools = Tools(self._loadable(), lambda: self._asked.resources, self._notes)
+            metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
+        return claimed, metrics
+
+    def _described(
+        self, examined: tuple[dict[str, Any], list[dict[str, Any]]] | None, measured: timing.Measured
+    ) -> dict[str, Any] | None:
+        """Return its profile."""
+        if examined is None:
+            return None
+        judge, runtime_ms = self._judge, measured.times.median("candidate")
+        claimed, metrics = examined
+        return make_profile(
+            claimed, self._asked.resources, judge.cost, judge.calibration, runtime_ms, metrics, self._notes
+        )
+
+    def _considering_weights(self, finding: Finding) -> Finding:
+        """A wrong result after the weights could not be loaded is the fault of the weights."""
+        if self._weights_message and finding.status == "WRONG_RESULT":
+            text = " ".join(self._weights_message.split())[:600]
+            return Finding("LOAD_ERROR", f"The reference's weights do not load, and built anew it differs: {text}")
+        return finding
+
+    def _praise(self) -> str:
+        notes = []
+        if self._weights_message:
+            text = " ".join(self._weights_message.split())[:300]
+            notes.append(f"The reference's weights do not load into it, it only matches when built anew: {text}")
+        return " ".join(notes)
+
+    def _verdict(self, finding: Finding) -> dict[str, Any]:
+        """Put the verdict together; the runner does nothing more by then, so that its log is complete."""
+        log = finding.details
+        failed_in = None if finding.status == "OK" else finding.stage or self._stages[-1][0]
+        if self._runner is not None:
+            if finding.status == "OK":
+                # `end` waits until it is gone; a context on a GPU takes its time.
+                self._runner.strike()
+            else:
+                self._end_runner()
+            captured = self._runner.log()
+            log = f"{captured}\n{log}" if captured and log else captured or log
+            self._stages.append(("build", self._runner.build_s))
+        measured = self._measured if finding.status == "OK" else None
+        times = measured.times if measured else None
+
+        def ratio(name: str) -> dict[str, float] | None:
+            return times.ratio(name, "candidate") if times and measured and name in measured.beside else None
+
+        def timed(name: str) -> dict[str, Any] | None:
+            return times.timing(name) if times and measured and name in measured.beside else None
+
+        verifier = self._verifier
+        return {
+            "status": finding.status,
+            "message": finding.message,
+            "line": finding.line,
+            "compiler": finding.compiler,
+            "log": cut(log, int(self._settings["log_limit"])),
+            "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
+            "runtime": times.timing("candidate") if times else None,
+            "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
+            "speedup_vs_compile": ratio("compile"),
+            "speedup_vs_max_autotune": ratio("max_autotune"),
+            "eager": times.timing("eager") if times else None,
+            "compiled": timed("compile"),
+            "max_autotuned": timed("max_autotune"),
+            "weights_loaded": not self._weights_message,
+            "environment": self._judge.environment,
+            "stages_s": stages(self._stages),
+            "failed_in": failed_in,
+            "profile": self._profile,
+            "notes": list(dict.fromkeys([*self._notes, *self._asked.notes, *(measured.notes if measured else [])])),
+        }

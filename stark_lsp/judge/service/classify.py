@@ -1,0 +1,224 @@
+"""What a runner's failure means: the status, a sentence, and the line of the candidate."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import Any
+
+from ...contract.errors import Broken
+from ..building import diagnostics
+from ..building.service import Built, Failure
+from ..processes.runners import (
+    RunnerDied,
+    RunnerError,
+    RunnerExceeded,
+    RunnerFlooded,
+    RunnerForged,
+    RunnerTimedOut,
+    exit_text,
+)
+
+_NO_NVCC = re.compile(r"CUDA_HOME environment variable is not set|nvcc: not found|nvcc: No such file", re.I)
+_NO_NINJA = re.compile(r"Ninja is required to load C\+\+ extensions", re.I)
+_NO_CXX = re.compile(
+    r"(?:g\+\+|c\+\+|gcc|\bcc|clang(?:\+\+)?): (?:not found|No such file|command not found)|Failed to find C compiler",
+    re.I,
+)
+_BUILD = re.compile(
+    r"Error building extension|Error compiling objects for extension|CompilationError|PTXASError|NVRTC_ERROR", re.I
+)
+_BUILD_TYPES = {"CompilationError", "CompileTimeAssertionError", "UnsupportedLanguageConstruct", "PTXASError"}
+_MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory|not enough memory", re.I)
+
+
+BUILD = "build"
+"""`core.Stage.BUILD`."""
+
+
+class Finding:
+    """One failure, ready for a verdict.
+
+    Parameters
+    ----------
+    stage
+        A value of `core.Stage` if it is another one than that in which the failure was noticed.
+    """
+
+    def __init__(self, status: str, message: str, line: int | None = None, *, stage: str = "") -> None:
+        self.status = status
+        self.message = message
+        self.line = line
+        self.stage = stage
+        self.compiler: list[dict[str, Any]] = []
+        self.details = ""
+
+
+def classify(error: Exception, stage: str, source_path: str) -> Finding:
+    """Say what an exception of `RunnerProcess.ask` means.
+
+    Parameters
+    ----------
+    stage
+        `load` until the module stands, `forward` afterwards, `time` while it is timed.
+    source_path
+        The candidate file.
+
+    Raises
+    ------
+    Broken
+        The machine lacks something that every candidate of this kind needs.
+    """
+    if isinstance(error, RunnerTimedOut):
+        doing = (
+            "compiling"
+            if error.building
+            else {"load": "loading", "time": "a timing round"}.get(stage, "the forward pass")
+        )
+        return Finding(
+            "TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.", stage=BUILD if error.building else ""
+        )
+    if isinstance(error, RunnerDied):
+        return Finding("CRASHED", _death(error.code, stage))
+    if isinstance(error, RunnerExceeded):
+        status = {"memory": "OUT_OF_MEMORY", "processes": "CRASHED"}.get(error.exceeded.what, "RUNTIME_ERROR")
+        return Finding(status, f"Stopped: {error.exceeded.text}.")
+    if isinstance(error, RunnerFlooded):
+        return Finding("RUNTIME_ERROR", "Stopped: it printed more than 64 MiB.")
+    if isinstance(error, RunnerForged):
+        return Finding("CHEATED", "It wrote to the judge's own pipe.")
+    if isinstance(error, RunnerError):
+        return _raised(error.report, stage, source_path)
+    raise error
+
+
+def _death(code: int, stage: str) -> str:
+    doing = {"load": "while loading", "time": "while it was timed"}.get(stage, "in the forward pass")
+    hint = {
+        -11: " A kernel probably read or wrote outside its memory.",
+        -7: " A kernel probably read or wrote outside its memory.",
+        -6: " Something called abort, for instance after memory was damaged.",
+        -8: " A kernel probably divided an integer by zero.",
+        -4: " A kernel uses instructions that this CPU does not have.",
+        -9: " The system probably ran out of memory.",
+    }.get(code, "")
+    return f"The process {exit_text(code)} {doing}.{hint}"
+
+
+def _raised(report: dict[str, Any], stage: str, source_path: str) -> Finding:
+    types = set(report.get("types") or [])
+    text = str(report.get("text", ""))
+    everything = "\n".join([text, *(str(cause.get("text", "")) for cause in report.get("causes") or [])])
+    line = _line(report, source_path)
+    short = _short(report)
+    finding = _build_failure(types, everything, line)
+    if finding is None:
+        if "OutOfMemoryError" in types or "MemoryError" in types or ("RuntimeError" in types and _MEMORY.search(text)):
+            finding = Finding("OUT_OF_MEMORY", f"Memory ran out: {short}.", line)
+        elif "SyntaxError" in types:
+            finding = Finding("LOAD_ERROR", f"The candidate does not parse: {short}.", line)
+        elif stage == "load":
+            finding = Finding("LOAD_ERROR", f"The candidate could not be loaded: {short}.", line)
+        elif "NotPlain" in types:
+            finding = Finding("WRONG_SHAPE", f"The forward pass returned something else than tensors: {text}.", line)
+        elif "SystemExit" in types:
+            finding = Finding("RUNTIME_ERROR", "The forward pass tried to end the process.", line)
+        else:
+            finding = Finding("RUNTIME_ERROR", f"The forward pass raised {short}.", line)
+    finding.details = str(report.get("traceback", ""))
+    return finding
+
+
+def _build_failure(types: set[str], everything: str, line: int | None) -> Finding | None:
+    """Return a finding if a build failed; a missing host compiler is nobody's but the machine's fault."""
+    if _NO_NINJA.search(everything):
+        raise Broken(
+            "Kernels cannot be built: ninja is missing.", "Install it for the worker's interpreter: pip install ninja."
+        )
+    building = bool(_BUILD.search(everything)) or bool(types & _BUILD_TYPES)
+    if _NO_NVCC.search(everything):
+        return Finding(
+            "COMPILE_ERROR",
+            "CUDA kernels cannot be built here: nvcc was not found. Install the CUDA toolkit or set CUDA_HOME.",
+            line,
+            stage=BUILD,
+        )
+    if not building and not _NO_CXX.search(everything):
+        return None
+    if host_compiler() is None:
+        raise Broken(
+            "Kernels cannot be built: no C++ compiler was found on the PATH.",
+            "Install g++ (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX.",
+        )
+    messages = diagnostics.compiler_messages(everything)
+    finding = Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line, stage=BUILD)
+    finding.compiler = messages
+    return finding
+
+
+def build_finding(built: Built) -> Finding:
+    """Return what a failed build means for the candidate.
+
+    Raises
+    ------
+    Broken
+        The machine lacks what every build needs.
+    """
+    finding = _build_finding(built)
+    finding.stage = BUILD
+    return finding
+
+
+def _build_finding(built: Built) -> Finding:
+    if built.failure is Failure.REFUSED:
+        return Finding("REFUSED", _after_colon(built.error))
+    if built.failure in (Failure.TIMED_OUT, Failure.MEMORY):
+        status = "TIMED_OUT" if built.failure is Failure.TIMED_OUT else "OUT_OF_MEMORY"
+        return Finding(status, f"The compiler was {_after_colon(built.error)}")
+    if built.failure is Failure.BROKEN:
+        finding = Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}")
+        finding.details = built.log
+        return finding
+    finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", _after_colon(built.error))
+    finding.compiler = finding.compiler or built.compiler
+    finding.details = built.log
+    return finding
+
+
+def _after_colon(text: str) -> str:
+    """Return a build's error without torch's `Error building extension 'name':`."""
+    return text.partition(": ")[2] or text
+
+
+def host_compiler() -> str | None:
+    """Return the path of the C++ compiler that torch would call, None if there is none."""
+    return shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
+
+
+def _short(report: dict[str, Any], limit: int = 400) -> str:
+    name = (report.get("types") or ["Exception"])[0]
+    # Torch adds the same advice on debugging to every CUDA error.
+    text = re.split(r"\s*(?:Search for `cuda|CUDA kernel errors might be async)", str(report.get("text", "")))[0]
+    text = " ".join(text.split()).rstrip(".")
+    return f"{name}: {text[:limit]}" if text else str(name)
+
+
+def _line(report: dict[str, Any], source_path: str) -> int | None:
+    """Return the innermost line of the candidate file."""
+    syntax = report.get("syntax")
+    if isinstance(syntax, dict) and os.path.basename(str(syntax.get("path"))) == os.path.basename(source_path):
+        return int(syntax.get("line") or 0) or None
+    found = None
+    for frame in report.get("frames") or []:
+        if frame.get("path") == source_path:
+            found = int(frame.get("line") or 0) or found
+    return found
+
+
+def stages(pairs: list[tuple[str, float]]) -> list[list[Any]]:
+    """Return `Verdict.stages_s` in wire form; what came in several parts counts once."""
+    found: dict[str, float] = {}
+    for name, seconds in pairs:
+        found[name] = found.get(name, 0.0) + seconds
+    return [[name, round(seconds, 4)] for name, seconds in found.items()]

@@ -1,0 +1,121 @@
+"""Try a file as it would stand after an accept: load it in its place in the project, and compare its new class.
+
+A candidate that is right as a file of its own may still break inside the user's file: by a name that means something
+else there, or an import that is not reached. So the edited text is loaded in a confined process, as the module it is,
+and its class is held against the reference on every case, as the candidate was.
+
+The file's own top level runs in the sandbox here. Where the file as it was cannot be loaded there (it writes a log, it
+reads a data set), nothing can be said of the edit, and that is what is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from .. import integrity
+from ..correctness.verify import Verifier
+from ..transport import claims
+from .asked import MOST_BUILDS, Asked, sources_of
+from .asking import asking
+from .classify import Finding
+from .failed import Failed
+
+if TYPE_CHECKING:
+    from ..processes.runners import RunnerProcess
+    from .judging import Judge
+    from .problem_runners import Progress
+
+LIMIT_S = 600.0
+"""After so many seconds something other than the file must be broken."""
+FILE = "document.py"
+
+
+def check(judge: Judge, path: str, text: str, qualname: str, progress: Progress) -> dict[str, Any]:
+    """Load an edited file and compare its class with the reference.
+
+    Parameters
+    ----------
+    path
+        Where the text would stand: the document, or a new file beside it.
+    text
+        The whole file after the edit.
+    qualname
+        The class that the edit brings.
+
+    Returns
+    -------
+    `core.EditCheck` in wire form.
+    """
+    progress("Trying the edited file", LIMIT_S)
+    finding = _try(judge, path, text, qualname, compare=True)
+    if finding is None:
+        return {"works": True, "tried": True, "message": "", "line": None}
+    reference = judge.reference
+    if finding.stage == "load" and path == reference.path:
+        before = _try(judge, path, reference.text, reference.qualname, compare=False)
+        if before is not None:
+            message = f"The edited file could not be tried: it does not load in the sandbox. {before.message}"
+            return {"works": True, "tried": False, "message": message, "line": before.line}
+    return {
+        "works": False,
+        "tried": True,
+        "message": f"Inside the file it fails. {finding.message}",
+        "line": finding.line,
+    }
+
+
+def _try(judge: Judge, path: str, text: str, qualname: str, *, compare: bool) -> Finding | None:
+    """Load a text as the file at `path`, with `compare` also hold its class against the reference."""
+    judge.clear()
+    runner = judge.children.runner()
+    asked = Asked(text, judge.builds, float(judge.settings["build_timeout_s"]))
+    stage = "load"
+    with contextlib.ExitStack() as ending:
+        ending.callback(judge.children.end, runner)
+        runner.builds = lambda request: _build(asked, runner, request)
+        ask = asking(runner, judge.settings, path)
+        try:
+            with judge.bench.quiet.working():
+                weights_message = claims.text(
+                    ask(
+                        "load",
+                        "load_document",
+                        path=_inside(runner, text),
+                        document=path,
+                        qualname=qualname,
+                        init=runner.give(judge.reference.init_path),
+                        weights=runner.give(judge.reference.weights_path),
+                        device=judge.reference.device,
+                        mode=judge.reference.mode,
+                        gradients=judge.reference.gradients,
+                        threads=judge.threads,
+                    ).get("weights_message")
+                )
+                stage = "verify"
+                if compare:
+                    Verifier(judge.reference, ask, runner, weights_message).run()
+                    finding = asked.considered(Finding("OK", ""))
+                    return None if finding.status == "OK" else finding
+        except Failed as failure:
+            finding = failure.finding
+            finding.stage = stage
+            return finding
+    return None
+
+
+def _inside(runner: RunnerProcess, text: str) -> str:
+    """Hand the text over; returns its path as the runner sees it."""
+    runner.files.write(FILE, text)
+    return f"{runner.files.inside}/{FILE}"
+
+
+def _build(asked: Asked, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer the runner's request to build, as for a finalist, whose libraries are in the cache."""
+    if asked.full(runner.pid):
+        return {"error": f"More than {MOST_BUILDS} extensions."}
+    for text in sources_of(request):
+        if (refusal := integrity.check_native(text)) is not None:
+            raise Failed(Finding("REFUSED", f"{refusal.reason} (in C++ that it builds)"))
+    built = asked.build({**request, "stock": True}, runner.pid, timed=False)
+    return {"library": runner.give(built.library)} if built.library else {"error": built.error}

@@ -1,0 +1,332 @@
+"""Judge candidates of one problem: what is made once, and one attempt after another."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from typing import Any
+
+import torch
+
+from ...contract.errors import Broken
+from ..building.inductor_cache import InductorCache
+from ..building.service import BuildService
+from ..building.triton_cache import TritonCache
+from ..correctness.verify import AFTER_LIMIT
+from ..device import fingerprint, observe, slots
+from ..processes import confinement
+from ..processes.children import RUNNER, Children
+from ..processes.endings import Endings
+from ..processes.limits import Limits, memory_limit
+from ..processes.reserve import Reserve
+from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from ..profile import cost, roofline
+from ..profile.assemble import make_profile
+from ..profile.launches import profile_call
+from ..reference import modules
+from ..reference.reference import Reference
+from ..sandbox import Layer
+from ..timing import timing
+from ..transport import handover, tensorfile
+from . import edited
+from .attempt import WAITING_S, Attempt
+from .problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
+
+REFERENCE_RUNNERS = 2 + len(COMPILED)
+"""Eager, a second process of it, and what torch.compile makes."""
+WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
+"""Of each side that torch.compile makes, the setting that asks for it."""
+MANY_CORES = 8
+"""On fewer, what builds need is made when it is needed."""
+SPARES_S = 30.0
+"""Longest wait for the first spares; they come up while nobody times, so mostly after the baselines."""
+AIDS_S = 60.0
+"""Longest wait for what speeds builds up; only the first judge after a change of torch or compilers waits at all."""
+
+
+class Judge:
+    """Everything that is made once for a problem, and the judging of one candidate after another.
+
+    Parameters
+    ----------
+    problem, settings
+        `core.Problem` and `core.EvaluationSettings` in wire form.
+    folder
+        Private folder, removed by whoever made it.
+    cache_dir
+        Folder that is kept between runs.
+    progress
+        Told what begins and how long it may take.
+    """
+
+    def __init__(
+        self, problem: dict[str, Any], settings: dict[str, Any], folder: str, cache_dir: str, progress: Progress
+    ) -> None:
+        self.settings = settings
+        load_s = float(settings["load_timeout_s"])
+        load = fingerprint.load_average()
+        os.makedirs(cache_dir, exist_ok=True)
+        if problem.get("device") != "cpu":
+            observe.look_around()
+        self.reference = Reference(
+            problem,
+            int(settings["seeds"]),
+            folder,
+            lambda text: progress(text, load_s),
+            special_inputs=bool(settings["special_inputs"]),
+            gradients=bool(settings["gradients"]),
+        )
+        self.threads = torch.get_num_threads()
+        self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
+        self.endings = Endings(self.parallel)
+        inputs = self.reference.input_tensors()
+        progress("Looking at the machine", 60.0)
+        self.environment = fingerprint.environment(self.reference.device, self.threads, inputs)
+        toolchain = [
+            str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
+        ]
+        self.triton = TritonCache(cache_dir, toolchain)
+        self._inductor = InductorCache(cache_dir)
+        progress("Finding out how candidates can be kept apart", 180.0)
+        chosen = confinement.choose(str(settings["isolation"]), gpu=self.reference.device == "cuda")
+        self.environment["isolation"] = chosen.layer.value
+        self.environment["gradients"] = self.reference.gradients
+        if chosen.layer is Layer.PROCESS:
+            self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
+        self.reference.notes += fingerprint.load_notes(load)
+        locks = slots.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
+        key = device_key(self.reference.device)
+        quiet = slots.Quiet(locks, key)
+        self.children = Children(
+            runner_environment(self.reference.device, self.threads, cache_dir),
+            folder,
+            int(settings["log_limit"]),
+            confinement.Confinement(
+                chosen.layer,
+                gpu=self.reference.device == "cuda",
+                read=confinement.project_files(self.reference.path),
+            ),
+            Limits(memory_limit(float(settings["memory_share"]))),
+            self._gpu(),
+            quiet=quiet,
+        )
+        # The next candidate finds processes that have imported torch already.
+        self._reserve = Reserve(self.children, spares(self.reference.device), patient=self.reference.device == "cuda")
+        jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
+        self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
+        aids = threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True)
+        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
+            aids.start()
+        slot = slots.Slot(locks, key)
+        observe.STRANGERS.judges = slots.Present(locks, key).others
+        self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
+        if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
+            self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
+        self.compiled: list[str] = []
+        """Which of `bench.COMPILED` can be timed."""
+        self._baselines = self._take_baselines(progress)
+        self.cost: dict[str, Any] = {}
+        self.calibration: dict[str, Any] | None = None
+        self.memory: timing.Memory | None = None
+        self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
+        self.reference.release()
+        self._reserve.fill()
+        if self.reference.device == "cuda":
+            # What is under way now would be waited for by the first candidate, or take its processors.
+            progress("Getting ready for the first candidate", AIDS_S + SPARES_S)
+            self.children.await_spares(RUNNER, SPARES_S)
+            if aids.ident is not None:
+                aids.join(AIDS_S)
+
+    def _gpu(self) -> handover.Gpu | None:
+        """Return what runners share with the judge on the GPU; None on a CPU."""
+        reference = self.reference
+        if reference.device != "cuda":
+            return None
+        cases = [*reference.cases, *reference.special]
+        paths = [path for case in cases for path in (case.inputs_path, case.cotangents_path) if path]
+        rotating = handover.size_of(timing_inputs(reference))
+        children = REFERENCE_RUNNERS + self.parallel + spares(reference.device)
+        nbytes = handover.exchange_bytes(
+            [rotating, *(handover.size_of([path]) for path in paths)],
+            # Beside the outputs, small inputs and an earlier result come back.
+            [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases],
+            children=children,
+            resident=handover.size_of(paths),
+            total=torch.cuda.mem_get_info()[1],
+        )
+        return handover.Gpu(handover.Resident(paths if nbytes else []), nbytes)
+
+    def _take_builder(self) -> RunnerProcess:
+        builder = self.children.builder()
+        self._reserve.building()
+        return builder
+
+    def describe(self) -> dict[str, Any]:
+        """Return `core.Reference` in wire form."""
+        return {
+            "environment": self.environment,
+            "baselines": self._baselines,
+            "outputs": list(tensorfile.describe(self.reference.cases[0].outputs)),
+            "notes": list(self.reference.notes),
+            "profile": self._profile,
+        }
+
+    @property
+    def eager_ms(self) -> float:
+        """What a call of the original took before any candidate came."""
+        return float(self._baselines["eager"]["median_ms"])
+
+    def _take_baselines(self, progress: Progress) -> dict[str, Any]:
+        """Time eager and, if wanted, what torch.compile makes, taking turns."""
+        run_s = float(self.settings["run_timeout_s"])
+        timing_s = 2 * run_s * int(self.settings["rounds"]) + 300.0
+        progress("Timing the reference", timing_s)
+
+        def waiting(text: str) -> None:
+            progress(text, WAITING_S)
+
+        with self.bench.turn(waiting):
+            try:
+                self.bench.held("eager")
+            except RUNNER_FAILURES as error:
+                details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
+                raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
+            messages = {name: self._compile(name, progress) for name in COMPILED}
+            self.compiled = [name for name, message in messages.items() if not message]
+            progress("Timing the reference", timing_s)
+            times, notes = timing.baselines(self.bench, self.settings, ["eager", *self.compiled])
+        self.reference.notes += notes
+        found: dict[str, Any] = {"eager": times.timing("eager")}
+        for name, message in messages.items():
+            found |= {name: None if message else times.timing(name), f"{name}_message": message}
+        if os.path.getsize(self.reference.cases[0].inputs_path) > 1 << 28:
+            # Two resident copies of a large problem could leave too little memory for a candidate.
+            for name in self.compiled:
+                self.bench.drop(name)
+        return found
+
+    def _compile(self, name: str, progress: Progress) -> str:
+        """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
+        if not self.settings.get(WANTED[name]):
+            return "Switched off."
+        words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
+        progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
+        try:
+            self.bench.held(name)
+        except RUNNER_FAILURES as error:
+            return f"{words} failed: {self._first_line(error)}"
+        return ""
+
+    def _take_profile(self, cache_dir: str, progress: Progress) -> dict[str, Any]:
+        """Count what the reference needs, calibrate the device, and return the reference's profile."""
+        progress("Profiling the reference", 300.0)
+        device, reference = self.reference.device, self.reference
+        with self.bench.turn():
+            module = reference.module.to(device)
+            arguments = reference.arguments(reference.cases[0].inputs_path)
+
+            def call() -> Any:
+                with modules.forward_context(reference.mode, gradients=reference.gradients):
+                    return module(*arguments[0], **arguments[1])
+
+            self.cost = cost.measure(module, call, arguments)
+            self.calibration = roofline.calibration(cache_dir, device)
+            claimed = profile_call(call, device, tempfile.gettempdir())
+        bandwidth = self.calibration["bandwidth"]
+        if bandwidth:
+            self.memory = timing.Memory(float(bandwidth), roofline.cache_bytes(device))
+        return make_profile(claimed, None, self.cost, self.calibration, self.eager_ms)
+
+    @staticmethod
+    def _first_line(error: Exception) -> str:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
+        return f"{kind}: {lines[0][:300]}" if lines else str(kind)
+
+    def analyze(self) -> dict[str, Any]:
+        """Return the playbook's analysis of the reference."""
+        from .. import analysis
+
+        self.reference.module.to(self.reference.device)
+        args, kwargs = self.reference.arguments(self.reference.cases[0].inputs_path)
+        try:
+            with modules.forward_context():
+                return dict(analysis.analyze(self.reference.module, args, kwargs))
+        except analysis.NotTraceable as error:
+            return {"untraceable": {"message": str(error), "path": error.path, "line": error.line}}
+        finally:
+            self.reference.release()
+
+    def clear(self) -> None:
+        """Wait until nothing is left of the candidates before.
+
+        Raises
+        ------
+        Broken
+            Something cannot be ended.
+        """
+        self.endings.wait()
+        stuck = self.children.household.stuck()
+        if stuck:
+            raise Broken(
+                f"Process {stuck[0]} cannot be ended: it hangs in the system, most likely in the driver of the device. "
+                "Nothing more is started there.",
+                "Wait until the process is gone (ps shows it), or restart the machine.",
+            )
+
+    def check_edit(self, path: str, text: str, qualname: str, progress: Progress) -> dict[str, Any]:
+        """Return `core.EditCheck` in wire form for a file as it would stand after an accept, see `edited.check`."""
+        self._reserve.begin()
+        try:
+            return edited.check(self, path, text, qualname, progress)
+        finally:
+            self._reserve.end()
+
+    def judge(
+        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0
+    ) -> dict[str, Any]:
+        """Return `core.Verdict` in wire form.
+
+        Parameters
+        ----------
+        candidate
+            `core.Candidate` in wire form.
+        final
+            Time it longer, and against torch.compile as well.
+        progress
+            Told what begins and how long it may take.
+        tools
+            Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
+        calls
+            Time at least so many calls of a finalist on a GPU, as far as time allows.
+
+        Raises
+        ------
+        Broken
+            The machine or the reference failed, not the candidate.
+        """
+        attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
+        self._reserve.begin()
+        verdict: dict[str, Any] | None = None
+        try:
+            verdict = attempt.run()
+            return verdict
+        finally:
+            # One that was accepted did what it was asked and rests; whatever else happened is over with its verdict.
+            if verdict is not None and verdict["status"] == "OK":
+                self.endings.begin(attempt.end)
+            else:
+                attempt.end()
+            self._reserve.end()
+
+
+def _parallel(device: str) -> int:
+    """Return how many candidates this machine judges well at the same time.
+
+    Timing is one at a time in any case; building and verifying go on meanwhile. On a CPU they would disturb it, so
+    there is little to gain there.
+    """
+    cores = os.cpu_count() or 1
+    return max(1, min(4, cores // 4)) if device == "cuda" else 1 + (cores >= 4)

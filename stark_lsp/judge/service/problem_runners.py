@@ -1,0 +1,446 @@
+"""The runners of one problem: the reference's, kept for the whole run, and one for each candidate."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...contract.errors import Broken
+from ..building import inductor_cache
+from ..device import fingerprint, slots
+from ..processes.children import Children
+from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from ..reference.reference import Reference
+from ..timing import hidden, intervals
+from ..timing.recheck import Recheck
+from ..timing.rounds import FEWEST, Side
+from ..timing.timer import Timer
+
+SETS = 3
+"""Input sets that the inputs of timed calls are mixed from."""
+SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
+"""Bytes of inputs that a runner holds for timing; one set is held in any case."""
+MOST_SPARES = 5
+"""Each holds a context on the GPU, half a gigabyte of its memory."""
+LARGE_GPU = 32 << 30
+"""Bytes of memory from which on that many contexts are no burden."""
+FEWER_SPARES = 3
+FEW_CORES = 4
+"""On no more than so many, threads that wait for each other go to sleep almost at once."""
+TWIN = "twin"
+"""A second process of the eager reference."""
+COMPILED = {"compile": "default", "max_autotune": "max-autotune"}
+"""Sides of the reference that torch.compile makes, with its mode."""
+TWIN_LIMIT = 256 << 20
+"""Bytes of inputs up to which there is one."""
+BETWEEN = {"cpu": 0.06, "cuda": 0.003}
+"""What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
+SESSIONS = 16
+"""So many sessions, the latest, say what they really differ by."""
+LIKE_THE_FIRST = ("seeded", "moved-weights")
+"""Kinds of cases whose inputs are such as the user's own."""
+
+
+def spin_limit(environ: Mapping[str, str], cores: int = 0) -> dict[str, str]:
+    """Return what keeps OpenMP threads from spinning for milliseconds where they wait for each other.
+
+    GNU OpenMP spins 300,000 times by default, some 4 ms; when two threads of a region land on one core, each
+    region then takes a scheduler tick. On few cores they land there often and stay for long, so that the same code
+    is fast in one process and three times slower in the next unless waiting threads go to sleep at once. A user's
+    own policy is left as it is.
+
+    Parameters
+    ----------
+    cores
+        CPUs of the machine; asked for if 0.
+    """
+    if any(name in environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+        return {}
+    few = (cores or os.cpu_count() or 1) <= FEW_CORES
+    # The second is for Intel's OpenMP, in milliseconds; its default are 200.
+    return {"GOMP_SPINCOUNT": "100" if few else "5000", "KMP_BLOCKTIME": "1"}
+
+
+def steady_memory(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what keeps glibc from giving freed memory back to the system between calls.
+
+    Otherwise each call of some processes, but not of others, pays for new pages of zeros: it depends on what
+    happens to lie at the end of the heap. A user's own settings are left as they are.
+    """
+    wanted = {
+        # The largest that glibc takes; larger blocks are mapped anew by every call, on all sides.
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "MALLOC_TOP_PAD_": str(16 << 20),
+    }
+    if "GLIBC_TUNABLES" in environ or any(name in environ for name in wanted):
+        return {}
+    return wanted
+
+
+class ReferenceLost(Exception):
+    """A reference runner failed in the midst of timing; no fault of the candidate."""
+
+
+def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, str]:
+    """Return the environment that all children of a judge start from.
+
+    Parameters
+    ----------
+    threads
+        CPU threads for torch and for kernels with OpenMP.
+    cache_dir
+        Folder that is kept between runs.
+    """
+    jobs = str(max(1, min(4, os.cpu_count() or 1)))
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        **spin_limit(os.environ),
+        **steady_memory(os.environ),
+        "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
+        "TORCHINDUCTOR_CACHE_DIR": inductor_cache.folder(cache_dir),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    arch = fingerprint.architecture(device)
+    if arch:
+        environment["TORCH_CUDA_ARCH_LIST"] = arch
+    return environment
+
+
+class Bench:
+    """Times modules in runners, and keeps those of the reference.
+
+    Parameters
+    ----------
+    reference
+        The prepared reference.
+    settings
+        `core.EvaluationSettings` in wire form.
+    children
+        Starts runners.
+    threads
+        CPU threads for torch and for kernels with OpenMP.
+    slot
+        The device's queue.
+    quiet
+        Keeps work on the device apart from timing, which it would disturb.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        settings: dict[str, Any],
+        children: Children,
+        threads: int,
+        slot: slots.Slot,
+        quiet: slots.Quiet,
+    ) -> None:
+        self._reference = reference
+        self._settings = settings
+        self._children = children
+        self._threads = threads
+        self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
+        self._weights = ""
+        self._picking = True
+        self._lock = threading.RLock()
+        self.device = reference.device
+        """`cpu` or `cuda`."""
+        self._slot = slot
+        self.quiet = quiet
+        """Keeps work on the device apart from timing, which it would disturb."""
+        self._sessions: list[float] = []
+        self._apart: list[float] = []
+        self._gates: dict[str, float | None] = {}
+        outputs = reference.cases[0].outputs
+        self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
+        """Bytes that one call returns."""
+
+    @contextlib.contextmanager
+    def turn(self, waiting: slots.Waiting | None = None) -> Iterator[None]:
+        """Hold the device alone: no other run or server of this user times on it meanwhile.
+
+        Parameters
+        ----------
+        waiting
+            Told "GPU busy: queued, 2 ahead" whenever that changes.
+        """
+        with self._slot.turn(waiting), self._lock, self.quiet.measuring():
+            yield
+
+    def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
+        """Have a loaded runner warm up and get ready to be timed.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        """
+        timer = Timer(runner, float(self._settings["run_timeout_s"]))
+        timer.hold(
+            timing_inputs(self._reference),
+            warmup=int(self._settings["warmup"]),
+            round_ms=float(self._settings["round_ms"]),
+            picking=self._picking,
+            run_s=run_s,
+            build_s=build_s,
+        )
+        return timer
+
+    def held(self, name: str) -> Timer:
+        """Return `eager` or one of `COMPILED`, its runner started when need be.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut
+            The runner cannot be brought to the point where it can be timed.
+        """
+        with self._lock:
+            timer = self._sides[name]
+            if timer is None or not timer.runner.alive:
+                self.drop(name)
+                timer = self._start_reference(name)
+                self._sides[name] = timer
+            return timer
+
+    def cover(self, names: Sequence[str]) -> hidden.Cover:
+        """Return the gate before all calls of a session with these sides.
+
+        What an original needs is found once, before any candidate comes.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut
+            See `held`.
+        ReferenceLost
+        """
+        if self.device != "cuda":
+            return hidden.Cover(None)
+        for name in names:
+            if name not in self._gates:
+                self._gates[name] = self._gate_of(self.held(name))
+        return hidden.cover({name: self._gates[name] for name in names})
+
+    def _gate_of(self, timer: Timer) -> float | None:
+        calls = min(hidden.TRIED, timer.calls)
+
+        def hides(length: float) -> bool:
+            with self.reliably(timer):
+                return hidden.mostly(timer.round(secrets.token_hex(8), calls, lead_ms=length).late, calls)
+
+        return hidden.needed_ms(timer.launch_ms, hides)
+
+    def side(self, name: str, seeds: list[str], tally: hidden.Tally, calls: list[int] | None = None) -> Side:
+        """Return what times one round of `eager` or of one of `COMPILED`.
+
+        Parameters
+        ----------
+        seeds
+            For each round what its inputs are made from.
+        tally
+            Has the length of the gate, and takes in which calls it did not hide the launch of.
+        calls
+            For each round how many calls it makes; as many as make a round by default.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut
+            See `held`.
+        """
+        first = self.held(name)
+        # With too few rounds for an interval there is nothing for a second process to widen.
+        second = self.held(TWIN) if name == "eager" and self._twins and len(seeds) >= FEWEST else first
+
+        def once(index: int) -> list[float]:
+            timer = second if of_twin(index) else first
+            with self.reliably(timer):
+                made = timer.round(seeds[index], calls[index] if calls else 0, lead_ms=tally.gate_ms)
+            tally.add(name, made.late, len(made.sample.ms))
+            return made.sample.ms
+
+        return once
+
+    @contextlib.contextmanager
+    def reliably(self, timer: Timer) -> Iterator[None]:
+        """Ask a runner of the reference in the block.
+
+        Raises
+        ------
+        ReferenceLost
+            It failed, which no candidate can be blamed for.
+        """
+        try:
+            yield
+        except RUNNER_FAILURES as error:
+            timer.runner.kill()
+            raise ReferenceLost(f"{type(error).__name__}: {error}") from error
+
+    def eager_with(self, weights: str) -> Timer:
+        """Return `eager` with the weights of a file.
+
+        Raises
+        ------
+        ReferenceLost
+        """
+        timer = self.held("eager")
+        if weights != self._weights:
+            with self.reliably(timer):
+                timer.runner.ask(
+                    "use_weights",
+                    weights=timer.runner.give(weights),
+                    run_s=float(self._settings["load_timeout_s"]),
+                )
+            self._weights = weights
+        return timer
+
+    @property
+    def launch_us(self) -> float:
+        """How quickly all processes are to launch kernels, see `contexts.Drawn`; 0 if that is not known."""
+        return self._children.launch_us
+
+    def launches(self, names: Sequence[str]) -> dict[str, float]:
+        """Return how quickly those of some originals do that stand, a second process of eager included."""
+        timers = {name: self._sides[name] for name in (*names, TWIN)}
+        return {name: timer.runner.launch_us for name, timer in timers.items() if timer is not None}
+
+    @property
+    def in_a_round(self) -> int:
+        """How many calls one round of eager has; 1 as long as that is not known."""
+        timer = self._sides["eager"]
+        return timer.calls if timer is not None else 1
+
+    @property
+    def between(self) -> float:
+        """Standard deviation of the logarithm of the ratio of two processes that run the same code.
+
+        Where a process has its memory, for instance, makes it faster or slower for all of its life, so that two
+        processes of the reference tell more than one; and one process differs from session to session.
+        """
+        lasting = abs(intervals.median(self._apart)) if self._apart else 0.0
+        return max(lasting, intervals.between_sessions(self._sessions, BETWEEN[self.device]))
+
+    def remember(self, rounds_ms: list[float]) -> None:
+        """Take in how long eager took in each round of a session during which nobody else kept the machine busy."""
+        self._sessions = [*self._sessions, intervals.median(rounds_ms)][-SESSIONS:]
+        first = [time for index, time in enumerate(rounds_ms) if not of_twin(index)]
+        second = [time for index, time in enumerate(rounds_ms) if of_twin(index)]
+        if self._sides[TWIN] is not None and first and second:
+            apart = math.log(intervals.median(first) / intervals.median(second))
+            self._apart = [*self._apart, apart][-SESSIONS:]
+
+    @property
+    def _twins(self) -> bool:
+        """Whether the problem is small enough to have the reference in memory once more."""
+        return os.path.getsize(self._reference.cases[0].inputs_path) <= TWIN_LIMIT
+
+    def recheck(self) -> Recheck:
+        """Return what looks at the outputs of timed calls."""
+        return Recheck(self.output_bytes, self._reference.cases[0].own_errors)
+
+    def _start_reference(self, name: str) -> Timer:
+        reference = self._reference
+        runner = self._children.reference_runner()
+        try:
+            # What it returns then comes back through memory on the GPU.
+            self._children.warm_up(runner)
+            runner.ask(
+                "load_reference",
+                path=reference.path,
+                text=reference.text,
+                qualname=reference.qualname,
+                init=runner.give(reference.init_path),
+                weights=runner.give(reference.weights_path),
+                device=reference.device,
+                mode=reference.mode,
+                gradients=reference.gradients,
+                threads=self._threads,
+                run_s=float(self._settings["load_timeout_s"]),
+                build_s=float(self._settings["load_timeout_s"]),
+            )
+            limit = float(self._settings["run_timeout_s"])
+            if name in COMPILED:
+                limit = float(self._settings["compile_timeout_s"])
+                runner.ask("compile", mode=COMPILED[name], run_s=limit)
+            timer = self.timer(runner, run_s=limit, build_s=limit)
+        except RUNNER_FAILURES as error:
+            self._children.end(runner)
+            if name == "eager" and self._picking and isinstance(error, RunnerError):
+                # Its indices may hang together in a way that samples picked from several inputs break.
+                self._picking = False
+                reference.notes.append(
+                    "The original does not bear samples of several inputs together: timed calls repeat whole inputs."
+                )
+                return self._start_reference(name)
+            raise
+        if name == "eager":
+            self._weights = reference.weights_path
+        return timer
+
+    def drop(self, name: str) -> None:
+        """End a runner of the reference until it is needed again."""
+        with self._lock:
+            timer = self._sides[name]
+            if timer is not None:
+                self._children.end(timer.runner)
+            self._sides[name] = None
+
+
+def timing_inputs(reference: Reference) -> list[str]:
+    """Return the files that the inputs of timed calls are mixed from."""
+    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
+    paths = [case.inputs_path for case in cases[:SETS]]
+    limit = SETS_LIMIT[reference.device]
+    while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > limit:
+        paths.pop()
+    return paths
+
+
+def of_twin(index: int) -> bool:
+    """Whether the second process makes this round of eager; both are as often first in a round as second."""
+    return index // 2 % 2 == 1
+
+
+def device_key(device: str) -> str:
+    """Return what names the device in locks: a GPU's UUID, else `cpu`."""
+    if device != "cuda":
+        return "cpu"
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return str(getattr(properties, "uuid", "")) or f"cuda-{torch.cuda.current_device()}"
+
+
+def spares(device: str) -> int:
+    """Return how many runners are started ahead of the candidates that will want them."""
+    if device != "cuda":
+        return 1
+    most = MOST_SPARES if torch.cuda.mem_get_info()[1] >= LARGE_GPU else FEWER_SPARES
+    return max(1, min(most, (os.cpu_count() or 1) // 3))
+
+
+Progress = Callable[[str, float], None]
+"""Tells what begins now and how many seconds it may take at most."""
+
+
+def reference_timed(bench: Bench, run: Callable[[], Any]) -> Any:
+    """Run a timing that involves reference runners; once more if one of them was lost.
+
+    Raises
+    ------
+    Broken
+        It was lost twice.
+    """
+    try:
+        return run()
+    except ReferenceLost:
+        pass
+    try:
+        return run()
+    except ReferenceLost as error:
+        raise Broken(
+            f"The reference could not be timed: {error}.", "Check the machine's memory and try again."
+        ) from error

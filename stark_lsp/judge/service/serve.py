@@ -1,0 +1,193 @@
+"""The worker's main loop: one request after another from the server."""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import shutil
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ...contract import process_trees
+from ...contract.errors import Bad, Broken, Reported, broken, describe, full_text
+from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
+from ..sandbox import kernel
+
+ENDINGS_S = 0.5
+"""Longest wait, once nothing more can be asked, for the end of a candidate that was judged a moment ago."""
+JUDGING = ("evaluate", "confirm", "check_edit")
+"""Requests that are about one candidate; several of them are worked on at the same time."""
+OLDEST_PYTHON = (3, 9)
+OLDEST_TORCH = (2, 4)
+
+
+def main() -> None:
+    """Serve the server until it closes the pipe or dies."""
+    process_trees.adopt_orphans()
+    # The expected outputs are in this process; where no sandbox works, a candidate runs beside it.
+    kernel.hide_memory()
+    channel = Channel(*take_private_pipes())
+    Worker(channel).run()
+
+
+class Worker:
+    """Reads requests in a thread, so that the end of the server is noticed in the midst of any work.
+
+    Parameters
+    ----------
+    channel
+        The pipe to the server.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._folder = ""
+        self._judge: Any | None = None
+        self._trial: Any | None = None
+        self._threads: ThreadPoolExecutor | None = None
+
+    def run(self) -> None:
+        """Answer requests, candidates several at a time; never returns."""
+        threading.Thread(target=self._read, daemon=True).start()
+        while True:
+            request = self._requests.get()
+            if self._threads is not None and request.get("method") in JUDGING:
+                self._threads.submit(self._answer, request)
+            else:
+                self._answer(request)
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        """Carry out one request and send what came of it."""
+        number = request.get("id")
+        lost = False
+        try:
+            answer: dict[str, Any] = {"id": number, "result": self._handle(request)}
+        except Reported as error:
+            answer = {"id": number, "error": error.to_wire()}
+        except BaseException as error:  # noqa: BLE001 - reported to the server as a fault
+            answer = {"id": number, "error": broken(error, self._folder).to_wire()}
+            lost = device_lost(error)
+        try:
+            self._channel.send(answer)
+        except ChannelClosed:
+            self._end()
+        if lost:
+            self._end()
+
+    def _read(self) -> None:
+        """Queue what comes; when nothing can come any more, end everything."""
+        while True:
+            try:
+                self._requests.put(self._channel.receive())
+            except (ChannelClosed, ChannelDamaged):
+                self._end()
+            except BaseException:  # noqa: BLE001 - told in the log; the server notices the end
+                # Nothing could be asked of this worker any more.
+                traceback.print_exc()
+                self._end()
+
+    def _end(self) -> None:
+        """Kill every process below, remove the private folder, exit at once."""
+        if self._judge is not None:
+            # What the last candidate had compiled is kept for its next judgement.
+            self._judge.endings.finish(ENDINGS_S)
+        process_trees.kill_below(os.getpid())
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
+    def _handle(self, request: dict[str, Any]) -> Any:
+        """Carry out one request."""
+        method, params = request.get("method"), request.get("params") or {}
+        number = request.get("id")
+
+        def progress(text: str, limit_s: float) -> None:
+            self._channel.send({"id": number, "progress": text, "limit_s": limit_s})
+
+        if method == "prepare":
+            return self._prepare(params, progress)
+        if method in ("try_class", "try_inputs"):
+            return self._try(method, params, progress)
+        if self._judge is None:
+            raise Broken("The worker was asked to judge before it was prepared.")
+        if method == "analyze":
+            return self._judge.analyze()
+        if method == "check_edit":
+            return self._judge.check_edit(params["path"], params["text"], params["qualname"], progress)
+        if method in JUDGING:
+            tools = bool(params.get("tools"))
+            calls = int(params.get("calls", 0))
+            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools, calls=calls)
+        raise Broken(f"The worker does not know the request {method!r}.")
+
+    def _try(self, method: str, params: dict[str, Any], progress: Any) -> Any:
+        """Load a class to try inputs for, or try some; nothing is judged by such a worker."""
+        if method == "try_inputs":
+            if self._trial is None:
+                raise Broken("The worker was asked to try inputs before it was given a class.")
+            return self._trial.attempt(params["init"], params["inputs"], params["mode"])
+        progress("Importing torch", 120.0)
+        require_torch()
+        from ..inputs.trial import Trial
+
+        progress("Loading the file", float(params["limit_s"]))
+        self._trial = Trial(params["path"], params["text"], params["qualname"], params["device"])
+        return {}
+
+    def _prepare(self, params: dict[str, Any], progress: Any) -> Any:
+        self._folder = params["folder"]
+        # What the interpreter keeps beside its own program (ninja, for one) is found without activation.
+        os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
+        progress("Importing torch", 120.0)
+        require_torch()
+        from .judging import Judge
+
+        self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
+        self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
+        return self._judge.describe()
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether this process can use its GPU no more: an error of a kernel stays until the process ends."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
+
+
+def require_torch() -> None:
+    """Import torch.
+
+    Raises
+    ------
+    Bad
+        This interpreter is too old, or has no torch, or a broken or too old one.
+    """
+    python = f"{sys.executable} (Python {platform.python_version()})"
+    choose = "Choose the interpreter that has it"
+    if sys.version_info < OLDEST_PYTHON:
+        raise Bad(f"{python} is too old: Python 3.9 is needed.", "Choose a newer interpreter.")
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise _broken_torch(python, error) from error
+        raise Bad(
+            f"There is no torch in {python}.",
+            f"{choose}, or install it: {sys.executable} -m pip install torch.",
+        ) from error
+    except (ImportError, OSError) as error:
+        raise _broken_torch(python, error) from error
+    version = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
+    if version < OLDEST_TORCH:
+        raise Bad(f"torch {torch.__version__} of {python} is too old: torch 2.4 is needed.", "Upgrade torch there.")
+
+
+def _broken_torch(python: str, error: BaseException) -> Bad:
+    return Bad(
+        f"torch cannot be imported by {python}: {describe(error)}.",
+        "Reinstall torch for that interpreter, or choose another one.",
+        details=full_text(error),
+    )

@@ -1,0 +1,1 @@
+"""How long calls take, taking turns, and whether the times can be true."""

@@ -1,0 +1,118 @@
+"""Sessions of timing: what is planned, what one gave, and when it is made again."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..device import observe
+from ..service.problem_runners import Bench
+from . import clock, hidden, kept, rounds
+from .recheck import Recheck
+
+OFFICIAL_ROUNDS = 10
+"""Rounds that a fixed number of calls is divided into; more, if a round cannot have so many calls."""
+FINAL_SHARE = 2
+"""Of the final rounds, one half is made in any case."""
+
+
+class Plan:
+    """How many rounds are made, and how many calls each has.
+
+    Parameters
+    ----------
+    settings
+        `core.EvaluationSettings` in wire form.
+    final
+        Whether it is for a proposal.
+    most
+        Most calls of a round.
+    """
+
+    def __init__(self, settings: dict[str, Any], *, final: bool, most: int = kept.MOST) -> None:
+        total = int(settings.get("timed_calls", 0))
+        self.calls: list[int] | None = None
+        """Calls of each round; None for as many as make a round."""
+        self.rounds = int(settings["final_rounds" if final else "rounds"])
+        self.seconds = float(settings["final_timing_s" if final else "timing_s"])
+        self.target = float(settings.get("target_error", 0.0))
+        self.fewest = self.rounds // FINAL_SHARE if final else rounds.FEWEST
+        if total > 0:
+            self.rounds = min(total, max(OFFICIAL_ROUNDS, -(-total // most)))
+            each, more = divmod(total, self.rounds)
+            self.calls = [each + (index < more) for index in range(self.rounds)]
+            self.seconds, self.target = float("inf"), 0.0
+        self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
+        """For each round what its inputs are made from."""
+
+    def interleave(
+        self, sides: dict[str, rounds.Side], between: float, *, candidate: str | None = None, give_up: int = 0
+    ) -> rounds.RoundTimes:
+        """Time all sides as planned."""
+        return rounds.interleave(
+            sides,
+            self.rounds,
+            seconds=self.seconds,
+            candidate=candidate,
+            target=self.target,
+            fewest=self.fewest,
+            give_up=0 if self.calls else give_up,
+            each=self.calls is not None,
+            between=between,
+        )
+
+
+class Session:
+    """What one session gave.
+
+    Parameters
+    ----------
+    recheck
+        Draws of the candidate's outputs; none were made if it had no candidate.
+    launch_ms
+        For each side how long the processor takes to launch a call.
+    """
+
+    def __init__(
+        self,
+        times: rounds.RoundTimes,
+        watch: observe.Watch,
+        tally: hidden.Tally,
+        recheck: Recheck,
+        launch_ms: Mapping[str, float],
+    ) -> None:
+        self.times = times
+        self.watch = watch
+        self.tally = tally
+        self.recheck = recheck
+        self.launch_ms = launch_ms
+
+    def notes(self, bench: Bench) -> list[str]:
+        """Have the bench learn from the session, and return what a user should know about it."""
+        self.times.apart_ms = {name: rounds.apart_ms(bench.device, each) for name, each in self.launch_ms.items()}
+        if not self.times.early and not self.watch.unlucky:
+            # How much sessions differ.
+            bench.remember(self.times.rounds_ms("eager"))
+        return [*self.watch.notes, *self.tally.notes()]
+
+
+def covered(bench: Bench, names: Sequence[str], session: Callable[[hidden.Tally], Session]) -> Session:
+    """Make a session; once more with a longer gate, where launching was charged to one of the originals in `names`."""
+    found = session(hidden.Tally(bench.cover(names)))
+    longer = found.tally.better
+    if longer is None:
+        return found
+    # Its outputs go before those of the other come.
+    del found
+    return session(hidden.Tally(longer))
+
+
+def fitting(bench: Bench) -> int:
+    """Return how many calls of a round all have their outputs kept."""
+    return kept.fitting(bench.device, bench.output_bytes)
+
+
+def longest(bench: Bench) -> int:
+    """Return how many calls a round may have that is timed with empty caches."""
+    return min(fitting(bench), clock.FRESH) if bench.device == "cuda" else fitting(bench)

@@ -1,0 +1,202 @@
+"""The runner's side of timing: hold inputs on the device, warm up, time rounds of calls, show what they gave."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..reference import modules
+from ..transport import tensorfile
+from . import clock, fresh, gate, kept, placement
+
+if TYPE_CHECKING:
+    from ..transport.exchange import Exchange
+
+WARMUP_S = 1.0
+"""After this time no further warm-up call is begun, once two are made."""
+TRIED = 3
+"""Calls whose outputs are kept before it is known how many make a round."""
+FEW = 3
+"""Calls of a round at least, unless each takes longer than two rounds are meant to."""
+LITTLE = 16 << 20
+"""Bytes of inputs and outputs of a call that one thread copies soon enough."""
+LAUNCHES = 3
+"""Calls that are looked at to know how long launching takes; one, where they are long."""
+LONG_MS = 100.0
+WARMUP_SEED = "warm-up"
+_now = time.monotonic
+_get_threads = torch.get_num_threads
+_set_threads = torch.set_num_threads
+
+
+class Timed:
+    """What is held for timing."""
+
+    def __init__(self) -> None:
+        self._clock: clock.Clock | None = None
+        self._mixer: fresh.Mixer | None = None
+        self._kept: kept.Kept | None = None
+        self._call: Callable[[Any], Any] = lambda arguments: None
+        self._lookup: Callable[[str], Any] | None = None
+        self._device = "cpu"
+        self._numbers: list[int] = []
+        self._sample: Any = None
+        self._little = False
+        self.exchange: Exchange | None = None
+        """Memory that outputs are handed over by."""
+
+    def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
+        """Return what the judge may ask for, by name."""
+        return {"time": self.time, "kept": self.kept, "alone": self.alone, "tails": self.tails}
+
+    def hold(
+        self,
+        call: Callable[[Any], Any],
+        sets: list[Any],
+        device: str,
+        *,
+        warmup: int,
+        round_ms: float,
+        lookup: Callable[[str], Any] | None = None,
+        picking: bool = True,
+    ) -> dict[str, Any]:
+        """Warm up and find out how many calls make a round.
+
+        Parameters
+        ----------
+        call
+            Runs the module on the arguments of one call.
+        sets
+            Such arguments on the device, that timed calls get mixtures of.
+        warmup
+            Untimed calls.
+        round_ms
+            Aimed length of a round in milliseconds.
+        lookup
+            Finds the user's own classes by name.
+        picking
+            See `fresh.Mixer`.
+        """
+        self._call, self._device, self._lookup = call, device, lookup
+        self._kept = self._sample = None
+        self._mixer = fresh.Mixer(sets, lookup, picking=picking)
+        self._clock = self._clock or clock.Clock(device)
+        begin = _now()
+        result = None
+        for index in range(max(1, warmup)):
+            result = call(self._inputs(WARMUP_SEED, index))
+            modules.synchronize(device)
+            if index and _now() - begin > WARMUP_S:
+                break
+        self._kept = kept.Kept(result, device)
+        self._kept.begin(min(TRIED, self._kept.calls))
+        self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
+        # Kept apart from what the candidate might write to later.
+        self._kept.take(result)
+        cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
+        count = round_ms / max(cost, 1e-3)
+        if cost < 2 * round_ms:
+            count = max(count, FEW)
+        looked_at = range(LAUNCHES if cost < LONG_MS else 1)
+        launch = self._clock.launch_ms(call, list(looked_at), self._before(WARMUP_SEED))
+        # A round of full length brings all memory that rounds need into the allocator's hands.
+        most = min(self._kept.calls, clock.FRESH) if device == "cuda" else self._kept.calls
+        calls = int(max(1, min(most, count)))
+        self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
+        self._sample = result
+        return {"calls": calls, "cost_ms": cost, "launch_ms": launch, "sets": self._mixer.sets}
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        self._call = lambda arguments: None
+        self._mixer = self._kept = self._sample = None
+        if self._clock is not None:
+            self._clock.let_go()
+
+    def _inputs(self, seed: str, number: int) -> Any:
+        if self._mixer is None:
+            raise LookupError("no inputs are held")
+        return self._mixer.inputs(seed, number)
+
+    def _before(self, seed: str) -> clock.Before:
+        def before(number: int) -> Any:
+            with self._alone():
+                return self._inputs(seed, number)
+
+        return before
+
+    def _take(self, result: Any) -> None:
+        if self._kept is not None and len(self._kept) < self._kept.reserved:
+            with self._alone():
+                self._kept.take(result)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use one thread for what goes with a call, where it is little.
+
+        Waking others costs more, and how much differs between processes, which the judge's own clock would see. The
+        threads that wait for their next region are not touched.
+        """
+        if not self._little:
+            yield
+            return
+        threads = _get_threads()
+        _set_threads(1)
+        try:
+            yield
+        finally:
+            _set_threads(threads)
+
+    def time(
+        self, seed: str, calls: int, flush: bool = True, empty: bool = False, gate_ms: float = gate.GATE_MS
+    ) -> dict[str, Any]:
+        """Time one round; one short call goes before it untimed, since the device was idle.
+
+        Parameters
+        ----------
+        seed
+            What the inputs of these calls are made from.
+        calls
+            How many.
+        flush
+            Empty the caches before each call.
+        empty
+            Return the last result instead of calling the module, to learn what goes with a call besides it.
+        gate_ms
+            How long a GPU is held before each call.
+        """
+        if self._clock is None or self._kept is None:
+            raise LookupError("no inputs are held")
+        if calls > 1 and not empty:
+            with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
+                self._call(self._inputs(f"{seed}/first", 0))
+        self._kept.begin(calls)
+        call = (lambda arguments: self._sample) if empty else self._call
+        before = self._before(seed)
+        times = self._clock.measure(call, list(range(calls)), before, self._take, flush=flush, gate_ms=gate_ms)
+        with self._alone():
+            return {"ms": times, "late": self._clock.late, "pledge": self._kept.pledge()}
+
+    def kept(self, index: int, outputs: str) -> dict[str, Any]:
+        """Write what call `index` of the last round returned."""
+        if self._kept is None:
+            raise LookupError("nothing is kept")
+        tensorfile.save(outputs, self._kept.tree(index, self._lookup), self.exchange)
+        return {}
+
+    def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:
+        """Run one call of a round once more, untimed, and write what it returned."""
+        result = self._call(self._inputs(seed, index))
+        modules.synchronize(self._device)
+        tensorfile.save(outputs, result, self.exchange)
+        return {}
+
+    def tails(self, seed: str, calls: int) -> dict[str, Any]:
+        """Return how long each call's stream took, and how much longer the whole device."""
+        if self._clock is None:
+            raise LookupError("no inputs are held")
+        return {"ms": self._clock.tails_ms(self._call, list(range(calls)), self._before(seed))}

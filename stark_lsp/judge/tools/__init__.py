@@ -1,0 +1,1 @@
+"""Tools that watch a candidate: memory checkers, hardware counters."""

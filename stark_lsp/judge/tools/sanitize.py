@@ -1,0 +1,228 @@
+"""Run a forward pass under NVIDIA compute-sanitizer, and read what it found.
+
+Options and the forms of its output: Compute Sanitizer, docs.nvidia.com/compute-sanitizer. Two of its tools are used:
+memcheck (accesses outside an allocation, misaligned ones) and initcheck (reads of memory that nobody has written).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..profile import names
+
+FAULTS = {"memcheck": "accesses outside of memory", "initcheck": "reads of memory that nobody has written"}
+"""What each tool looks for, in the user's words."""
+TOOLS = tuple(FAULTS)
+EXIT_CODE = 86
+"""With which the program ends if something was found."""
+MOST = 100
+"""Errors that are written down; each can be that of many threads."""
+LAUNCH_S = 60
+"""Within this time the program must have started."""
+MISSING = "Memory errors were not looked for: compute-sanitizer was not found. It comes with the CUDA toolkit."
+_INCOMPLETE = "compute-sanitizer's {tool} did not run to its end here: {faults} were not ruled out."
+
+OTHERS = re.compile(
+    r"\b(at::|at_cuda_detail|c10::|cub::|thrust::|cutlass|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)"
+    r"|^(void )?(sm\d+_|ampere_|volta_|turing_|hopper_|nvjet|gemmk1|gemv|splitKreduce|fmha_|flash_|pytorch_flash|xmma_)"
+    r"|vectorized_elementwise_kernel|unrolled_elementwise_kernel|elementwise_kernel_with_index|implicit_convolve"
+)
+"""Names of kernels that come with torch and CUDA's libraries; what they do is not the candidate's fault."""
+_LIBRARY = re.compile(r"^(at|c10|cub|thrust|cutlass|cute|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)::")
+"""Namespaces of theirs. What is built into a candidate from their headers is not its own work either."""
+_ANONYMOUS = "{anonymous}"
+_NESTED = re.compile(r"_ZN[KVr]*")
+
+_ERROR = re.compile(
+    r"^(?P<kind>Invalid __\w+__ (?:read|write|atomic)\b.*|Uninitialized __\w+__ memory read.*"
+    r"|Misaligned (?:shared or local|__\w+__) .*|Invalid (?:local|shared) \w+ .*|Device-side assert.*"
+    r"|(?:Warp )?(?:Illegal|Lane|Device|Invalid|Stack) [A-Z_a-z ]*(?:Exception|exception|Overflow|Instruction).*)$"
+)
+_SUMMARY = re.compile(r"^========= ERROR SUMMARY: \d+ error", re.MULTILINE)
+_NEW_PLACE = re.compile(r"^at (?P<kernel>.+?)\+0x[0-9a-f]+(?: in (?P<file>.+?):(?P<line>\d+))?$")
+_OLD_PLACE = re.compile(r"^at 0x[0-9a-f]+ in (?:(?P<file>[^:]+):(?P<line>\d+):)?(?P<kernel>.+)$")
+_NEAR = re.compile(r"^(?:and )?is (?P<bytes>[\d,]+) bytes (?P<side>after|before) the nearest allocation")
+
+
+class Finding(NamedTuple):
+    """One error of one kernel."""
+
+    kind: str
+    """In the words of the tool, such as `Invalid __global__ read of size 4 bytes`."""
+    kernel: str
+    """The kernel's name without its parameters; empty if unknown."""
+    line: int
+    """1-based line in the kernel's source, 0 unless it was built with line information."""
+    near: str
+    """How far outside of an allocation it was, such as `1 bytes after the nearest allocation`; empty if unknown."""
+
+    @property
+    def message(self) -> str:
+        """What a person needs to know."""
+        name = f"The kernel {self.kernel}" if self.kernel else "A kernel"
+        where = f" in line {self.line} of its source" if self.line else ""
+        if self.kind.startswith("Uninitialized"):
+            return f"{name} reads memory that nobody has written{where} (compute-sanitizer: {self.kind})."
+        if self.near:
+            return f"{name} goes outside its memory{where}: {self.near} (compute-sanitizer: {self.kind})."
+        return f"{name} uses memory wrongly{where} (compute-sanitizer: {self.kind})."
+
+
+def available(environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the path of `compute-sanitizer`, None if it is not installed."""
+    environ = os.environ if environment is None else environment
+    found = shutil.which("compute-sanitizer", path=environ.get("PATH"))
+    if found:
+        return found
+    for home in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        for part in ("bin", "compute-sanitizer"):
+            path = os.path.join(home, part, "compute-sanitizer") if home else ""
+            if path and os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+    return None
+
+
+def wrap(argv: list[str], *, tool: str = "memcheck", log: str = "", program: str = "compute-sanitizer") -> list[str]:
+    """Return the command that runs `argv` under a tool.
+
+    Errors of CUDA's interface that torch itself tries and handles are not reported; neither are leaks.
+
+    Parameters
+    ----------
+    tool
+        One of `TOOLS`.
+    log
+        File that the report goes to, for `read`; standard output by default.
+    program
+        What `available` returned.
+    """
+    return [
+        program,
+        "--tool",
+        tool,
+        "--target-processes",
+        "all",
+        "--report-api-errors",
+        "no",
+        "--launch-timeout",
+        str(LAUNCH_S),
+        "--print-limit",
+        str(MOST),
+        "--error-exitcode",
+        str(EXIT_CODE),
+        *(["--log-file", log] if log else []),
+        *argv,
+    ]
+
+
+def environment() -> dict[str, str]:
+    """Return what the program needs besides: each tensor has an allocation of its own, with nothing around it.
+
+    Otherwise a read outside a tensor would meet another tensor in the same piece of torch's cache.
+    """
+    return {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "0"}
+
+
+def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Finding | None:
+    """Return the first error of the candidate's own kernels, None if there is none.
+
+    Parameters
+    ----------
+    log
+        What the tool wrote.
+    own
+        Names of the kernels that its source defines: these count whatever they are called. Others count unless they
+        are called like those that come with torch or CUDA's libraries.
+    built
+        Mangled names of the kernels in the extensions that were built for it.
+    """
+    paths = {path for path in map(_path, built) if path}
+    sources = tuple(own)
+    for finding in findings(log):
+        if not OTHERS.search(finding.kernel) or _is_own(finding.kernel, sources, paths):
+            return finding
+    return None
+
+
+def _is_own(kernel: str, sources: Iterable[str], paths: set[str]) -> bool:
+    """Whether a kernel is one that the candidate brought.
+
+    Parameters
+    ----------
+    kernel
+        Its name with namespaces, as `short` gives it.
+    sources
+        Names, without namespaces, of those in its source.
+    paths
+        Names, with namespaces, of those in its extensions.
+    """
+    in_source = any(names.same(name, kernel) for name in sources)
+    # In a library's namespace, only what both its source and its extensions have.
+    return (in_source and kernel in paths) if _LIBRARY.match(kernel) else (in_source or kernel in paths)
+
+
+def _path(mangled: str) -> str:
+    """Return a mangled name with its namespaces, as `short` does (Itanium C++ ABI, section 5.1)."""
+    nested = _NESTED.match(mangled)
+    if nested is None:
+        return names.base(mangled) if mangled.startswith("_Z") else mangled
+    parts: list[str] = []
+    rest = mangled[nested.end() :]
+    while True:
+        digits = re.match(r"L?(\d{1,6})", rest)
+        if digits is None:
+            return "::".join(parts)
+        end = digits.end() + int(digits[1])
+        part, rest = rest[digits.end() : end], rest[end:]
+        parts.append(_ANONYMOUS if part.startswith("_GLOBAL__N") else part)
+
+
+def complete(log: str) -> bool:
+    """Return whether a tool ran to its end: it says then how many errors it met."""
+    return _SUMMARY.search(log) is not None
+
+
+def incomplete(tool: str) -> str:
+    """Return the note on a tool that was given up or ended early."""
+    return _INCOMPLETE.format(tool=tool, faults=FAULTS[tool])
+
+
+def findings(log: str) -> list[Finding]:
+    """Return all errors of kernels in a report, in order, whoever's kernels they are."""
+    found: list[Finding] = []
+    kind, kernel, line, near = "", "", 0, ""
+    for raw in [*log.splitlines(), "========="]:
+        if not raw.startswith("========="):
+            continue
+        text = raw[len("=========") :].strip()
+        start = _ERROR.match(text)
+        if start or not text:
+            if kind:
+                found.append(Finding(kind, kernel, line, near))
+            kind, kernel, line, near = (start.group("kind").rstrip(".") if start else ""), "", 0, ""
+            continue
+        place = _NEW_PLACE.match(text) or _OLD_PLACE.match(text)
+        if kind and place and not kernel:
+            kernel, line = short(place.group("kernel")), int(place.group("line") or 0)
+        beside = _NEAR.match(text)
+        if kind and beside:
+            near = f"{beside.group('bytes')} bytes {beside.group('side')} the nearest allocation"
+    return found
+
+
+def short(kernel: str) -> str:
+    """Return a kernel's name without return type, template arguments and parameters.
+
+    With its namespaces, unlike `profile.names.base`: by them `OTHERS` knows the kernels of torch.
+    """
+    name, depth = "", 0
+    for sign in kernel.replace("(anonymous namespace)", "{anonymous}"):
+        if sign == "(" and depth == 0:
+            break
+        depth += {"<": 1, ">": -1}.get(sign, 0)
+        name += sign if depth == 0 and sign != ">" else ""
+    return name.strip().rpartition(" ")[2]

@@ -1,0 +1,1 @@
+"""What crosses between the judge and its children: values, tensors, shared memory."""

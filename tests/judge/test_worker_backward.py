@@ -1,0 +1,107 @@
+"""Where gradients are recorded: who bears that, who has a gradient, and whether it is the original's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from verify_cases import finding, make_reference, verify
+
+from stark_lsp.judge.correctness.verify import Verifier
+from stark_lsp.judge.service.failed import Failed
+
+WEIGHT = "self.weight = torch.nn.Parameter(torch.ones(8))"
+BODY = "return torch.relu(x * self.weight) + self.weight"
+FUNCTION = """
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return torch.relu(x * weight) + weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        passed = gradient * (x * weight > 0)
+        return {slopes}
+"""
+RIGHT = "passed * weight, (passed * x + gradient).sum(0)"
+
+
+def verified(folder: Path, body: str, *, before: str = "") -> Verifier:
+    reference = make_reference(folder / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    assert reference.gradients
+    assert reference.differentiable
+    return verify(reference, folder / "candidate", body, init=WEIGHT, before=before)
+
+
+def test_gradients_by_a_function_of_its_own_are_right(tmp_path: Path) -> None:
+    verified(tmp_path, "return Twice.apply(x, self.weight)", before=FUNCTION.format(slopes=RIGHT))
+
+
+@pytest.mark.parametrize(
+    ("slopes", "words"),
+    [
+        ("gradient * weight, (passed * x + gradient).sum(0)", "gradient of input 1 is wrong: off by"),
+        ("passed * weight, (passed * x).sum(0)", "gradient of weight is wrong: off by"),
+        ("passed * weight, None", "gradient of weight is wrong: off by 100%"),
+    ],
+)
+def test_a_wrong_formula_is_found(tmp_path: Path, slopes: str, words: str) -> None:
+    reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    before, body = FUNCTION.format(slopes=slopes), "return Twice.apply(x, self.weight)"
+    status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT, before=before)
+    assert status == "WRONG_RESULT"
+    assert words in message
+
+
+def test_a_result_without_a_gradient_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(Failed) as caught:
+        verified(tmp_path, "return torch.relu(x * self.weight.detach()) + self.weight.detach()")
+    assert caught.value.finding.status == "WRONG_RESULT"
+    assert caught.value.finding.message.startswith("Its result has no gradient")
+
+
+def test_what_differs_without_gradients_alone_is_found(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "reference", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    body = f"{BODY} if torch.is_grad_enabled() else x"
+    status, message = finding(reference, tmp_path / "candidate", body.replace("return ", "return (") + ")", init=WEIGHT)
+    assert status == "WRONG_RESULT"
+    assert "under torch.no_grad()" in message
+
+
+def test_a_gradient_that_is_zero_but_for_rounding_accuses_nobody(tmp_path: Path) -> None:
+    init, body = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))", "return (x * self.weight + self.shift)"
+    softmax = f"{body}.softmax(1)"
+    other = (
+        "y = x * self.weight + self.shift\ny = (y - y.amax(1, keepdim=True)).exp()\nreturn y / y.sum(1, keepdim=True)"
+    )
+    reference = make_reference(tmp_path / "reference", softmax, "torch.randn(16, 8)", init=init, gradients=True)
+    assert reference.backward is not None
+    assert "gradient of shift" in reference.backward.expected
+    assert finding(reference, tmp_path / "candidate", other, init=init) == ("OK", "")
+
+
+@pytest.mark.parametrize(
+    "body", ["self.weight.mul_(1.0)\nreturn x * self.weight", "return x + self.weight.numpy().sum()"]
+)
+def test_a_class_that_does_not_bear_it_is_called_without(tmp_path: Path, body: str) -> None:
+    reference = make_reference(tmp_path, body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    assert not reference.gradients
+    assert reference.backward is None
+    assert not any(case.recorded for case in reference.cases)
+    assert any("where gradients are recorded it does not run (RuntimeError" in note for note in reference.notes)
+
+
+def test_a_class_without_backward_is_judged_without_gradients_compared(tmp_path: Path) -> None:
+    body = "return x + torch.bucketize(x, torch.linspace(-1, 1, 5)) * self.weight.round().int()"
+    reference = make_reference(tmp_path, body, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    assert reference.gradients
+    assert reference.backward is None
+
+
+def test_state_that_is_no_tensor_does_no_harm(tmp_path: Path) -> None:
+    extra = "type(self).get_extra_state = lambda self: 3\ntype(self).set_extra_state = lambda self, state: None"
+    init = f"{WEIGHT}\n{extra}"
+    reference = make_reference(tmp_path, BODY, "torch.randn(16, 8)", init=init, gradients=True)
+    assert reference.backward is not None

@@ -1,0 +1,266 @@
+"""What only special cases find out: wrong candidates that are right on the user's own inputs and weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from verify_cases import finding, make_reference
+
+from stark_lsp.judge.inputs import fair
+from stark_lsp.judge.inputs.cases import CaseKind
+from stark_lsp.judge.reference import examine
+from stark_lsp.judge.reference.reference import Reference
+
+CLAMPED = "return F.hardtanh(x * 2.0, -12.0, 12.0)"
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    body = "return torch.softmax(F.softplus(x).masked_fill(mask == 0, -1e9), -1)"
+    return make_reference(
+        tmp_path_factory.mktemp("r"), body, "torch.randn(16, 64), torch.ones(16, 64)", arguments="x, mask"
+    )
+
+
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    body = "m = x.mean((1, 2))\nreturn torch.sigmoid(m * 3.0 + (x * x).mean((1, 2)))"
+    return make_reference(tmp_path_factory.mktemp("r"), body, "torch.rand(4, 256, 256)")
+
+
+def small_limit(patch: pytest.MonkeyPatch, nbytes: int = 4096) -> None:
+    """Count whatever is beyond a few rows as large, so that tests need no large inputs."""
+    patch.setattr(fair, "WHOLE_LIMIT", nbytes)
+
+
+def test_large_inputs_are_checked_with_a_small_part_of_their_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_limit(monkeypatch)
+    reference = make_reference(tmp_path / "r", CLAMPED, "torch.randn(400, 24)")
+    base = reference.special[0]
+    assert base.words == "with a batch of 49 instead of 400"
+    assert base.own_errors is not None
+    assert {case.kind for case in reference.special} == set(CaseKind) - {CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS}
+    rows = {case.outputs.tensors[0].shape[0] for case in reference.special if case.kind is not CaseKind.BATCH}
+    assert rows == {49}
+    assert not reference.notes
+    status, message = finding(reference, tmp_path / "c", "return x * 2.0")
+    assert status == "NOT_FINITE"
+    assert "infinities" in message
+    status, message = finding(reference, tmp_path / "c", "return x.as_strided(x.shape, (24, 1)).mul(2).clamp(-12, 12)")
+    assert status == "NOT_FINITE"
+    assert "not contiguous" in message
+    assert finding(reference, tmp_path / "c", "return torch.clamp(x + x, -12, 12)") == ("OK", "")
+
+
+@pytest.mark.parametrize("reason", ["slow", "many operations"])
+def test_so_are_slow_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    if reason == "slow":
+        monkeypatch.setattr(fair, "WHOLE_SECONDS", 0.0)
+    else:
+        monkeypatch.setattr(fair, "SCREEN_FLOPS", 30 * 24 * 24)
+    reference = make_reference(tmp_path / "r", "return (x @ x.t()).sum(1)", "torch.randn(40, 24)")
+    assert reference.special[0].words == "with a batch of 5 instead of 40"
+    assert CaseKind.LARGE in {case.kind for case in reference.special}
+
+
+def test_a_part_of_the_batch_is_also_checked_with_other_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_limit(monkeypatch)
+    # One seed, as where there is no memory for more: no case of the user's own with other weights.
+    init = "self.norm = nn.LayerNorm(24)\n"
+    reference = make_reference(tmp_path / "r", "return self.norm(x)", "torch.randn(400, 24)", init=init, seeds=1)
+    moved = [case for case in reference.special if case.trained]
+    assert [case.kind for case in moved] == [CaseKind.BATCH, CaseKind.EDGE, CaseKind.LARGE]
+    status, message = finding(reference, tmp_path / "c", "return F.layer_norm(x, (24,))", init=init)
+    assert status == "WRONG_RESULT"
+    assert "batch of 49 instead of 400, and with other weights" in message
+    body = "c = x - x.mean(1, keepdim=True)\nr = torch.rsqrt((c * c).mean(1, keepdim=True) + 1e-5)\n"
+    body += "return torch.addcmul(self.norm.bias, c * r, self.norm.weight)"
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+
+
+def test_where_the_batch_cannot_be_smaller_a_note_says_what_is_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_limit(monkeypatch)
+    monkeypatch.setattr(fair, "BYTES", 2 * 100_000)
+    reference = make_reference(tmp_path / "r", "return x * 2.0", "torch.randn(1, 8000)")
+    assert len(reference.special) == 3
+    (note,) = reference.notes
+    assert "not checked with NaN, infinities and zeros, large values, changed values." in note
+
+
+def test_a_part_that_the_reference_does_not_bear_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_limit(monkeypatch)
+    reference = make_reference(tmp_path / "r", "return x.reshape(400, 24) * 2.0", "torch.randn(400, 24)")
+    assert {tuple(case.outputs.tensors[0].shape) for case in reference.special} == {(400, 24)}
+    assert CaseKind.LARGE in {case.kind for case in reference.special}
+
+
+def test_a_mask_that_is_the_same_for_every_seed_gets_holes(masked: Reference, tmp_path: Path) -> None:
+    words = "with only input number 2 changed: another pattern of zeros and ones"
+    assert words in [case.words for case in masked.special]
+    # Right for all masks of ones, and for whatever is not a number.
+    body = "m = torch.where((mask == 0).float().mean() > 0.1, 1, mask)\n"
+    body += "return torch.softmax(F.softplus(x).masked_fill(m == 0, -1e9), -1)"
+    status, message = finding(masked, tmp_path, body, arguments="x, mask")
+    assert (status, words in message) == ("WRONG_RESULT", True), message
+    body = "s = torch.where(mask != 0, torch.logaddexp(x, torch.zeros(())), -1e9)\n"
+    body += "e = torch.exp(s - s.amax(-1, keepdim=True))\nreturn e / e.sum(-1, keepdim=True)"
+    assert finding(masked, tmp_path, body, arguments="x, mask") == ("OK", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "wrong", "honest"),
+    [
+        ("x.softmax(-1) * y", "torch.randn(8, 32), 1.0", "x.softmax(-1)", "y * torch.exp(x.log_softmax(-1))"),
+        ("x * y", "torch.randn(8, 32), torch.full((32,), 0.5)", "x * y.mean().sign() * 0.5", "y * x"),
+        ("x[y]", "torch.randn(8, 32), torch.arange(8)", "x + y.sum() * 0", "x.index_select(0, y)"),
+        ("x + y.tril()", "torch.randn(4, 8, 8), torch.ones(8, 8).tril()", "x + torch.ones(8, 8).tril() + y.max() * 0 ",
+         "torch.where(torch.ones_like(y).tril() > 0, x + y, x)"),
+        ("x * y.unsqueeze(1)", "torch.randn(8, 32), torch.full((8,), 6)", "x * 6 + y.max() * 0",
+         "torch.einsum('bi,b->bi', x, y.float())"),
+    ],
+)  # fmt: skip
+def test_each_input_that_never_changes_is_changed_alone(
+    tmp_path: Path, body: str, inputs: str, wrong: str, honest: str
+) -> None:
+    reference = make_reference(tmp_path / "r", "return " + body, inputs, arguments="x, y")
+    status, message = finding(reference, tmp_path / "c", "return " + wrong, arguments="x, y")
+    assert status in ("WRONG_RESULT", "NOT_FINITE"), message
+    assert any("with only input number 2 changed" in case.words for case in reference.special)
+    assert finding(reference, tmp_path / "c", "return " + honest, arguments="x, y") == ("OK", "")
+
+
+def test_a_fixed_input_of_zeros_is_not_left_at_zero(tmp_path: Path) -> None:
+    inputs = "torch.randn(8, 32), torch.zeros(8, 32)"
+    reference = make_reference(tmp_path / "r", "return torch.tanh(x + h)", inputs, arguments="x, h")
+    wrong = "return torch.where((h == 1).any(), torch.tanh(x), torch.tanh(x + h))"
+    status, message = finding(reference, tmp_path / "c", wrong, arguments="x, h")
+    assert status == "WRONG_RESULT"
+    assert "another pattern of zeros and ones" in message
+
+
+def test_inputs_of_one_sign_get_the_other(tmp_path: Path) -> None:
+    init = "self.w = nn.Linear(32, 32)\n"
+    body = "return self.w(torch.relu(x).abs().sqrt())"
+    reference = make_reference(tmp_path / "r", body, "torch.rand(16, 32)", init=init)
+    status, message = finding(reference, tmp_path / "c", "return self.w(x.sqrt())", init=init)
+    assert status == "NOT_FINITE"
+    assert "with negative values among the inputs" in message
+    assert finding(reference, tmp_path / "c", "return self.w(x.clamp_min(0) ** 0.5)", init=init) == ("OK", "")
+
+
+def test_signs_are_flipped_where_taking_the_mean_away_is_no_good(tmp_path: Path) -> None:
+    # Undefined from -1 to 1, and on both sides of that there is something to see.
+    body = "return torch.sqrt(x * x - 1) * x.sign()"
+    reference = make_reference(tmp_path / "r", body, "torch.rand(16, 32) + 1")
+    wrong = "return torch.sqrt(x * x - 1) * torch.where(x.abs() < 9, 1, x.sign())"
+    status, message = finding(reference, tmp_path / "c", wrong)
+    assert status == "WRONG_RESULT"
+    assert "with the signs flipped" in message
+    assert finding(reference, tmp_path / "c", "return torch.copysign(torch.sqrt((x + 1) * (x - 1)), x)") == ("OK", "")
+
+
+def test_signs_stay_where_the_reference_is_not_defined_below_zero(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return torch.log(x)", "torch.rand(16, 32) + 0.5")
+    assert not any("negative" in case.words or "signs" in case.words for case in reference.special)
+    reference = make_reference(
+        tmp_path / "s", "return torch.log(p) * q", "torch.rand(16, 32) + 0.5, torch.rand(16, 32)", arguments="p, q"
+    )
+    # What is defined for one of the inputs is tried with this one alone.
+    status, _ = finding(reference, tmp_path / "c", "return torch.log(p) * q.abs()", arguments="p, q")
+    assert status == "WRONG_RESULT"
+
+
+@pytest.mark.parametrize(
+    "cut",
+    ["(w & -65536) | 32768", "(w + 32767 + ((w >> 16) & 1)) & -65536", "(w & -8192) | 4096", "(w + 4096) & -8192"],
+)
+def test_a_mean_does_not_hide_lower_precision(averaged: Reference, tmp_path: Path, cut: str) -> None:
+    body = f"w = x.contiguous().view(torch.int32)\nw = {cut}\n"
+    body += "h = torch.where(x.isfinite() & (x != 0), w.view(torch.float32), x)\nm = h.mean((1, 2))\n"
+    body += "return torch.sigmoid(m * 3.0 + (h * h).mean((1, 2)))"
+    status, message = finding(averaged, tmp_path, body)
+    assert status == "WRONG_RESULT", message
+    assert "last bits are all alike" in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "f = x.flatten(1)\nreturn torch.sigmoid(f.sum(1) / 65536 * 3 + torch.linalg.vector_norm(f, dim=1)**2 / 2**16)",
+        "f = x.reshape(x.shape[0], 256, -1)\nm = torch.stack([f[:, :, i] for i in range(256)]).sum(0).sum(1) / 65536\n"
+        "return torch.sigmoid(m * 3 + torch.einsum('bij,bij->b', f, f) / 65536)",
+        "s = torch.cumsum(x.flatten(1), 1)[:, -1] / 65536\nreturn torch.sigmoid(s * 3 + (x * x).mean(2).mean(1))",
+    ],
+)
+def test_means_in_other_orders_are_honest(averaged: Reference, tmp_path: Path, body: str) -> None:
+    assert finding(averaged, tmp_path, body) == ("OK", "")
+
+
+def test_equal_last_bits_are_not_tried_where_places_are_sought(tmp_path: Path) -> None:
+    for name, body in (("a", "return x.argmax(1)"), ("b", "return x.sort(1).values, x[0].sort().indices.float()")):
+        reference = make_reference(tmp_path / name, body, "torch.randn(16, 32)")
+        assert not any("last bits" in case.words for case in reference.special)
+
+
+def test_a_weight_that_only_large_values_show_is_found_out(tmp_path: Path) -> None:
+    # Normalization takes scale and shift of each row away again, unless the bound comes between.
+    init = "self.bn = nn.BatchNorm2d(4)\nself.ln = nn.LayerNorm(32)\n"
+    reference = make_reference(
+        tmp_path / "r", "return self.ln(F.hardtanh(self.bn(x), -6.0, 6.0))", "torch.randn(8, 4, 8, 32)", init=init
+    )
+    moved = [case for case in reference.special if case.trained]
+    assert [case.kind for case in moved] == [CaseKind.EDGE, CaseKind.LARGE]
+    for wrong in (
+        "x * (1 + 1e-5) ** -0.5",
+        "x * (self.bn.weight * (self.bn.running_var + 1e-5).rsqrt())[:, None, None]",
+    ):
+        body = f"return self.ln(F.hardtanh({wrong}, -6.0, 6.0))"
+        status, message = finding(reference, tmp_path / "c", body, init=init)
+        assert status == "WRONG_RESULT"
+        assert "and with other weights than the constructor gives" in message
+    body = "s = self.bn.weight * torch.rsqrt(self.bn.running_var + self.bn.eps)\n"
+    body += "t = self.bn.bias - self.bn.running_mean * s\n"
+    body += "return self.ln(torch.addcmul(t[:, None, None], x, s[:, None, None]).clamp(-6, 6))"
+    assert finding(reference, tmp_path / "c", body, init=init) == ("OK", "")
+
+
+def test_the_number_of_special_cases_is_bounded(tmp_path: Path) -> None:
+    init = "self.w = nn.Parameter(torch.randn(32))\n"
+    inputs = "torch.rand(16, 32), torch.ones(16, 32), 2.0, torch.arange(16), torch.ones(32), 0.5"
+    body = "return (x * m * a)[i] * self.w * g + b"
+    reference = make_reference(tmp_path, body, inputs, arguments="x, m, a, i, g, b", init=init)
+    plain = [case for case in reference.special if not case.trained]
+    assert len(plain) == fair.MOST
+    assert len(reference.special) <= fair.MOST + 3
+    alone = [case.words for case in plain if "only" in case.words]
+    assert alone == [
+        "with only input number 2 changed: another pattern of zeros and ones",
+        "with only input number 3 changed: times 0.75",
+        "with only input number 4 and input number 5 and input number 6 changed: in another order, "
+        "another pattern of zeros and ones, times 0.75",
+    ]
+
+
+def test_the_same_cases_are_made_each_time_however_busy_the_machine_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def words(name: str) -> list[str]:
+        body, inputs = "return x * m + x.mean(1, keepdim=True)", "torch.rand(16, 32), torch.ones(16, 32)"
+        return [case.words for case in make_reference(tmp_path / name, body, inputs, arguments="x, m").special]
+
+    usual = words("a")
+    # Each look at the clock finds an hour gone that this process did not work.
+    hours = iter(range(0, 10**9, 3600))
+    monkeypatch.setattr("stark_lsp.judge.reference.stopwatch.time.monotonic", lambda: float(next(hours)))
+    assert words("b") == usual
+    assert examine.FLOAT64_SECONDS < 3600

@@ -1,0 +1,253 @@
+"""Inputs of timed calls: never twice the same, and still such as the user's own."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stark_lsp.judge.timing import kept
+from stark_lsp.judge.timing.fresh import RING, Mixer, kind_of
+
+
+def sets(count: int, make) -> list:  # type: ignore[no-untyped-def]
+    """Return argument trees made from different seeds."""
+    found = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        found.append(((make(),), {}))
+    return found
+
+
+def tensor_of(mixer: Mixer, seed: str, number: int) -> torch.Tensor:
+    return mixer.inputs(seed, number)[0][0]
+
+
+def test_no_two_calls_get_the_same_content_and_neighbours_share_no_memory() -> None:
+    mixer = Mixer(sets(3, lambda: torch.randn(16, 8)))
+    seen: list[torch.Tensor] = []
+    for number in range(20):
+        found = tensor_of(mixer, "seed", number)
+        assert all(not torch.equal(found, other) for other in seen)
+        seen.append(found.clone())
+    live = [tensor_of(mixer, "seed", number) for number in range(RING)]
+    assert len({tensor.untyped_storage().data_ptr() for tensor in live}) == RING
+
+
+def test_the_same_seed_gives_the_same_inputs_in_another_process_and_another_seed_does_not() -> None:
+    one, other = (Mixer(sets(3, lambda: torch.randn(16, 8))) for _ in range(2))
+    tensor_of(other, "before", 5)
+    assert torch.equal(tensor_of(one, "seed", 7), tensor_of(other, "seed", 7))
+    assert not torch.equal(tensor_of(one, "seed", 8), tensor_of(other, "other", 8))
+
+
+def test_buffers_keep_the_alignment_of_torch() -> None:
+    mixer = Mixer(sets(2, lambda: torch.randn(33)))
+    places = {tensor_of(mixer, "seed", number).data_ptr() for number in range(40)}
+    assert all(place % 64 == 0 for place in places)
+    assert len(places) > RING
+
+
+@pytest.mark.parametrize(
+    ("make", "holds"),
+    [
+        (lambda: torch.rand(8, 5).softmax(-1), lambda x: torch.allclose(x.sum(-1), torch.ones(8), atol=1e-5)),
+        (lambda: torch.rand(64), lambda x: bool(((x >= 0) & (x <= 1)).all())),
+        (lambda: torch.rand(64).sort().values, lambda x: torch.equal(x, x.sort().values)),
+        (lambda: (lambda a: a @ a.T)(torch.randn(6, 6)), lambda x: bool((torch.linalg.eigvalsh(x) > -1e-4).all())),
+        (lambda: torch.randint(0, 9, (64,)), lambda x: x.dtype == torch.int64 and int(x.max()) < 9),
+        (lambda: torch.rand(64) > 0.5, lambda x: x.dtype == torch.bool),
+        (lambda: (torch.rand(64) > 0.5).float(), lambda x: set(x.tolist()) <= {0.0, 1.0}),
+        (
+            lambda: torch.zeros(8, 8).masked_fill(torch.rand(8, 8) > 0.5, float("-inf")),
+            lambda x: set(x.flatten().tolist()) <= {0.0, float("-inf")},
+        ),
+        (lambda: torch.randn(4, 3, dtype=torch.complex64), lambda x: x.dtype == torch.complex64),
+        (lambda: torch.randn(64).bfloat16(), lambda x: x.dtype == torch.bfloat16 and bool(x.isfinite().all())),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_mixture_keeps_what_the_inputs_are(make, holds, count: int) -> None:  # type: ignore[no-untyped-def]
+    mixer = Mixer(sets(count, make))
+    if count == 1 and not holds(tensor_of(mixer, "seed", 0)):
+        # Scaled down by a fifth at most, where there is only one set and its samples cannot be told apart.
+        pytest.fail("one set must keep it as well")
+    for number in range(5):
+        assert holds(tensor_of(mixer, "seed", number))
+
+
+def test_one_set_of_a_batch_is_mixed_with_itself() -> None:
+    mixer = Mixer(sets(1, lambda: torch.randn(16, 8)))
+    first, second = tensor_of(mixer, "seed", 0).clone(), tensor_of(mixer, "seed", 1)
+    original = sets(1, lambda: torch.randn(16, 8))[0][0][0]
+    assert not torch.equal(first, second)
+    ratio = first / original
+    assert float(ratio.max() - ratio.min()) > 0.1
+
+
+def test_one_set_that_may_be_no_batch_is_only_scaled() -> None:
+    mixer = Mixer(sets(1, lambda: torch.randn(8, 8)))
+    ratio = tensor_of(mixer, "seed", 0) / sets(1, lambda: torch.randn(8, 8))[0][0][0]
+    assert torch.allclose(ratio, ratio[0, 0].expand(8, 8))
+    assert 0.8 <= float(ratio[0, 0]) <= 1.0
+
+
+def test_layouts_gradients_and_other_arguments_are_kept() -> None:
+    def arguments(seed: int):  # type: ignore[no-untyped-def]
+        torch.manual_seed(seed)
+        image = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+        return (image, 3), {"weight": torch.randn(4).requires_grad_(), "wide": torch.randn(4, 1).expand(4, 6)}
+
+    args, kwargs = Mixer([arguments(0), arguments(1)]).inputs("seed", 0)
+    assert args[0].stride() == arguments(0)[0][0].stride()
+    assert args[1] == 3
+    assert kwargs["weight"].requires_grad
+    assert kwargs["weight"].is_leaf
+    assert kwargs["wide"].stride() == (1, 0)
+
+
+def test_sets_of_other_shapes_are_left_out() -> None:
+    mixer = Mixer([((torch.randn(4),), {}), ((torch.randn(5),), {}), ((torch.randn(4),), {})])
+    assert mixer.sets == 2
+
+
+@dataclasses.dataclass
+class Pair:
+    """Two tensors."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+def test_the_users_own_classes_come_back() -> None:
+    trees = [((Pair(torch.randn(3), torch.randn(3)),), {}) for _ in range(2)]
+    found = Mixer(trees, {"Pair": Pair}.get).inputs("seed", 0)[0][0]
+    assert type(found) is Pair
+
+
+def test_few_different_numbers_are_categories() -> None:
+    levels = torch.tensor([0.25, 0.5, 0.75])
+    assert not kind_of([levels[torch.randint(0, 3, (200,))]]).mixed
+    assert kind_of([torch.randn(200)]).mixed
+
+
+def results(seed: int):  # type: ignore[no-untyped-def]
+    torch.manual_seed(seed)
+    return {"y": torch.randn(5, 7), "n": 3, "index": torch.randint(0, 9, (11,)), "flag": torch.rand(3) > 0.5}
+
+
+def test_kept_outputs_are_copies_with_the_digests_that_were_pledged() -> None:
+    found = kept.Kept(results(0), "cpu")
+    found.begin(3)
+    outputs = [results(seed) for seed in range(3)]
+    for output in outputs:
+        found.take(output)
+    expected = [output["y"].clone() for output in outputs]
+    for output in outputs:
+        output["y"].zero_()
+    pledge = found.pledge()
+    assert len(set(pledge)) == 3
+    for index in range(3):
+        tree = found.tree(index, None)
+        assert torch.equal(tree["y"], expected[index])
+        assert tree["n"] == 3
+        assert kept.digest_of([tree["y"], tree["index"], tree["flag"]]) == pledge[index]
+
+
+def test_a_digest_changes_with_one_bit_and_with_the_order() -> None:
+    values = torch.randn(1000)
+    changed = values.clone()
+    changed[500] = torch.nextafter(changed[500], torch.tensor(2.0))
+    assert kept.digest_of([values]) != kept.digest_of([changed])
+    assert kept.digest_of([values]) != kept.digest_of([values.flip(0)])
+    assert kept.digest_of([values]) == kept.digest_of([values.clone()])
+
+
+def test_outputs_whose_size_depends_on_the_inputs_are_kept_too() -> None:
+    found = kept.Kept((torch.randn(4),), "cpu")
+    found.begin(3)
+    outputs = [torch.randn(n) for n in (4, 9, 2)]
+    for output in outputs:
+        found.take((output,))
+    pledge = found.pledge()
+    for index, output in enumerate(outputs):
+        assert torch.equal(found.tree(index, None)[0], output)
+        assert kept.digest_of([output]) == pledge[index]
+
+
+def test_a_tensor_that_could_compute_its_values_later_is_not_taken() -> None:
+    class Lazy(torch.Tensor):
+        pass
+
+    found = kept.Kept(torch.randn(4), "cpu")
+    with pytest.raises(TypeError, match="Lazy"):
+        found.take(torch.randn(4).as_subclass(Lazy))
+
+
+def test_a_round_has_as_many_calls_as_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept.limits, "memory_limit", lambda share: int(share * (16 << 30)))
+    # A share of the memory: 512 MiB of 16 GiB.
+    assert kept.fitting("cpu", 40 << 20) == 12
+    assert kept.fitting("cpu", 4 << 30) == 1
+    assert kept.fitting("cpu", 16) == kept.MOST
+    assert kept.Kept(torch.zeros(10 << 20), "cpu").calls == 12
+    monkeypatch.setattr(kept.limits, "memory_limit", lambda share: 0)
+    assert kept.fitting("cpu", 4 << 20) == 8
+
+
+def test_every_call_of_a_round_is_kept_however_many_the_judge_asks_for() -> None:
+    found = kept.Kept(torch.zeros(5), "cpu")
+    assert found.reserved == 0
+    for calls in (2, 7, 3):
+        found.begin(calls)
+        assert found.reserved >= calls
+        for number in range(calls):
+            found.take(torch.full((5,), float(number)))
+        assert found.pledge() == [kept.digest_of([torch.full((5,), float(number))]) for number in range(calls)]
+
+
+def tokens(number: int) -> object:
+    torch.manual_seed(number)
+    lengths = torch.randint(3, 12, (32,))
+    mask = torch.arange(12) < lengths[:, None]
+    ids = torch.randint(1, 1000, (32, 12)) * mask
+    return ((ids, mask, torch.tensor([0, 4, 9, 12 + number]), torch.ones(12, 12, dtype=torch.bool).tril()), {})
+
+
+def test_samples_of_indices_are_picked_from_all_sets_and_keep_their_masks() -> None:
+    trees = [tokens(number) for number in range(3)]
+    mixer = Mixer(trees)
+    rows = {tuple(row) for tree in trees for row in tree[0][0].tolist()}
+    seen = set()
+    for index in range(40):
+        (ids, mask, offsets, causal), _ = mixer.inputs("seed", index)
+        assert {tuple(row) for row in ids.tolist()} <= rows
+        assert torch.equal(ids != 0, mask)
+        # What is sorted, or the same in all sets, is that of one set.
+        assert any(torch.equal(offsets, tree[0][2]) for tree in trees)
+        assert torch.equal(causal, trees[0][0][3])
+        seen.add(tuple(ids.reshape(-1).tolist()))
+    assert len(seen) == 40, "no content comes twice"
+    again = Mixer([tokens(number) for number in range(3)]).inputs("seed", 39)[0][0]
+    assert torch.equal(again, ids)
+    whole = Mixer(trees, picking=False)
+    assert len({tuple(whole.inputs("seed", index)[0][0].reshape(-1).tolist()) for index in range(40)}) == 3
+
+
+def test_a_permutation_stays_one_and_a_single_set_changes_its_order() -> None:
+    mixer = Mixer([((torch.randperm(50),), {}) for _ in range(3)])
+    orders = {tuple(mixer.inputs("seed", index)[0][0].tolist()) for index in range(10)}
+    assert len(orders) == 10
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    ids = torch.randint(0, 9, (20, 3))
+    alone = Mixer([((ids,), {})])
+    found = [alone.inputs("seed", index)[0][0].clone() for index in range(5)]
+    assert len({tuple(one.reshape(-1).tolist()) for one in found}) == 5
+    assert all(sorted(one.tolist()) == sorted(ids.tolist()) for one in found)
+
+
+def test_few_samples_are_picked_along_the_longest_dimension() -> None:
+    mixer = Mixer([((torch.randint(0, 99, (2, 500)),), {}) for _ in range(2)])
+    assert len({tuple(mixer.inputs("s", index)[0][0].reshape(-1).tolist()) for index in range(50)}) == 50

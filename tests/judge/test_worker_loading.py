@@ -1,0 +1,37 @@
+"""A document is loaded once, as the module it is in its package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import stark_lsp
+
+LOAD = """
+import sys, types
+sys.modules["stark_worker"] = package = types.ModuleType("stark_worker")
+package.__path__ = [sys.argv[1]]
+from stark_worker.judge.reference.loading import load_document
+module = load_document(sys.argv[2], open(sys.argv[2]).read() + "\\nUNSAVED = 1\\n")
+print(module.__name__, module.UNSAVED, module.__file__ == sys.argv[2], sys.modules[module.__name__] is module)
+"""
+
+
+def test_a_package_that_registers_its_modules_bears_that_one_is_a_document(tmp_path: Path) -> None:
+    package = tmp_path / "zoo"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import registry, net\n")
+    (package / "registry.py").write_text(
+        "KNOWN = {}\ndef register(name):\n  assert name not in KNOWN, 'registered twice'\n  KNOWN[name] = 1\n"
+    )
+    (package / "net.py").write_text("from .registry import register\nregister('net')\n")
+    ours = Path(stark_lsp.__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(ours), str(package / "net.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "zoo.net 1 True True\n", done.stderr

@@ -1,0 +1,131 @@
+"""Training mode: gradients of inputs and weights and running statistics count as results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from verify_cases import finding, make_reference, verify
+
+from stark_lsp.contract.errors import Bad
+from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness.forward import NoGradient
+from stark_lsp.judge.inputs.cases import CaseKind
+from stark_lsp.judge.reference import modules
+from stark_lsp.judge.reference.reference import Reference
+
+INIT = "self.linear = nn.Linear(12, 10)\nself.norm = nn.BatchNorm1d(10)\n"
+BODY = "return torch.relu(self.norm(self.linear(x)))"
+
+SQUARE = """
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y):
+        ctx.save_for_backward(y)
+        return torch.relu(y)
+
+    @staticmethod
+    def backward(ctx, flow):
+        (y,) = ctx.saved_tensors
+        return flow * (y > 0) * FACTOR
+"""
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return make_reference(tmp_path_factory.mktemp("r"), BODY, "torch.randn(32, 12)", init=INIT, mode="training")
+
+
+def test_results_gradients_and_statistics_are_expected(reference: Reference) -> None:
+    case = reference.cases[0]
+    names = reference.output_names(case.outputs)
+    assert names[0] == "output"
+    assert case.results == 1
+    assert {"gradient of input 1", "gradient of linear.weight", "gradient of norm.bias"} < set(names)
+    assert "buffer norm.running_mean after the step" in names
+    assert case.own_errors is not None
+    kinds = {case.kind for case in reference.special}
+    assert kinds == {CaseKind.BATCH, CaseKind.STRIDED}
+
+
+def test_a_step_leaves_the_module_as_it_was(reference: Reference) -> None:
+    before = {name: value.clone() for name, value in reference.module.state_dict().items()}
+    reference.call(reference.cases[0].inputs_path, reference.cases[0].cotangents_path)
+    after = reference.module.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(parameter.grad is None for parameter in reference.module.parameters())
+
+
+def test_the_same_module_passes_and_so_does_an_honest_function_with_a_backward(
+    reference: Reference, tmp_path: Path
+) -> None:
+    verifier = verify(reference, tmp_path, BODY, init=INIT)
+    assert verifier.figures.max_abs == 0.0
+    body = "return Square.apply(self.norm(F.linear(x, self.linear.weight, self.linear.bias)))"
+    assert finding(reference, tmp_path, body, init=INIT, before=SQUARE.replace("FACTOR", "1")) == ("OK", "")
+
+
+def test_a_wrong_backward_is_found_out(reference: Reference, tmp_path: Path) -> None:
+    body = "return Square.apply(self.norm(self.linear(x)))"
+    status, message = finding(reference, tmp_path, body, init=INIT, before=SQUARE.replace("FACTOR", "1.01"))
+    assert status == "WRONG_RESULT"
+    assert "gradient of" in message
+
+
+def test_a_missing_gradient_of_a_weight_is_found_out(reference: Reference, tmp_path: Path) -> None:
+    body = "return torch.relu(self.norm(F.linear(x, self.linear.weight.detach(), self.linear.bias)))"
+    status, message = finding(reference, tmp_path, body, init=INIT)
+    assert status == "WRONG_RESULT"
+    assert "gradient of linear.weight" in message
+
+
+def test_running_statistics_that_are_left_alone_are_found_out(reference: Reference, tmp_path: Path) -> None:
+    body = "return torch.relu(F.batch_norm(self.linear(x), None, None, self.norm.weight, self.norm.bias, True))"
+    status, message = finding(reference, tmp_path, body, init=INIT)
+    assert status == "WRONG_RESULT"
+    assert "buffer norm." in message
+    assert "after the step" in message
+
+
+def test_a_candidate_without_a_backward_is_told_so(reference: Reference, tmp_path: Path) -> None:
+    with pytest.raises(NoGradient, match=r"torch\.autograd\.Function"):
+        verify(reference, tmp_path, "with torch.no_grad():\n    " + BODY, init=INIT)
+
+
+def test_gradients_that_are_nothing_but_rounding_may_differ(tmp_path: Path) -> None:
+    # The bias in front of the normalization has no influence.
+    body = "return self.norm(self.linear(x) * 3)"
+    reference = make_reference(tmp_path / "r", body, "torch.randn(64, 12)", init=INIT, mode="training")
+    other = """
+    y = F.linear(x, self.linear.weight, self.linear.bias) * 3
+    self.norm(y)
+    m = y.mean(0)
+    c = y - m
+    return c * torch.rsqrt((c * c).mean(0) + 1e-5) * self.norm.weight + self.norm.bias
+    """
+    assert finding(reference, tmp_path / "c", other, init=INIT) == ("OK", "")
+
+
+def test_a_reference_without_gradients_or_with_dropout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Bad, match="nothing to train"):
+        make_reference(tmp_path / "a", "return x.argmax(1)", "torch.randn(4, 4)", mode="training")
+    init = "self.drop = nn.Dropout(0.3)\nself.linear = nn.Linear(4, 4)\n"
+    body = "return self.drop(self.linear(x))"
+    with pytest.raises(Bad, match=r"Dropout is active in drop \(p=0\.3\)") as caught:
+        make_reference(tmp_path / "b", body, "torch.randn(4, 4)", init=init, mode="training")
+    assert "eval mode" in caught.value.cure
+
+
+def test_a_timed_step_gives_result_and_gradients_and_leaves_its_inputs_writable() -> None:
+    module = modules.place(torch.nn.Linear(3, 2), "cpu", "training")
+    x = torch.randn(5, 3)
+    step = forward.TimedStep()
+    first = step(module, ((x,), {}))
+    assert set(first) == {"output", "gradient of input 1", "gradient of weight", "gradient of bias"}
+    x.mul_(2.0)
+    second = step(module, ((x,), {}))
+    assert torch.allclose(second["gradient of weight"], 2 * first["gradient of weight"], rtol=1e-5)
+    assert not second["output"].requires_grad

@@ -1,0 +1,361 @@
+"""What a careless kernel does wrong on special inputs and with memory, each with an honest twin that passes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from verify_cases import finding, make_reference, verify
+
+from stark_lsp.contract.errors import Bad
+from stark_lsp.judge.inputs.cases import CaseKind
+from stark_lsp.judge.reference.reference import Reference
+
+RESULT = "torch.relu(x * self.weight + 1.0)"
+HONEST = "return " + RESULT
+WEIGHT = "self.weight = nn.Parameter(torch.randn(24))\n"
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return make_reference(tmp_path_factory.mktemp("r"), HONEST, "torch.randn(16, 24)", init=WEIGHT)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    folder = tmp_path_factory.mktemp("r")
+    return make_reference(folder, "return x @ y", "torch.randn(48, 96), torch.randn(96, 32)", arguments="x, y")
+
+
+@pytest.fixture(scope="module")
+def softmax(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return make_reference(tmp_path_factory.mktemp("r"), "return torch.softmax(x, -1)", "torch.randn(8, 100)")
+
+
+@pytest.fixture(scope="module")
+def normalized(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return make_reference(tmp_path_factory.mktemp("r"), "return F.layer_norm(x, (200,))", "torch.randn(8, 200)")
+
+
+def test_a_problem_gets_every_kind_of_case(scaled: Reference) -> None:
+    assert {case.kind for case in [*scaled.cases, *scaled.special]} == set(CaseKind)
+    assert [case.kind for case in scaled.cases] == [CaseKind.SEEDED, CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS]
+
+
+def test_special_inputs_can_be_switched_off(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path, "return x + 1", "torch.randn(4, 4)", special_inputs=False)
+    assert not reference.special
+
+
+def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Reference, tmp_path: Path) -> None:
+    verifier = verify(scaled, tmp_path, HONEST, init=WEIGHT)
+    assert verifier.figures.max_abs == 0.0
+    assert verifier.figures.float64 is not None
+    assert 0.0 < verifier.figures.float64 < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("return torch.relu(x[:16] * self.weight + 1.0)[:3].repeat(6, 1)[:x.shape[0]]", "WRONG_RESULT", ""),
+        ("y = " + RESULT + "\nif x.shape[0] < 8: y[0] = 0\nreturn y", "WRONG_RESULT", "a batch of 3 instead of 16"),
+        ("x = x.as_strided(x.shape, (24, 1))\n" + HONEST, "NOT_FINITE", "not contiguous"),
+        ("y = x * self.weight + 1.0\nreturn torch.where(y > 0, y, 0)", "WRONG_RESULT", "NaN"),
+        ("y = (x * self.weight + 1.0).half().float()\nreturn torch.relu(y)", "WRONG_RESULT", ""),
+        ("y = " + RESULT + "\nreturn y + ((y > 200) & (y < 1e9))", "WRONG_RESULT", "1000 times as large"),
+        ("y = x * self.weight + 1.0\nreturn torch.relu(y) / (x != 0).any()", "NOT_FINITE", "all inputs zero"),
+        ("y = torch.empty_like(x)\ny[:-1] = torch.relu(x * self.weight + 1.0)[:-1]\nreturn y", "NOT_FINITE", ""),
+        (
+            "z = x.as_strided((x.numel(),), (1,), x.storage_offset() + 1).sum() * 0\n" + HONEST + " + z",
+            "NOT_FINITE",
+            "",
+        ),
+        (HONEST + ".t().contiguous().t()", "WRONG_SHAPE", "not contiguous"),
+        ("return torch.nn.Parameter(torch.relu(x * self.weight + 1.0)).as_subclass(Odd)", "WRONG_SHAPE", "Odd"),
+        ("y = " + RESULT + "\nx.mul_(1 if x.is_contiguous() else 2)\nreturn y", "MUTATED_INPUT", "not contiguous"),
+        ("y = torch.relu(x * self.weight + 1.0)\nreturn x.copy_(y)", "MUTATED_INPUT", "input number 1"),
+    ],
+)  # fmt: skip
+def test_each_wrong_candidate_is_found_out(
+    scaled: Reference, tmp_path: Path, body: str, status: str, words: str
+) -> None:
+    before = "class Odd(torch.Tensor):\n    pass\n"
+    found, message = finding(scaled, tmp_path, body, init=WEIGHT, before=before)
+    assert (found, words in message) == (status, True), (found, message)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (x * self.weight + 1.0).clamp_min(0)",
+        "y = x * self.weight + 1.0\nreturn torch.where(y < 0, 0, y)",
+        "y = torch.empty(x.shape)\ny.copy_(torch.relu(x * self.weight + 1.0))\nreturn y",
+        "return torch.stack([torch.relu(row * self.weight + 1.0) for row in x.unbind(0)])",
+        "x = x.contiguous()\nx = x.as_strided(x.shape, (24, 1))\n" + HONEST,
+        "return torch.relu(torch.addcmul(torch.ones_like(x), x, self.weight))",
+    ],
+)
+def test_each_honest_candidate_passes(scaled: Reference, tmp_path: Path, body: str) -> None:
+    assert finding(scaled, tmp_path, body, init=WEIGHT) == ("OK", "")
+
+
+STATIC = "self.buffer = None\n"
+
+
+def test_a_static_output_buffer_is_found_out(scaled: Reference, tmp_path: Path) -> None:
+    body = """
+    if self.buffer is None or self.buffer.shape != x.shape:
+        self.buffer = torch.empty(x.shape)
+    return torch.clamp_min(x * self.weight + 1.0, 0, out=self.buffer)
+    """
+    status, message = finding(scaled, tmp_path, body, init=WEIGHT + STATIC)
+    assert status == "WRONG_RESULT"
+    assert "earlier result" in message
+
+
+def test_a_buffer_for_what_lies_between_is_honest(scaled: Reference, tmp_path: Path) -> None:
+    body = """
+    if self.buffer is None or self.buffer.shape != x.shape:
+        self.buffer = torch.empty(x.shape)
+    torch.mul(x, self.weight, out=self.buffer)
+    return torch.relu(self.buffer + 1.0)
+    """
+    assert finding(scaled, tmp_path, body, init=WEIGHT + STATIC) == ("OK", "")
+
+
+def test_the_last_result_handed_out_again_is_found_out(scaled: Reference, tmp_path: Path) -> None:
+    # Every second call gives the memory of the call before it.
+    body = """
+    self.count += 1
+    if self.count % 2 == 0 and self.buffer.shape == x.shape:
+        return self.buffer.copy_(torch.relu(x * self.weight + 1.0))
+    self.buffer = torch.relu(x * self.weight + 1.0)
+    return self.buffer
+    """
+    status, message = finding(scaled, tmp_path, body, init=WEIGHT + STATIC + "self.count = 0\n")
+    assert status == "WRONG_RESULT"
+    assert "earlier" in message
+
+
+def test_an_output_in_the_memory_of_an_input_or_weight_is_found_out(tmp_path: Path) -> None:
+    init = "self.w = nn.Parameter(torch.randn(3))\n"
+    body = "return x.clone(), self.w * 1.0, x.sum()"
+    reference = make_reference(tmp_path / "r", body, "torch.randn(4, 4)", init=init)
+    for body, words in (
+        ("return x, self.w.clone(), x.sum()", "Output number 1 shares its memory with an input"),
+        ("return x.clone(), self.w.detach(), x.sum()", "Output number 2 shares its memory with a weight"),
+    ):
+        status, message = finding(reference, tmp_path / "c", body, init=init)
+        assert status == "WRONG_RESULT"
+        assert words in message
+    assert finding(reference, tmp_path / "c", "return x + 0, self.w + 0, x.sum()", init=init) == ("OK", "")
+
+
+def test_views_are_fine_where_the_reference_returns_one(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return x.t(), x[0].expand(3, 8)", "torch.randn(8, 8)")
+    for body in ("return x.t(), x[0].expand(3, 8)", "return x.t().clone(), x[:1].repeat(3, 1)"):
+        assert finding(reference, tmp_path / "c", body) == ("OK", "")
+
+
+def test_an_expanded_output_is_found_out(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return x.sum(1, keepdim=True).repeat(1, 4)", "torch.randn(8, 8)")
+    status, message = finding(reference, tmp_path / "c", "return x.sum(1, keepdim=True).expand(-1, 4)")
+    assert status == "WRONG_SHAPE"
+    assert "expand()" in message
+
+
+SPLIT = "return sum(a @ b for a, b in zip(x.split(16, 1), y.split(16, 0)))"
+ROUND = """
+def cut(t, bits):
+    whole = t.contiguous().view(torch.int32)
+    return ((whole + (1 << (bits - 1))) & -(1 << bits)).view(torch.float32)
+"""
+
+
+@pytest.mark.parametrize(
+    "body", [SPLIT, "return (y.t() @ x.t()).t().contiguous()", "return torch.einsum('ij,jk->ik', x, y)",
+             "return (x.unsqueeze(2) * y).sum(1)", "return (x.double() @ y.double()).float()"]
+)  # fmt: skip
+def test_products_in_other_orders_are_honest(product: Reference, tmp_path: Path, body: str) -> None:
+    assert finding(product, tmp_path, body, arguments="x, y") == ("OK", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (x.bfloat16() @ y.bfloat16()).float()",
+        "return x.bfloat16().float() @ y.bfloat16().float()",
+        "return (x.half() @ y.half()).float()",
+        "return cut(x, 13) @ cut(y, 13)",
+    ],
+)
+def test_products_of_smaller_precision_are_found_out(product: Reference, tmp_path: Path, body: str) -> None:
+    status, message = finding(product, tmp_path, body, arguments="x, y", before=ROUND)
+    assert status == "WRONG_RESULT", message
+    assert "of the largest value" in message
+
+
+ONLINE = """
+m = torch.full((x.shape[0], 1), float('-inf'))
+d = torch.zeros((x.shape[0], 1))
+for part in x.split(16, 1):
+    top = torch.maximum(m, part.amax(1, keepdim=True))
+    d = d * torch.exp(m - top) + torch.exp(part - top).sum(1, keepdim=True)
+    m = top
+return torch.exp(x - m) / d
+"""
+
+
+def test_a_softmax_that_overflows_is_found_out_and_an_online_one_is_honest(softmax: Reference, tmp_path: Path) -> None:
+    status, message = finding(softmax, tmp_path, "e = torch.exp(x)\nreturn e / e.sum(-1, keepdim=True)")
+    assert status in ("NOT_FINITE", "WRONG_RESULT")
+    assert "infinities" in message or "times as large" in message
+    assert finding(softmax, tmp_path, ONLINE) == ("OK", "")
+    assert finding(softmax, tmp_path, "return torch.exp(torch.log_softmax(x, -1))") == ("OK", "")
+
+
+TREE = """
+def tree(t):
+    while t.shape[1] > 1:
+        half = (t.shape[1] + 1) // 2
+        t = F.pad(t, (0, 2 * half - t.shape[1]))
+        t = t[:, :half] + t[:, half:]
+    return t
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "c = x - x.mean(1, keepdim=True)\nreturn c * torch.rsqrt((c * c).mean(1, keepdim=True) + 1e-5)",
+        "m = x.mean(1, keepdim=True)\nreturn (x - m) / torch.sqrt((x * x).mean(1, keepdim=True) - m * m + 1e-5)",
+        "m = tree(x) / 200\nreturn (x - m) * torch.rsqrt(tree((x - m) ** 2) / 200 + 1e-5)",
+        "c = x - torch.cumsum(x, 1)[:, -1:] / 200\nreturn c * torch.rsqrt((c**2).mean(1, keepdim=True) + 1e-5)",
+        "v, m = torch.var_mean(x, 1, keepdim=True, correction=0)\nr = torch.rsqrt(v + 1e-5)\n"
+        "return torch.addcmul(-m * r, x, r)",
+    ],
+)  # fmt: skip
+def test_variances_by_other_formulas_are_honest(normalized: Reference, tmp_path: Path, body: str) -> None:
+    assert finding(normalized, tmp_path, body, before=TREE) == ("OK", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "c = x - x.mean(1, keepdim=True)\nreturn c / (torch.sqrt((c * c).mean(1, keepdim=True)) + 1e-5)",
+        "c = x - x.mean(1, keepdim=True)\nreturn c * torch.rsqrt((c * c).sum(1, keepdim=True) / 199 + 1e-5)",
+        "c = x - x.mean(1, keepdim=True)\nreturn c * torch.rsqrt((c * c).mean(1, keepdim=True) + 1e-8)",
+    ],
+)
+def test_variances_that_are_not_the_same_are_found_out(normalized: Reference, tmp_path: Path, body: str) -> None:
+    status, message = finding(normalized, tmp_path, body)
+    assert status == "WRONG_RESULT", message
+
+
+def test_skipping_the_zeros_of_a_diagonal_or_triangular_factor_is_honest(tmp_path: Path) -> None:
+    arguments = "x, y"
+    diagonal = make_reference(
+        tmp_path / "d", "return torch.diag(x) @ y", "torch.randn(24), torch.randn(24, 16)", arguments=arguments
+    )
+    assert finding(diagonal, tmp_path / "c", "return x.unsqueeze(1) * y", arguments=arguments) == ("OK", "")
+    lower = make_reference(
+        tmp_path / "l", "return torch.tril(x) @ y", "torch.randn(24, 24), torch.randn(24, 16)", arguments=arguments
+    )
+    body = "return torch.stack([x[i, : i + 1] @ y[: i + 1] for i in range(x.shape[0])])"
+    assert finding(lower, tmp_path / "c", body, arguments=arguments) == ("OK", "")
+
+
+def test_where_the_problem_is_ill_conditioned_an_honest_candidate_is_not_blamed(tmp_path: Path) -> None:
+    # Scores a thousand times a thousand times as large leave nothing of the rounding of the exponent.
+    body = "return torch.softmax(x @ y, -1)"
+    reference = make_reference(
+        tmp_path / "r", body, "torch.randn(16, 64), torch.randn(64, 16)", arguments="x, y", seeds=2
+    )
+    assert finding(reference, tmp_path / "c", "return torch.softmax((y.t() @ x.t()).t(), -1)", arguments="x, y") == (
+        "OK",
+        "",
+    )
+
+
+def test_inputs_that_the_reference_changes_must_be_changed_alike_in_every_case(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "x.add_(1)\nreturn x * 2", "torch.randn(4, 8)")
+    assert reference.changes_inputs
+    assert finding(reference, tmp_path / "c", "x += 1\nreturn x + x") == ("OK", "")
+    assert finding(reference, tmp_path / "c", "return (x + 1) * 2")[0] == "MUTATED_INPUT"
+    body = "if x.shape[0] != 3: x.add_(1)\nelse: x = x + 1\nreturn x * 2"
+    status, message = finding(reference, tmp_path / "c", body)
+    assert status == "MUTATED_INPUT"
+    assert "a batch of 3 instead of 4" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "words"),
+    [
+        ("return x - x.mean(1, keepdim=True)", "torch.randn(16, 1)", "any constant would pass"),
+        ("return torch.ones_like(x)", "torch.randn(16, 4)", "any constant would pass"),
+        ("return x.softmax(1).sum(1)", "torch.randn(16, 4)", "any constant would pass"),
+        ("return x.shape[0] > 3, torch.zeros(3)", "torch.randn(16, 4)", "any constant would pass"),
+        ("return F.dropout(x, 0.5, True)", "torch.randn(16, 64)", "draws random numbers"),
+        ("return x + torch.rand(16, 64)", "torch.randn(16, 64)", "draws random numbers"),
+        ("return x * float('nan')", "torch.randn(16, 4)", "no finite number"),
+        ("return torch.ones(3)", "2", "takes no tensor"),
+    ],
+)
+def test_a_degenerate_problem_is_refused(tmp_path: Path, body: str, inputs: str, words: str) -> None:
+    with pytest.raises(Bad) as caught:
+        make_reference(tmp_path, body, inputs)
+    assert words in caught.value.message
+    assert caught.value.cure
+    assert caught.value.line
+
+
+def test_inputs_that_never_change_are_varied_by_the_judge(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return x * 2", "torch.arange(12.).reshape(3, 4)", special_inputs=False)
+    assert any("in another order" in case.words for case in reference.cases)
+    replay = "if self.kept is None: self.kept = x * 2\nreturn self.kept.clone()"
+    status, message = finding(reference, tmp_path / "c", replay, init="self.kept = None\n")
+    assert status == "WRONG_RESULT"
+    assert "in another order" in message
+    assert finding(reference, tmp_path / "c", "return x + x") == ("OK", "")
+
+
+def test_an_output_that_hardly_moves_between_seeds_is_checked_with_other_inputs(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", "return x.mean()", "torch.rand(8, 8) * 1e-6 + 1", special_inputs=False)
+    status, _ = finding(reference, tmp_path / "c", "return x.sum() * 0 + 1.0")
+    assert status == "WRONG_RESULT"
+    assert finding(reference, tmp_path / "c", "return x.sum() / 64") == ("OK", "")
+
+
+def test_what_the_runner_reports_is_plain_data(scaled: Reference, tmp_path: Path) -> None:
+    from stark_lsp.judge.correctness import forward
+
+    module = torch.nn.ReLU()
+    request = {
+        "inputs": scaled.cases[0].inputs_path,
+        "outputs": str(tmp_path / "o"),
+        "poison": [64],
+        "fingerprints": True,
+    }
+    answer = forward.Forward().run(module, None, mode="eval", device="cpu", **request)
+    assert json.loads(json.dumps(answer))["odd"] == []
+    assert answer["fingerprints"] == scaled.fingerprints(scaled.cases[0])
+
+
+def test_a_fingerprint_changes_with_any_element() -> None:
+    from stark_lsp.judge.correctness.forward import fingerprint
+
+    tensor = torch.randn(1000)
+    mark = fingerprint(tensor)
+    for place in (0, 1, 500, 998, 999):
+        other = tensor.clone()
+        other[place] += 1e-3
+        assert fingerprint(other) != mark
+    swapped = tensor.clone()
+    swapped[[2, 3]] = tensor[[3, 2]]
+    assert fingerprint(swapped) != mark
+    assert fingerprint(tensor.clone()) == mark
+    assert fingerprint(torch.tensor([True, False, True])) != fingerprint(torch.tensor([True, True, True]))

@@ -1,0 +1,103 @@
+"""A reference and candidates for it in one process: the judge's own verifier with the runner's own forward call."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness.verify import Verifier
+from stark_lsp.judge.reference import modules
+from stark_lsp.judge.reference.reference import Reference
+from stark_lsp.judge.service.failed import Failed
+from stark_lsp.judge.transport import tensorfile
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+
+
+def module_text(body: str, *, name: str = "Model", init: str = "", arguments: str = "x", before: str = "") -> str:
+    """Return a file with a module whose forward has the given body."""
+    text = f"{HEAD}{textwrap.dedent(before)}\n\nclass {name}(nn.Module):\n"
+    if init:
+        text += "    def __init__(self):\n        super().__init__()\n" + textwrap.indent(
+            textwrap.dedent(init), " " * 8
+        )
+    return text + f"\n    def forward(self, {arguments}):\n" + textwrap.indent(textwrap.dedent(body), " " * 8) + "\n"
+
+
+def make_reference(
+    folder: Path,
+    body: str,
+    inputs: str,
+    *,
+    init: str = "",
+    arguments: str = "x",
+    mode: str = "eval",
+    seeds: int = 3,
+    special_inputs: bool = True,
+    gradients: bool = False,
+) -> Reference:
+    """Prepare the reference whose forward has the given body, on the CPU."""
+    text = module_text(body, init=init, arguments=arguments) + f"\n\ndef get_inputs():\n    return [{inputs}]\n"
+    folder.mkdir(exist_ok=True)
+    problem = {
+        "path": str(folder / "reference_module.py"),
+        "text": text,
+        "qualname": "Model",
+        "mode": mode,
+        "class_span": {"start": text.splitlines().index("class Model(nn.Module):"), "end": 0},
+        "device": "cpu",
+        "inputs": {"source": "functions", "inputs_function": "get_inputs", "init_function": None},
+    }
+    return Reference(problem, seeds, str(folder), lambda text: None, special_inputs=special_inputs, gradients=gradients)
+
+
+def verify(
+    reference: Reference, folder: Path, body: str, *, init: str = "", arguments: str = "x", before: str = ""
+) -> Verifier:
+    """Verify a candidate whose forward has the given body.
+
+    Raises
+    ------
+    Failed
+    """
+    folder.mkdir(exist_ok=True)
+    scope: dict[str, Any] = {}
+    text = module_text(body, name="ModelNew", init=init, arguments=arguments, before=before)
+    exec(compile(text, "candidate.py", "exec"), scope)
+
+    def construct(weights: str) -> Any:
+        torch.manual_seed(modules.CONSTRUCTION_SEED)
+        built = scope["ModelNew"]()
+        built.load_state_dict(tensorfile.load(weights).tree())
+        return modules.place(built, "cpu", reference.mode)
+
+    runner = SimpleNamespace(files=SimpleNamespace(out=str(folder)), give=lambda path: path, exchange=None)
+    holder = {"module": construct(reference.weights_path)}
+    calls = forward.Forward()
+
+    def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
+        if command == "rebuild":
+            holder["module"] = construct(params["weights"])
+            return {}
+        if command == "use_weights":
+            holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
+            return {}
+        return calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
+
+    verifier = Verifier(reference, ask, runner, "")  # type: ignore[arg-type]
+    verifier.run()
+    return verifier
+
+
+def finding(reference: Reference, folder: Path, body: str, **options: Any) -> tuple[str, str]:
+    """Return status and message of what is wrong with a candidate; `OK` and nothing if it is right."""
+    try:
+        verify(reference, folder, body, **options)
+    except Failed as failure:
+        return failure.finding.status, failure.finding.message
+    return "OK", ""

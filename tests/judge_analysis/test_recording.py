@@ -1,0 +1,177 @@
+"""The record of one call: operations, lines, names, assumptions, and what is refused."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.judge.analysis import NotTraceable, analyze
+
+HEAD = "import math\n\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], ModuleType]:
+    def make(text: str) -> ModuleType:
+        path = tmp_path / "recorded.py"
+        path.write_text(HEAD + text)
+        spec = importlib.util.spec_from_file_location(f"recorded_{abs(hash(str(tmp_path)))}", path)
+        assert spec is not None and spec.loader is not None  # noqa: PT018
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    return make
+
+
+def record(file: Callable[[str], ModuleType], body: str, *inputs: Any, init: str = "pass") -> dict[str, Any]:
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    names = ", ".join("xyz"[: len(inputs)])
+    module = file(
+        f"class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, {names}):\n{lines}\n"
+    )
+    data = analyze(module.M().eval(), inputs, {})
+    return json.loads(json.dumps(data, allow_nan=False))  # type: ignore[no-any-return]
+
+
+def calls(data: dict[str, Any]) -> list[str]:
+    return [node["target"] for node in data["nodes"] if node["op"] == "call"]
+
+
+def test_operations_carry_lines_names_shapes_and_times(file: Callable[[str], ModuleType]) -> None:
+    data = record(file, "y = torch.tanh(x)\nz = y * 2\nreturn z", torch.randn(4, 8))
+    tanh, mul = [node for node in data["nodes"] if node["op"] == "call"]
+    assert (tanh["target"], mul["target"]) == ("torch.tanh", "Tensor.mul")
+    assert [frame["line"] for frame in tanh["frames"]] == [13]
+    assert [frame["line"] for frame in mul["frames"]] == [14]
+    assert tanh["names"] == {"0": "y"}
+    assert tanh["outputs"][0]["shape"] == [4, 8]
+    assert tanh["bytes"] == 2 * 4 * 8 * 4
+    assert tanh["time_ms"] > 0
+    assert data["bandwidth_gbs"] > 0
+
+
+def test_sizes_stay_symbolic_and_comparisons_become_assumptions(file: Callable[[str], ModuleType]) -> None:
+    body = "b, t = x.shape\nif t > 4:\n    return x.view(b * 2, t // 2)\nreturn x"
+    data = record(file, body, torch.randn(4, 8))
+    (view,) = [node for node in data["nodes"] if node["target"] == "Tensor.view"]
+    assert view["args"][1]["value" if "value" in view["args"][1] else "scalar"] == 8
+    assert view["args"][1]["expr"][0] == "*"
+    assert [(g["expr"][0], g["relation"], g["value"]) for g in data["guards"]] == [(">", "is", True)]
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [
+        ("for _ in range(x.size(1)):\n    x = x * 2\nreturn x", 3),
+        ("return x * float(x.size(1))", 3),
+        ("return x * {3: 2.0}[x.size(1)]", 3),
+        ("return x * [1, 2, 3, 4][int(x.size(1))]", 3),
+        ("return x * len(x)", 5),
+    ],
+)
+def test_a_size_used_as_a_plain_number_is_an_assumption(
+    file: Callable[[str], ModuleType], body: str, size: int
+) -> None:
+    data = record(file, body, torch.randn(5, 3))
+    assert any(g["relation"] == "==" and g["value"] == size for g in data["guards"]) or any(
+        g["relation"] == "is" and g["value"] for g in data["guards"]
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x.sum() > 0:\n    return x\nreturn -x",
+        "return x * x.max().item()",
+        "return x * float(x[0, 0])",
+        "return x * x.sum(1).tolist()[0]",
+        "return x if torch.equal(x, x + 1) else -x",
+    ],
+)
+def test_control_flow_on_data_is_refused_at_its_line(file: Callable[[str], ModuleType], body: str) -> None:
+    with pytest.raises(NotTraceable) as caught:
+        record(file, body, torch.randn(4, 8))
+    assert caught.value.path is not None
+    assert caught.value.path.endswith("recorded.py")
+    assert caught.value.line == 13
+    assert "tensor" in caught.value.message
+
+
+def test_keeping_something_on_the_module_is_refused(file: Callable[[str], ModuleType]) -> None:
+    with pytest.raises(NotTraceable, match=r"self\.last") as caught:
+        record(file, "y = x * 2\nself.last = y\nreturn y", torch.randn(4, 4))
+    assert caught.value.line == 14
+
+
+def test_switching_autocast_inside_is_refused(file: Callable[[str], ModuleType]) -> None:
+    with pytest.raises(NotTraceable, match="autocast"):
+        record(file, "with torch.autocast('cpu', dtype=torch.bfloat16):\n    return x @ x", torch.randn(4, 4))
+
+
+def test_in_place_operations_are_ordinary_only_where_nobody_else_sees_them(file: Callable[[str], ModuleType]) -> None:
+    data = record(file, "y = x * 2\ny += 1\nv = y[:1]\ny.relu_()\nreturn y + v", torch.randn(4, 4))
+    flags = {n["target"]: n["safe_in_place"] for n in data["nodes"] if n["op"] == "call" and n["mutates"]}
+    assert flags == {"Tensor.add_": True, "Tensor.relu_": False}
+
+
+def test_changing_an_input_is_noticed(file: Callable[[str], ModuleType]) -> None:
+    data = record(file, "x.mul_(2)\nreturn x + 1", torch.randn(4, 4))
+    (node,) = [n for n in data["nodes"] if n["target"] == "Tensor.mul_"]
+    assert node["mutates_state"]
+    assert not node["safe_in_place"]
+
+
+def test_numbers_of_the_module_are_remembered(file: Callable[[str], ModuleType]) -> None:
+    data = record(file, "return x * self.k if self.on else x", torch.randn(2, 2), init="self.k = 1.5; self.on = True")
+    assert data["attributes"] == {"self.k": 1.5, "self.on": True}
+    (mul,) = [n for n in data["nodes"] if n["target"] == "Tensor.mul"]
+    assert mul["args"][1] == {"scalar": 1.5, "expr": ["self", "self.k"]}
+
+
+def test_modules_of_torch_are_one_operation_with_their_settings(file: Callable[[str], ModuleType]) -> None:
+    init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8, eps=1e-6))"
+    data = record(file, "return self.layers(x)", torch.randn(2, 8), init=init)
+    linear, norm = [n["module"] for n in data["nodes"] if n["op"] == "module"]
+    assert (linear["path"], norm["path"]) == ("self.layers[0]", "self.layers[1]")
+    assert norm["attributes"]["eps"] == 1e-6
+    assert norm["tensors"]["bias"]["shape"] == [8]
+
+
+def test_everything_is_put_back_afterwards(file: Callable[[str], ModuleType]) -> None:
+    before = (torch.nn.Module.__call__, math.sqrt)
+    module = file("class M(nn.Module):\n    def forward(self, x):\n        return x * math.sqrt(x.size(0))\n")
+    model = module.M()
+    analyze(model, (torch.randn(4, 2),), {})
+    assert (torch.nn.Module.__call__, math.sqrt) == before
+    assert "__getattribute__" not in vars(module.M)
+    assert "range" not in vars(module)
+    assert builtins.range is range
+    assert type(model(torch.randn(4, 2))) is torch.Tensor
+    with pytest.raises(NotTraceable):
+        analyze(file("class M(nn.Module):\n    def forward(self, x):\n        return x * x.sum().item()\n").M(),
+                (torch.randn(4, 2),), {})  # fmt: skip
+    assert (torch.nn.Module.__call__, math.sqrt) == before
+
+
+def test_the_result_of_the_module_is_not_changed_by_recording(file: Callable[[str], ModuleType]) -> None:
+    module = file("class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+                  "        self.norm = nn.BatchNorm1d(4)\n\n    def forward(self, x):\n"
+                  "        return self.norm(x)\n")  # fmt: skip
+    model = module.M().train()
+    x = torch.randn(8, 4)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    analyze(model, (x,), {})
+    assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
