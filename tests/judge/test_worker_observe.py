@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from stark_lsp.contract import process_trees
 from stark_lsp.judge.device import nvml, observe
 from stark_lsp.judge.device.observe import OTHERS, CpuTime, Strangers, cpu_notes, cpu_time, gpu_notes, observing
 
