@@ -128,7 +128,6 @@ class Judge:
         self._baselines = self._take_baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
-        self.memory: timing.Memory | None = None
         self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
         self._reserve.fill()
@@ -172,11 +171,6 @@ class Judge:
             "notes": list(self.reference.notes),
             "profile": self._profile,
         }
-
-    @property
-    def eager_ms(self) -> float:
-        """What a call of the original took before any candidate came."""
-        return float(self._baselines["eager"]["median_ms"])
 
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
         """Time eager and, if wanted, what torch.compile makes, taking turns."""
@@ -234,10 +228,7 @@ class Judge:
             self.cost = cost.measure(module, call, arguments)
             self.calibration = roofline.calibration(cache_dir, device)
             claimed = profile_call(call, device, tempfile.gettempdir())
-        bandwidth = self.calibration["bandwidth"]
-        if bandwidth:
-            self.memory = timing.Memory(float(bandwidth), roofline.cache_bytes(device))
-        return make_profile(claimed, None, self.cost, self.calibration, self.eager_ms)
+        return make_profile(claimed, None, self.cost, self.calibration, float(self._baselines["eager"]["median_ms"]))
 
     @staticmethod
     def _first_line(error: Exception) -> str:
@@ -285,7 +276,7 @@ class Judge:
             self._reserve.end()
 
     def judge(
-        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0
+        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
@@ -299,15 +290,13 @@ class Judge:
             Told what begins and how long it may take.
         tools
             Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
-        calls
-            Time at least so many calls of a finalist on a GPU, as far as time allows.
 
         Raises
         ------
         Broken
             The machine or the reference failed, not the candidate.
         """
-        attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
+        attempt = Attempt(self, candidate, final, progress, tools=tools)
         self._reserve.begin()
         verdict: dict[str, Any] | None = None
         try:
