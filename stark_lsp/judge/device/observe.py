@@ -83,7 +83,7 @@ def cpu_notes(before: CpuTime, after: CpuTime, seconds: float, cores: int) -> li
             f"Other programs kept {busy:.1f} of {cores} CPUs busy while this was timed: times are less certain."
         )
     if (after.stolen - before.stolen) / seconds > STOLEN * cores:
-        notes.append(f"The host of this virtual machine took CPU time away: times are less certain.")
+        notes.append("The host of this virtual machine took CPU time away: times are less certain.")
     return notes
 
 
