@@ -1,7 +1,7 @@
 """Time single calls: CUDA events on a GPU, the performance counter on a CPU, caches flushed before each.
 
-A time is what the caller of one call waits for: a call on a GPU finds the device idle, so what launching it takes is a
-part of its time, as in the paper's benchmark.
+On a GPU the caches are flushed on the stream right before a call, as the paper's benchmark does: what launching the
+call takes beyond that flush is a part of its time.
 
 What is measured with is bound here at import, before a candidate is loaded.
 """
@@ -27,6 +27,9 @@ CPU_FLUSH_LIMIT = 96 << 20
 DEFAULT_CACHE = 32 << 20
 FRESH = 7
 """Calls on a GPU that may be timed with empty caches before another process uses it, see `_CudaFlush`."""
+
+FLUSHED = 256 << 20
+"""Bytes written to empty the caches of a GPU (`clear_l2_cache` of KernelBench's `timing.py`)."""
 
 Before = Callable[[int], Any]
 """Makes the inputs of a call, given its number."""
@@ -87,7 +90,7 @@ def _persisting_reset() -> Callable[[], int] | None:
 
 
 class _CudaFlush:
-    """Frees persisting lines and writes twice the size of the L2 cache.
+    """Frees persisting lines and writes at least twice the size of the L2 cache, as much as KernelBench's evaluator.
 
     From the eighth time on that persisting lines are freed in a process, each kernel takes 0.13 us longer to be
     launched (H200, driver 580), until the device has served another process in between: 20 short kernels took 40.5 us
@@ -96,7 +99,7 @@ class _CudaFlush:
 
     def __init__(self) -> None:
         size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)) or (64 << 20)
-        buffer = torch.empty(2 * size, dtype=torch.int8, device="cuda")
+        buffer = torch.empty(max(2 * size, FLUSHED), dtype=torch.int8, device="cuda")
         self._zero = buffer.zero_
         self._reset = _persisting_reset()
 
@@ -187,9 +190,9 @@ class Clock:
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
             arguments = before(number)
-            flush()
             # All of the device, so that work of an earlier call on other streams is not done beside this one.
             _synchronize()
+            flush()
             _record(begin)
             result = call(arguments)
             _record(end)

@@ -120,9 +120,9 @@ class Timer:
             raise self._forged("digests of that many outputs", pledge)
         return Round(Sample(wall_ms, times), pledge)
 
-    def empty(self, calls: int) -> Sample:
+    def empty(self, calls: int, *, flush: bool = False) -> Sample:
         """Make a round that calls nothing, to learn what goes with a call besides it."""
-        return self.round(secrets.token_hex(8), calls, flush=False, empty=True).sample
+        return self.round(secrets.token_hex(8), calls, flush=flush, empty=True).sample
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.
