@@ -76,7 +76,7 @@ def commands_for(document: Document, cls: ModuleClass) -> list[types.Command]:
 
 
 async def show_class(server: StarkServer, uri: str, text: str, qualname: str) -> None:
-    """Put the caret at a class of a document that the editor shows."""
+    """Put the caret at a class of a document, which the editor opens if it does not show it."""
     if not server.facts.show_document:
         return
     place = await asyncio.to_thread(_name_of, text, qualname)
