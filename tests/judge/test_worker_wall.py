@@ -58,7 +58,7 @@ def test_who_reports_a_fraction_is_found_however_long_a_call_is(true_ms: float, 
     most = max(1, int(100.0 / true_ms))
     judged = judged_ms(runner(true_ms, 0.2, share), runner(0.0, 0.2), share * true_ms, most)
     assert judged == pytest.approx(true_ms)
-    assert disagrees(judged, share * true_ms, device, busy=False) == (true_ms > 1.15 * share * true_ms + 0.02) or (
+    assert disagrees(judged, share * true_ms, device, busy=False) == (true_ms > 1.15 * share * true_ms + 0.05) or (
         device == "cpu"
     )
 

@@ -20,6 +20,7 @@ _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
+_sleep: Any = getattr(torch.cuda, "_sleep", None)
 _elapsed = torch.cuda.Event.elapsed_time
 
 CPU_FLUSH_LIMIT = 96 << 20
@@ -28,6 +29,8 @@ DEFAULT_CACHE = 32 << 20
 FRESH = 7
 """Calls on a GPU that may be timed with empty caches before another process uses it, see `_CudaFlush`."""
 
+BLOCKING_CYCLES = 2_000_000
+"""Some millisecond: longer than queueing what goes with a call, and the launches of all but the longest calls."""
 FLUSHED = 256 << 20
 """Bytes written to empty the caches of a GPU (`clear_l2_cache` of KernelBench's `timing.py`)."""
 
@@ -134,6 +137,7 @@ class Clock:
         after: After | None = None,
         *,
         flush: bool = True,
+        block: bool = False,
     ) -> list[float]:
         """Return the milliseconds of each call.
 
@@ -145,14 +149,17 @@ class Clock:
             Run before and after each call and are not timed.
         flush
             Empty the caches before each call.
+        block
+            Hold a GPU back with a kernel that waits until a call is queued, so that launching takes no part of it.
         """
         collects = gc.isenabled()
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
             empty = self._emptying() if flush else _nothing
-            timed = self._cuda if self._device == "cuda" else self._cpu
-            return timed(call, numbers, before, after or _ignore, empty)
+            if self._device != "cuda":
+                return self._cpu(call, numbers, before, after or _ignore, empty)
+            return self._cuda(call, numbers, before, after or _ignore, empty, _blocking if block else _nothing)
         finally:
             if collects:
                 gc.enable()
@@ -186,13 +193,21 @@ class Clock:
         return times
 
     @staticmethod
-    def _cuda(call: Call, numbers: list[int], before: Before, after: After, flush: Callable[[], None]) -> list[float]:
+    def _cuda(
+        call: Call,
+        numbers: list[int],
+        before: Before,
+        after: After,
+        flush: Callable[[], None],
+        block: Callable[[], None],
+    ) -> list[float]:
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
-            arguments = before(number)
             # All of the device, so that work of an earlier call on other streams is not done beside this one.
             _synchronize()
+            arguments = before(number)
             flush()
+            block()
             _record(begin)
             result = call(arguments)
             _record(end)
@@ -200,6 +215,11 @@ class Clock:
             del result
         _synchronize()
         return [float(_elapsed(begin, end)) for begin, end in pairs]
+
+
+def _blocking() -> None:
+    """Queue a kernel that waits."""
+    _sleep(BLOCKING_CYCLES)
 
 
 def _ignore(result: Any) -> None:

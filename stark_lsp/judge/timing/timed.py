@@ -146,7 +146,9 @@ class Timed:
         finally:
             _set_threads(threads)
 
-    def time(self, seed: str, calls: int, flush: bool = True, empty: bool = False) -> dict[str, Any]:
+    def time(
+        self, seed: str, calls: int, flush: bool = True, empty: bool = False, block: bool = False
+    ) -> dict[str, Any]:
         """Time one round; one call goes before it untimed, since the process was idle.
 
         Parameters
@@ -157,6 +159,8 @@ class Timed:
             How many.
         flush
             Empty the caches before each call.
+        block
+            See `clock.Clock.measure`.
         empty
             Return the last result instead of calling the module, to learn what goes with a call besides it.
         """
@@ -166,7 +170,7 @@ class Timed:
         with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
             call(self._inputs(f"{seed}/first", 0))
         self._kept.begin(calls)
-        times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush)
+        times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block)
         with self._alone():
             return {"ms": times, "pledge": self._kept.pledge()}
 

@@ -212,17 +212,15 @@ class _Attempt:
     def _by_the_clock(self, timer: Timer, times: rounds.RoundTimes, recheck: Recheck) -> list[str]:
         """Have the judge's clock count where it allows no time as short as the reported one; returns a note of that."""
         eager, claimed = self._bench.held("eager"), times.median("candidate")
-        # Behind the flush of a GPU the processor's part of a call is hidden from the judge's clock too.
-        flush = self._bench.device == "cuda"
 
         def empty(calls: int) -> Sample:
             with self._bench.reliably(eager):
-                return eager.empty(calls, flush=flush)
+                return eager.by_the_clock(secrets.token_hex(8), calls, empty=True).sample
 
         def run(calls: int) -> Sample:
             def ask() -> Sample:
                 seed = secrets.token_hex(8)
-                made = timer.round(seed, calls, flush=flush)
+                made = timer.by_the_clock(seed, calls)
                 recheck.look(seed, made, timer)
                 return made.sample
 
