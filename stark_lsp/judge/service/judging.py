@@ -39,10 +39,8 @@ WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
-SPARES_S = 30.0
-"""Longest wait for the first spares; they come up while nobody times, so mostly after the baselines."""
-AIDS_S = 60.0
-"""Longest wait for what speeds builds up; only the first judge after a change of torch or compilers waits at all."""
+SPARE_S = 30.0
+"""Longest wait for the first spare; the others come up once the first candidate is judged, or while it is built."""
 
 
 class Judge:
@@ -113,11 +111,13 @@ class Judge:
         )
         # The next candidate finds processes that have imported torch already.
         self._reserve = Reserve(self.children, spares(self.reference.device), patient=self.reference.device == "cuda")
+        many_cores = (os.cpu_count() or 1) >= MANY_CORES
+        if many_cores:
+            self.children.replenish(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
-        aids = threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True)
-        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
-            aids.start()
+        if self.reference.device == "cuda" and many_cores:
+            threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         slot = slots.Slot(locks, key)
         observe.STRANGERS.judges = slots.Present(locks, key).others
         self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
@@ -130,13 +130,11 @@ class Judge:
         self.calibration: dict[str, Any] | None = None
         self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
-        self._reserve.fill()
+        self.children.replenish(1)
         if self.reference.device == "cuda":
-            # What is under way now would be waited for by the first candidate, or take its processors.
-            progress("Getting ready for the first candidate", AIDS_S + SPARES_S)
-            self.children.await_spares(RUNNER, SPARES_S)
-            if aids.ident is not None:
-                aids.join(AIDS_S)
+            # What is under way now would be waited for by the first candidate.
+            progress("Getting ready for the first candidate", SPARE_S)
+            self.children.await_spares(RUNNER, SPARE_S)
 
     def _gpu(self) -> handover.Gpu | None:
         """Return what runners share with the judge on the GPU; None on a CPU."""
@@ -182,6 +180,8 @@ class Judge:
             progress(text, WAITING_S)
 
         with self.bench.turn(waiting):
+            if (os.cpu_count() or 1) >= MANY_CORES:
+                self.bench.start_side_by_side()
             try:
                 self.bench.held("eager")
             except RUNNER_FAILURES as error:

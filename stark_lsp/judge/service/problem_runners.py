@@ -7,6 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -206,6 +207,19 @@ class Bench:
                 timer = self._start_reference(name)
                 self._sides[name] = timer
             return timer
+
+    def start_side_by_side(self) -> None:
+        """Start the processes of eager side by side; what fails is tried again when it is needed, and told then."""
+
+        def start(name: str) -> Timer | None:
+            try:
+                return self._start_reference(name)
+            except RUNNER_FAILURES:
+                return None
+
+        names = ("eager", TWIN) if self._twins else ("eager",)
+        with self._lock, ThreadPoolExecutor(len(names), thread_name_prefix="stark-reference") as pool:
+            self._sides.update(zip(names, pool.map(start, names)))  # noqa: B905 - Python 3.9
 
     def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.
