@@ -1,8 +1,9 @@
-"""A module that is bound by its launches, rewritten as a CUDA graph, gains in the judge what it gains in a plain loop."""
+"""A module that is bound by its launches, rewritten as a CUDA graph, gains in the judge as in a plain loop."""
 
 from __future__ import annotations
 
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,10 @@ async def test_a_cuda_graph_gains_what_a_plain_loop_shows(tmp_path: Path) -> Non
     path.write_text(REFERENCE)
     judge = await open_judge(
         make_problem(str(path), REFERENCE, "Model", device=DeviceChoice.CUDA),
+        interpreter=sys.executable,
         settings=EvaluationSettings(compile_baseline=False),
+        cache_dir=tmp_path / "cache",
+        log=print,
     )
     try:
         await judge.prepare(print)

@@ -179,9 +179,12 @@ class Judge:
         def waiting(text: str) -> None:
             progress(text, WAITING_S)
 
-        with self.bench.turn(waiting):
-            if (os.cpu_count() or 1) >= MANY_CORES:
+        if (os.cpu_count() or 1) >= MANY_CORES:
+            # While nobody times, so that the first spare comes up beside them.
+            with self.bench.quiet.working():
                 self.bench.start_side_by_side()
+            self.children.await_spares(RUNNER, SPARE_S)
+        with self.bench.turn(waiting):
             try:
                 self.bench.held("eager")
             except RUNNER_FAILURES as error:
