@@ -26,6 +26,7 @@ from .reference import Reference
 from .reserve import Reserve
 from .runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from .sandbox import Layer
+from .told import Told
 from .verify import AFTER_LIMIT
 
 REFERENCE_RUNNERS = 2 + len(COMPILED)
@@ -271,16 +272,23 @@ class Judge:
                 "Wait until the process is gone (ps shows it), or restart the machine.",
             )
 
-    def check_edit(self, path: str, text: str, qualname: str, progress: Progress) -> dict[str, Any]:
+    def check_edit(self, path: str, text: str, qualname: str, told: Told, progress: Progress) -> dict[str, Any]:
         """Return `core.EditCheck` in wire form for a file as it would stand after an accept, see `edited.check`."""
         self._reserve.begin()
         try:
-            return edited.check(self, path, text, qualname, progress)
+            return edited.check(self, path, text, qualname, told, progress)
         finally:
             self._reserve.end()
 
     def judge(
-        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0
+        self,
+        candidate: dict[str, Any],
+        final: bool,
+        progress: Progress,
+        *,
+        told: Told | None = None,
+        tools: bool = False,
+        calls: int = 0,
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
@@ -292,6 +300,8 @@ class Judge:
             Time it longer, and against torch.compile as well.
         progress
             Told what begins and how long it may take.
+        told
+            What the server read in the source.
         tools
             Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
         calls
@@ -302,7 +312,7 @@ class Judge:
         Broken
             The machine or the reference failed, not the candidate.
         """
-        attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
+        attempt = Attempt(self, candidate, final, progress, told=told, tools=tools, calls=calls)
         self._reserve.begin()
         verdict: dict[str, Any] | None = None
         try:
