@@ -8,6 +8,7 @@ handler.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -42,13 +43,11 @@ def to_be_judged(source: Source) -> str:
     for item in ast.walk(wanted):
         if isinstance(item, ast.ExceptHandler) and item.lineno in places:
             item.body = [ast.Raise()]
-    try:
+    with contextlib.suppress(SyntaxError, UnicodeDecodeError):
         text = b"".join(lines).decode()
         if ast.dump(parse(text)) == ast.dump(wanted):
             return text
-    except (SyntaxError, UnicodeDecodeError):
-        # Written in a way that lines do not tell.
-        return ast.unparse(ast.fix_missing_locations(wanted))
+    # Written in a way that lines do not tell.
     return ast.unparse(ast.fix_missing_locations(wanted))
 
 
@@ -72,7 +71,9 @@ def notes(source: Source) -> Iterator[Note]:
     for node in _tries(source):
         handled = [item for handler in node.handlers for item in handler.body]
         raises = any(isinstance(part, ast.Raise) for item in handled for part in ast.walk(item))
-        if _reached(source, node.body) and not raises and not _reached(source, handled):
+        if raises or _forgoes(source, node):
+            continue
+        if _reached(source, node.body) and not _reached(source, handled):
             loop = source.names.parents.get(node)
             if not (isinstance(loop, ast.For) and loop.orelse):
                 yield Note(WITHOUT, node.handlers[0].lineno if node.handlers else node.lineno)

@@ -7,22 +7,26 @@ from enum import Enum
 
 
 class Rule(Enum):
-    """What a candidate must not do; the value is the cure."""
+    """What a candidate must not do: in words, and the cure."""
 
-    CANDIDATE = "Define the class with a forward method at the top level of the file."
-    LENGTH = "Write a shorter file."
-    IMPORTS = "A candidate may need torch, triton and what the original imports; leave it out."
-    PROCESSES = "A kernel needs no process or thread that outlives its call; use OpenMP or at::parallel_for."
-    FILES = "A kernel needs no files; build it from text with load_inline."
-    NETWORK = "A kernel needs no network; leave it out."
-    SYSTEM = "A kernel needs nothing of the system; leave it out."
-    TEXT = "Write the code out instead of running text."
-    PATCHING = "Leave torch, timers and other modules as they are; keep what you need in names of your own."
-    PRECISION = "Compute in the original's precision, or cast where it is needed, never for the whole process."
-    ORIGINAL = "Compute the result with code of your own."
-    UNUSED = "Launch the kernel in the forward pass, or leave it out."
-    INTERPRETER = "Use arguments and return values; leave frames, gradients' graphs and Python's internals alone."
-    COMPILER = "Keep to options that tell how to compile."
+    CANDIDATE = "is no candidate", "Define the class with a forward method at the top level of the file."
+    LENGTH = "is too long to be read", "Write a shorter file."
+    IMPORTS = "imports", "A candidate may need torch, triton and what the original imports; leave it out."
+    PROCESSES = "starts processes or threads", "Use OpenMP or at::parallel_for; nothing may outlive the call."
+    FILES = "opens files", "A kernel needs no files; build it from text with load_inline."
+    NETWORK = "reaches the network", "A kernel needs none; leave it out."
+    SYSTEM = "calls the system", "A kernel needs nothing of it; leave it out."
+    TEXT = "runs text as code", "Write the code out instead."
+    PATCHING = "changes torch or others for everybody", "Keep what you need in names of your own."
+    PRECISION = "changes the precision for everybody", "Compute in the original's precision, or cast where needed."
+    ORIGINAL = "leaves the work to the original", "Compute the result with code of your own."
+    UNUSED = "launches no kernel", "Launch the kernel in the forward pass, or leave it out."
+    INTERPRETER = "looks into the running program", "Use arguments and return values only."
+    COMPILER = "does more than compile", "Keep to options that tell how to compile."
+
+    def __init__(self, does: str, cure: str) -> None:
+        self.does = does
+        self.cure = cure
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Refusal:
     @property
     def message(self) -> str:
         """Reason and cure."""
-        return f"{self.reason} {self.rule.value}"
+        return f"{self.reason} {self.rule.cure}"
 
 
 @dataclass(frozen=True)

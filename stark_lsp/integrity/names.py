@@ -87,8 +87,6 @@ class Names:
         self._known[node] = found
         return found
 
-    # ---- bindings ---------------------------------------------------------------------------------
-
     def _enter(self, node: ast.AST, scope: Scope) -> Scope:
         """Bind what a node binds; returns the scope of what is in it."""
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -128,8 +126,6 @@ class Names:
             for argument in [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]:
                 inner.bind(argument.arg, None)
         return inner
-
-    # ---- paths ------------------------------------------------------------------------------------
 
     def _of(self, node: ast.AST, depth: int) -> set[str]:
         if isinstance(node, ast.Name):

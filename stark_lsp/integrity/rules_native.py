@@ -31,45 +31,21 @@ _FAMILIES = re.compile(
     r"|\w*intrin\.h"
 )
 """Headers of torch, CUDA and CUTLASS, and of the CPU's instructions."""
-_CALLS: dict[str, tuple[Rule, str]] = {
-    name: (rule, what)
-    for rule, what, names in (
-        (
-            Rule.PROCESSES,
-            "starts or ends processes",
-            "fork vfork system popen execv execve execvp execvpe execl execlp execle fexecve posix_spawn posix_spawnp "
-            "daemon kill killpg clone clone3 waitpid",
-        ),
-        (
-            Rule.FILES,
-            "opens files",
-            "open open64 openat fopen fopen64 freopen fdopen creat unlink mkstemp tmpfile memfd_create shm_open "
-            "opendir readdir scandir sendfile mkdir rmdir chmod symlink",
-        ),
-        (
-            Rule.NETWORK,
-            "reaches the network",
-            "socket socketpair connect getaddrinfo gethostbyname recvfrom sendto recvmsg sendmsg io_uring_setup",
-        ),
-        (
-            Rule.SYSTEM,
-            "calls the system",
-            "syscall ptrace process_vm_readv process_vm_writev personality prctl setrlimit prlimit unshare setns ioctl "
-            "mprotect dlopen dlmopen dlsym dlvsym dl_iterate_phdr sigaction setitimer atexit at_quick_exit",
-        ),
-        (
-            Rule.PATCHING,
-            "changes what others see",
-            "setenv putenv unsetenv clearenv registerImpl registerFallback addGlobalCallback setAllocator "
-            "SetAllocator cudaDeviceReset cudaDeviceSetLimit cuptiSubscribe cuptiActivityEnable",
-        ),
-        (
-            Rule.PRECISION,
-            "changes how everybody computes",
-            "setAllowTF32CuBLAS setAllowTF32CuDNN setFloat32MatmulPrecision setAllowFP16ReductionCuBLAS "
-            "setAllowBF16ReductionCuBLAS setDeterministicAlgorithms set_default_dtype",
-        ),
-    )
+_CALLS = {
+    name: rule
+    for rule, names in {
+        Rule.PROCESSES: "fork vfork system popen execv execve execvp execvpe execl execlp execle fexecve posix_spawn "
+        "posix_spawnp daemon kill killpg waitpid pthread_detach",
+        Rule.FILES: "open open64 openat fopen fopen64 freopen fdopen creat unlink mkstemp tmpfile memfd_create "
+        "shm_open opendir readdir scandir sendfile mkdir rmdir chmod symlink",
+        Rule.NETWORK: "socket socketpair connect getaddrinfo gethostbyname recvfrom sendto recvmsg sendmsg",
+        Rule.SYSTEM: "syscall ptrace process_vm_readv process_vm_writev personality prctl setrlimit prlimit unshare "
+        "setns ioctl mprotect dlopen dlmopen dlsym dlvsym dl_iterate_phdr sigaction setitimer atexit at_quick_exit",
+        Rule.PATCHING: "setenv putenv unsetenv clearenv registerImpl registerFallback addGlobalCallback setAllocator "
+        "SetAllocator cudaDeviceReset cudaDeviceSetLimit cuptiSubscribe cuptiActivityEnable",
+        Rule.PRECISION: "setAllowTF32CuBLAS setAllowTF32CuDNN setFloat32MatmulPrecision setAllowFP16ReductionCuBLAS "
+        "setAllowBF16ReductionCuBLAS setDeterministicAlgorithms set_default_dtype",
+    }.items()
     for name in names.split()
 }
 """Functions, refused where they are called as the system's."""
@@ -81,13 +57,16 @@ _MEMBERS = listed(
 _VALUES = listed("fork vfork system popen execv execve execvp posix_spawn dlopen dlsym syscall")
 _STREAMS = listed("ifstream ofstream fstream wifstream wofstream filebuf")
 _PYTHON = re.compile(
-    r"_Py\w+|Py_(CompileString\w*|AtExit|AddPendingCall|Main|BytesMain|NewInterpreter\w*|Finalize\w*)"
+    r"_Py\w+|Py_(CompileString\w*|AtExit|AddPendingCall|Main|BytesMain|NewInterpreter\w*|Finalize\w*)|PyType_Modified"
     r"|Py(Frame|Run|Sys|Code|GC|Marshal|Unstable|TraceBack|Interpreter|Import)_\w+|PyEval_(Get|Set|Eval)\w+"
-    r"|PyObject_(GenericSetAttr|SetAttr\w*|GC_\w+)|PyDict_SetItemString|PyModule_AddObject\w*|PyType_Modified"
+    r"|PyObject_(GenericSetAttr|SetAttr\w*|GC_\w+)"
 )
-_OURS = re.compile(
-    r"(cuda|cupti)(Event|Stream|Launch|Device|Malloc|Memcpy|Graph)\w*|cu(Launch|Event|Stream|Mem|Ctx)\w*|Py[A-Z_]\w*"
-    r"|clock_gettime|clock|gettimeofday|time|malloc|calloc|realloc|free|memcpy|memset|pthread_\w+|dl(open|sym)|nanosleep"
+_THREADS = listed("thread jthread")
+_OURS = listed(
+    "cudaEventRecord cudaEventElapsedTime cudaEventSynchronize cudaEventQuery cudaDeviceSynchronize cudaMalloc "
+    "cudaStreamSynchronize cudaLaunchKernel cudaLaunchKernelExC cudaMemcpy cudaMemcpyAsync cuLaunchKernel "
+    "cuLaunchKernelEx clock_gettime clock gettimeofday time malloc calloc realloc free memcpy memset nanosleep "
+    "pthread_create dlopen dlsym"
 )
 """Functions of others that a library must not define anew."""
 _ASSEMBLER = re.compile(
@@ -97,37 +76,25 @@ _ASSEMBLER = re.compile(
 _KEYWORDS = listed("return else do case goto throw co_return co_await and or not new delete")
 _NOTES = {
     name: what
-    for what, names in (
-        ("It measures its own time.", "cudaEventElapsedTime"),
-        ("It uses CUDA events.", "cudaEventCreate cudaEventCreateWithFlags"),
-        ("It allocates device memory outside of torch.", "cudaMalloc cudaMallocAsync"),
-        ("It replays a recorded CUDA graph, whose buffers are fixed.", "cudaGraphInstantiate cudaGraphLaunch"),
-        ("It looks at the clock.", "clock_gettime steady_clock high_resolution_clock"),
-        ("It starts threads of its own.", "pthread_create thrd_create"),
-        (
-            "It runs work on a stream of its own.",
-            "cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority getStreamFromPool "
-            "setCurrentCUDAStream cudaStreamPerThread cuStreamCreate cudaLaunchHostFunc cudaStreamAddCallback",
-        ),
-        (
-            "It pins data in the cache between calls.",
-            "cudaLimitPersistingL2CacheSize cudaStreamAttributeAccessPolicyWindow "
-            "cudaLaunchAttributeAccessPolicyWindow cudaAccessPropertyPersisting",
-        ),
-        ("It keeps memory or counters between calls.", "thread_local"),
-        ("It changes how many threads OpenMP uses.", "omp_set_num_threads set_num_threads"),
-        (
-            "It computes in a lower precision than the original does.",
-            "_Float16 __float2half __float2half_rn __floats2half2_rn __float2bfloat16 __float2bfloat16_rn "
-            "__floats2bfloat162_rn CUBLAS_COMPUTE_32F_FAST_TF32 CUBLAS_COMPUTE_32F_FAST_16F "
-            "CUBLAS_COMPUTE_32F_FAST_16BF",
-        ),
-    )
+    for what, names in {
+        "It uses CUDA events.": "cudaEventCreate cudaEventCreateWithFlags cudaEventElapsedTime",
+        "It allocates device memory outside of torch.": "cudaMalloc cudaMallocAsync",
+        "It replays a recorded CUDA graph, whose buffers are fixed.": "cudaGraphInstantiate cudaGraphLaunch",
+        "It looks at the clock.": "clock_gettime steady_clock high_resolution_clock",
+        "It starts threads of its own.": "pthread_create thrd_create",
+        "It runs work on a stream of its own.": "cudaStreamCreate cudaStreamCreateWithFlags getStreamFromPool "
+        "cudaStreamCreateWithPriority setCurrentCUDAStream cudaStreamPerThread cuStreamCreate cudaLaunchHostFunc "
+        "cudaStreamAddCallback",
+        "It pins data in the cache between calls.": "cudaLimitPersistingL2CacheSize cudaAccessPropertyPersisting "
+        "cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow",
+        "It keeps memory or counters between calls.": "thread_local",
+        "It changes how many threads OpenMP uses.": "omp_set_num_threads set_num_threads",
+        "It computes in a lower precision than the original does.": "_Float16 __float2half __float2half_rn "
+        "__floats2half2_rn __float2bfloat16 __float2bfloat16_rn __floats2bfloat162_rn CUBLAS_COMPUTE_32F_FAST_TF32 "
+        "CUBLAS_COMPUTE_32F_FAST_16F CUBLAS_COMPUTE_32F_FAST_16BF",
+    }.items()
     for name in names.split()
 }
-
-
-# ---- refusals -----------------------------------------------------------------------------------
 
 
 def options(source: Source) -> Iterator[Refusal]:
@@ -137,44 +104,28 @@ def options(source: Source) -> Iterator[Refusal]:
             yield Refusal(Rule.FILES, "It builds files from elsewhere; a candidate is one file.", call.lineno)
         for word in call.keywords:
             if word.arg in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags", "nvcc_options"):
-                said = [source.folder.said(one) for one in _elements(source, word.value)]
-                for text in said:
-                    if text and _OPTION.search(text):
-                        yield Refusal(
-                            Rule.COMPILER, f"The option {text[:60]} does more than compile.", word.value.lineno
-                        )
-            elif word.arg == "extra_include_paths":
                 for one in _elements(source, word.value):
-                    place = source.folder.said(one) or ""
-                    if place.startswith(("/proc", "/dev", "/home", "/root", "/etc", "~", "..")):
-                        yield Refusal(Rule.FILES, f"It includes files from {place[:60]}.", word.value.lineno)
+                    said = source.folder.said(one) or ""
+                    if _OPTION.search(said):
+                        yield Refusal(Rule.COMPILER, f"The option {said[:60]} {Rule.COMPILER.does}.", call.lineno)
 
 
 _OPTION = re.compile(
     r"^@|(^|[\s,])(-fplugin|-plugin|-specs|--specs|-wrapper|-include|--include|-imacros|-ccbin|--compiler-bindir"
-    r"|--options-file|-fuse-ld|--wrap|-init|-fini|--defsym|--dynamic-list|-run|--run|-B|-T|-Map|--version-script"
-    r"|--audit|-dynamic-linker|-save-temps|-fdump|-x\b|-o\b|-l:)"
+    r"|--options-file|-fuse-ld|--wrap|-init|-fini|--defsym|--dynamic-list|-B(?!symbolic|static|dynamic)|-T|-Map|--version-script"
+    r"|--audit|-dynamic-linker|-o\b|-l:)"
 )
 
 
-def _elements(source: Source, node: object) -> list[ast.expr]:
-    stack: list[object] = [node]
-    found: list[ast.expr] = []
-    while stack and len(found) < 200:
-        one = stack.pop()
-        if isinstance(one, (ast.List, ast.Tuple)):
-            stack += one.elts
-        elif isinstance(one, ast.BinOp) and source.folder.fold(one) is None:
-            stack += [one.left, one.right]
-        elif isinstance(one, ast.IfExp):
-            stack += [one.body, one.orelse]
-        elif isinstance(one, ast.Name) and source.folder.fold(one) is None:
-            bound = source.names.scopes[one].find(one.id) if one in source.names.scopes else None
-            values = [value for value in (bound[1] if bound else []) if isinstance(value, (ast.List, ast.Tuple))]
-            stack += values[:4]
-        elif isinstance(one, ast.expr):
-            found.append(one)
-    return found
+def _elements(source: Source, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield what is in a list of options, and in lists that it names."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and source.folder.fold(part) is None:
+            found = source.names.scopes[part].find(part.id)
+            for value in (found[1] if found else [])[:4]:
+                yield from value.elts if isinstance(value, (ast.List, ast.Tuple)) else []
+        elif isinstance(part, ast.expr):
+            yield part
 
 
 def includes(source: Source) -> Iterator[Refusal]:
@@ -198,67 +149,58 @@ def calls(source: Source) -> Iterator[Refusal]:
         own = {function.name for function in unit.functions} | unit.defined
         for tokens in (unit.tokens, unit.macros):
             texts = {token.text for token in tokens if token.kind == NAME}
+            # A function object: `auto open = [](...) {...};`.
+            own |= {tokens[at + 1].text for at in range(len(tokens) - 2) if tokens[at].text == "auto"}
+            threads = {tokens[at + 1].text for at in range(len(tokens) - 1) if tokens[at].text in _THREADS}
             for at, token in enumerate(tokens):
-                if token.kind != NAME:
-                    continue
-                found = _call(tokens, at, texts, own)
-                if found is not None:
-                    yield Refusal(found[0], f"Its C++ code {found[1]} ({token.text}).", native.line(token.at))
+                rule = _call(tokens, at, texts, own, threads) if token.kind == NAME else None
+                if rule is not None:
+                    yield Refusal(rule, f"Its C++ code {rule.does} ({token.text}).", native.line(token.at))
             yield from _assembler(native, tokens)
             yield from _python(native, tokens)
         for function in unit.functions:
-            if function.exported and _OURS.fullmatch(function.name) and not function.name.startswith("PyInit_"):
+            if function.exported and function.name in _OURS:
                 line = native.line(unit.tokens[function.begin].at)
                 yield Refusal(Rule.PATCHING, f"Its C++ code gives {function.name} another meaning.", line)
 
 
-def _call(tokens: list[Token], at: int, texts: set[str], own: set[str]) -> tuple[Rule, str] | None:
-    """Return what is wrong with a name in its place, None if nothing."""
+def _call(tokens: list[Token], at: int, texts: set[str], own: set[str], threads: set[str]) -> Rule | None:
+    """Return which rule a name in its place breaks, None if none."""
     name = tokens[at].text
     before = tokens[at - 1] if at else Token(OTHER, ";", 0)
     after = tokens[at + 1].text if at + 1 < len(tokens) else ""
     owner = tokens[at - 2].text if before.text == "::" and at > 1 and tokens[at - 2].kind == NAME else ""
     if name in _STREAMS and owner in ("", "std") and before.text not in (".", "->"):
-        return Rule.FILES, "opens files"
+        return Rule.FILES
     if name == "CUBLAS_TF32_TENSOR_OP_MATH":
-        return Rule.PRECISION, "changes how everybody computes"
+        return Rule.PRECISION
     if name == "TORCH_LIBRARY_IMPL" and at + 2 < len(tokens) and tokens[at + 2].text in ("aten", "prims", "_"):
-        return Rule.PATCHING, "gives torch's own operators another meaning"
-    if name == "detach" and after == "(" and before.text in (".", "->") and texts & {"thread", "jthread", "pthread_t"}:
-        # Of a tensor it is harmless; of a thread it leaves it behind.
-        return (Rule.PROCESSES, "leaves a thread behind") if _is_thread(tokens, at - 2) else None
-    if name == "pthread_detach" or (name == "pthread_create" and "pthread_join" not in texts):
-        return Rule.PROCESSES, "leaves a thread behind"
+        return Rule.PATCHING
+    if name == "detach" and before.text in (".", "->"):
+        # Of a tensor it is harmless; a thread is left behind.
+        return Rule.PROCESSES if tokens[at - 2].text in threads or _makes_thread(tokens, at - 2) else None
+    if name == "pthread_create" and "pthread_join" not in texts:
+        return Rule.PROCESSES
     if name == "DynamicLibrary":
-        return Rule.SYSTEM, "opens other libraries"
-    if name not in _CALLS or name in own:
-        return None
+        return Rule.SYSTEM
+    rule = None if name in own else _CALLS.get(name)
     if name in _MEMBERS:
-        return _CALLS[name] if after == "(" else None
+        return rule if after == "(" else None
     if before.text in (".", "->") or owner not in ("", "std"):
         return None
     if after == "(":
-        declared = before.kind == NAME and before.text not in _KEYWORDS
-        return None if declared else _CALLS[name]
-    if name in _VALUES and before.text in ("&", "=", "::", ";") and after in (";", ",", ")"):
-        return _CALLS[name]
-    return None
+        return None if before.kind == NAME and before.text not in _KEYWORDS else rule
+    return rule if name in _VALUES and before.text in ("&", "=", "::", ";") and after in (";", ",", ")") else None
 
 
-def _is_thread(tokens: list[Token], at: int) -> bool:
-    """Whether what stands at a place is a thread: `std::thread(...)`, or a name declared as one."""
-    if tokens[at].text == ")":
-        depth = 0
-        while at >= 0:
-            depth += (tokens[at].text == ")") - (tokens[at].text == "(")
-            at -= 1
-            if depth == 0:
-                break
-        return any(tokens[index].text in ("thread", "jthread") for index in range(max(0, at - 1), at + 1))
-    return any(
-        tokens[index].text == tokens[at].text and tokens[index - 1].text in ("thread", "jthread")
-        for index in range(1, at)
-    )
+def _makes_thread(tokens: list[Token], at: int) -> bool:
+    """Whether the `)` at a place ends `std::thread(...)`."""
+    depth = 0
+    for index in range(at, max(0, at - 2000), -1):
+        depth += (tokens[index].text == ")") - (tokens[index].text == "(")
+        if depth <= 0:
+            return tokens[index - 1].text in _THREADS
+    return False
 
 
 def _assembler(native: Native, tokens: list[Token]) -> Iterator[Refusal]:
@@ -278,20 +220,27 @@ def _assembler(native: Native, tokens: list[Token]) -> Iterator[Refusal]:
 
 
 def _python(native: Native, tokens: list[Token]) -> Iterator[Refusal]:
-    """The interpreter by its C functions, and modules by `py::module_::import`."""
+    """The interpreter by its C functions, text run by pybind11, and modules by `py::module_::import`."""
+    texts = [token.text for token in tokens]
+    spaces = {"py", "pybind11"}
+    spaces |= {
+        texts[at + 1]
+        for at in range(len(texts) - 4)
+        if texts[at] == "namespace" and "pybind11" in texts[at + 3 : at + 5]
+    }
     for at, token in enumerate(tokens):
-        if token.kind != NAME:
-            continue
-        line = native.line(token.at) if _PYTHON.match(token.text) or token.text in ("exec", "eval", "import") else 0
-        owner = tokens[at - 2].text if at > 1 and tokens[at - 1].text == "::" else ""
-        if _PYTHON.fullmatch(token.text):
-            yield Refusal(Rule.INTERPRETER, f"Its C++ code reaches the Python interpreter ({token.text}).", line)
-        elif token.text in ("exec", "eval", "eval_file") and owner:
-            yield Refusal(Rule.TEXT, f"Its C++ code runs text as Python ({token.text}).", line)
+        owner = texts[at - 2] if at > 1 and texts[at - 1] == "::" else ""
+        rule = what = None
+        if token.kind == NAME and _PYTHON.fullmatch(token.text):
+            rule, what = Rule.INTERPRETER, f"reaches the Python interpreter ({token.text})"
+        elif token.text in ("exec", "eval", "eval_file") and owner in spaces:
+            rule, what = Rule.TEXT, f"runs text as Python ({token.text})"
         elif token.text == "import" and owner in ("module", "module_") and at + 2 < len(tokens):
-            said = tokens[at + 2].text if tokens[at + 2].kind == STRING else ""
-            if said.partition(".")[0] not in IMPORTABLE or said.partition(".")[0] in ("os", "sys", "ctypes", "shutil"):
-                yield Refusal(Rule.IMPORTS, f"Its C++ code imports {said or 'a module made at run time'}.", line)
+            said = texts[at + 2].partition(".")[0] if tokens[at + 2].kind == STRING else ""
+            if said not in IMPORTABLE - {"os", "sys", "ctypes", "shutil"}:
+                rule, what = Rule.IMPORTS, f"imports {said or 'a module made at run time'}"
+        if rule is not None:
+            yield Refusal(rule, f"Its C++ code {what}.", native.line(token.at))
 
 
 def unused(source: Source) -> Iterator[Refusal]:
@@ -328,14 +277,13 @@ def _named(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-# ---- notes --------------------------------------------------------------------------------------
-
-
 def notes(source: Source) -> Iterator[Note]:
     """What is honest at times in C++, and sources that cannot be read before they are built."""
     for call in source.builds:
         for argument in source.source_arguments(call):
-            if source.folder.fold(argument) is None:
+            # What is handed on by a name was read where it is written.
+            named = isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)) and source.natives
+            if source.folder.fold(argument) is None and not named:
                 yield Note("The source of its kernel is only known at run time.", call.lineno)
     lower = any(word in source.reference_text for word in ("half", "float16", "autocast"))
     for native in source.natives:
@@ -344,14 +292,11 @@ def notes(source: Source) -> Iterator[Note]:
             if token.kind != NAME:
                 continue
             what = _NOTES.get(token.text, "")
-            after = tokens[at + 1].text if at + 1 < len(tokens) else ""
             if token.text in ("thread", "jthread", "async") and at > 1 and tokens[at - 2].text == "std":
                 what = "It starts threads of its own."
             elif token.text == "static" and _mutable(tokens, at):
                 what = "It keeps memory or counters between calls."
-            elif token.text in ("kHalf", "kBFloat16") and _cast(tokens, at):
-                what = "It computes in a lower precision than the original does."
-            if what and not (lower and "precision" in what) and not (what.endswith("time.") and after != "("):
+            if what and not (lower and "precision" in what):
                 yield Note(what, native.line(token.at))
 
 
@@ -363,9 +308,3 @@ def _mutable(tokens: list[Token], at: int) -> bool:
         if token.text in ("=", ";", "{", "["):
             return True
     return False
-
-
-def _cast(tokens: list[Token], at: int) -> bool:
-    """Whether a type stands in `.to(...)`."""
-    near = [token.text for token in tokens[max(0, at - 6) : at]]
-    return "to" in near and "(" in near[near.index("to") :]

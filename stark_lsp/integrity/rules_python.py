@@ -10,14 +10,13 @@ from stark_lsp.integrity.source import Source
 
 IMPORTABLE = listed(
     "torch triton cutlass cute cuda cupy numba cffi pycuda tilelang numpy scipy einops opt_einsum torchvision "
-    "__future__ abc array bisect collections contextlib copy ctypes dataclasses datetime decimal "
+    "__future__ abc array bisect cmath collections contextlib copy ctypes dataclasses datetime decimal "
     "difflib enum errno fractions functools gc glob hashlib heapq importlib inspect io itertools json keyword locale "
     "logging math numbers operator os packaging pathlib platform pprint random re shutil statistics string struct sys "
     "sysconfig tempfile textwrap threading time traceback types typing typing_extensions uuid warnings weakref"
 )
 """Packages that a candidate may import; what they may be used for is told below."""
 _NOTED = listed("cupy numba cffi pycuda tilelang numpy scipy einops opt_einsum torchvision packaging")
-_CODE = listed("builtins.exec builtins.eval builtins.compile builtins.breakpoint types.FunctionType types.CodeType")
 _OS = listed(
     "path environ getenv cpu_count process_cpu_count sched_getaffinity sep linesep name uname getcwd fspath PathLike "
     "pathsep curdir pardir extsep devnull makedirs mkdir getpid which"
@@ -26,63 +25,36 @@ _PATH_METHODS = listed(
     "open write_text write_bytes read_text read_bytes unlink rename replace symlink_to hardlink_to touch rmdir chmod"
 )
 _METHODS = listed("tofile write_text write_bytes read_text read_bytes")
-_PREFIXES: dict[str, tuple[Rule, str]] = {
-    path: (rule, what)
-    for rule, what, paths in (
-        (
-            Rule.FILES,
-            "It opens files",
-            "builtins.open io.open io.FileIO io.open_code torch.save torch.load torch.from_file torch.package "
-            "torch.UntypedStorage.from_file torch.jit.save torch.jit.load numpy.load numpy.save numpy.savez "
-            "numpy.memmap numpy.fromfile numpy.loadtxt numpy.savetxt numpy.genfromtxt logging.FileHandler "
-            "logging.handlers logging.config tempfile.NamedTemporaryFile tempfile.TemporaryFile tempfile.mkstemp "
-            "tempfile.SpooledTemporaryFile torch.serialization",
-        ),
-        (
-            Rule.PROCESSES,
-            "It starts processes or threads",
-            "threading.Thread threading.Timer torch.multiprocessing torch.distributed.init_process_group "
-            "torch.distributed.rpc torch.utils.data.DataLoader",
-        ),
-        (Rule.NETWORK, "It reaches the network", "torch.hub torch.utils.model_zoo logging.handlers"),
-        (
-            Rule.TEXT,
-            "It runs text as code",
-            "torch.utils.benchmark torch._inductor.codecache torch._import_dotted_name importlib.metadata.EntryPoint "
-            "torch.fx.graph_module._exec_with_source",
-        ),
-        (
-            Rule.INTERPRETER,
-            "It looks into the running program",
-            "sys._getframe sys._current_frames sys._getframemodulename sys.settrace sys.setprofile sys.modules "
-            "sys.meta_path sys.path_hooks sys.addaudithook sys.monitoring sys.last_traceback threading.settrace "
-            "threading.setprofile threading._active inspect.stack inspect.currentframe inspect.trace "
-            "inspect.getouterframes inspect.getinnerframes gc.get_objects gc.get_referrers gc.get_referents "
-            "gc.callbacks traceback.walk_stack traceback.walk_tb traceback.extract_stack traceback.StackSummary "
-            "logging.currentframe ctypes.pythonapi ctypes.py_object ctypes.PYFUNCTYPE ctypes._dlopen "
-            "torch.autograd.graph.saved_tensors_hooks torch._jit_internal.createResolutionCallbackFromFrame",
-        ),
-        (
-            Rule.PATCHING,
-            "It changes torch for everybody",
-            "torch.set_default_device torch.cuda.memory.change_current_allocator torch.overrides.TorchFunctionMode "
-            "torch.cuda.memory.CUDAPluggableAllocator torch.cuda.CUDAPluggableAllocator torch.utils.swap_tensors "
-            "torch.utils._python_dispatch.TorchDispatchMode torch.utils.rename_privateuse1_backend "
-            "torch.nn.modules.module.register_module_forward_hook "
-            "torch.nn.modules.module.register_module_forward_pre_hook "
-            "torch.nn.modules.module.register_module_full_backward_hook "
-            "torch.nn.modules.module.register_module_buffer_registration_hook "
-            "torch.nn.modules.module.register_module_module_registration_hook "
-            "torch.nn.modules.module.register_module_parameter_registration_hook",
-        ),
-        (
-            Rule.PRECISION,
-            "It changes how everybody computes",
-            "torch.set_default_dtype torch.set_default_tensor_type torch.use_deterministic_algorithms",
-        ),
-    )
+_PREFIXES = {
+    path: rule
+    for rule, paths in {
+        Rule.FILES: "builtins.open io.open io.FileIO io.open_code torch.save torch.load torch.from_file torch.package "
+        "torch.UntypedStorage.from_file torch.jit.save torch.jit.load torch.serialization numpy.load numpy.save "
+        "numpy.savez numpy.memmap numpy.fromfile numpy.loadtxt numpy.savetxt numpy.genfromtxt logging.FileHandler "
+        "logging.config tempfile.NamedTemporaryFile tempfile.TemporaryFile tempfile.mkstemp",
+        Rule.PROCESSES: "threading.Thread threading.Timer torch.multiprocessing torch.distributed.init_process_group "
+        "torch.distributed.rpc",
+        Rule.NETWORK: "torch.hub torch.utils.model_zoo logging.handlers",
+        Rule.TEXT: "builtins.exec builtins.eval builtins.compile builtins.breakpoint types.FunctionType types.CodeType "
+        "torch.utils.benchmark torch._inductor.codecache torch._import_dotted_name importlib.metadata.EntryPoint "
+        "torch.fx.graph_module._exec_with_source",
+        Rule.INTERPRETER: "sys._getframe sys._current_frames sys._getframemodulename sys.settrace sys.setprofile "
+        "sys.modules sys.meta_path sys.path_hooks sys.addaudithook sys.monitoring sys.last_traceback "
+        "threading.settrace threading.setprofile threading._active inspect.stack inspect.currentframe inspect.trace "
+        "inspect.getouterframes inspect.getinnerframes gc.get_objects gc.get_referrers gc.get_referents gc.callbacks "
+        "traceback.walk_stack traceback.walk_tb traceback.extract_stack traceback.StackSummary logging.currentframe "
+        "ctypes.pythonapi ctypes.py_object ctypes.PYFUNCTYPE ctypes._dlopen torch.autograd.graph.saved_tensors_hooks "
+        "torch._jit_internal.createResolutionCallbackFromFrame",
+        Rule.PATCHING: "torch.set_default_device torch.cuda.memory.change_current_allocator torch.utils.swap_tensors "
+        "torch.cuda.memory.CUDAPluggableAllocator torch.cuda.CUDAPluggableAllocator torch.overrides.TorchFunctionMode "
+        "torch.utils._python_dispatch.TorchDispatchMode torch.utils.rename_privateuse1_backend",
+        Rule.PRECISION: "torch.set_default_dtype torch.set_default_tensor_type torch.use_deterministic_algorithms",
+    }.items()
     for path in paths.split()
 }
+"""Functions of others that no kernel needs, with all that lies below them."""
+_HOOKS = "torch.nn.modules.module.register_module_"
+_LIBRARIES = listed("ctypes.CDLL ctypes.PyDLL ctypes.cdll.LoadLibrary ctypes.pydll.LoadLibrary torch.ops.load_library")
 _SYSTEMS = listed("os sys subprocess socket shutil builtins gc multiprocessing")
 """Modules that others keep under a name of their own."""
 _GADGETS = listed(
@@ -99,30 +71,27 @@ _HARMLESS = ("libcu", "libnv", "libamdhip", "libgomp", "libomp", "libiomp", "lib
 """Libraries that kernels are known to load by name."""
 _NOTES = {
     path: what
-    for what, paths in (
-        ("It changes how many threads torch uses.", "torch.set_num_threads"),
-        ("It changes how the CPU treats tiny numbers.", "torch.set_flush_denormal"),
-        ("It replays a recorded CUDA graph, whose buffers are fixed.", "torch.cuda.CUDAGraph torch.cuda.graph"),
-        ("It replays a recorded CUDA graph, whose buffers are fixed.", "torch.cuda.make_graphed_callables"),
-        ("It uses CUDA events.", "torch.cuda.Event torch.Event"),
-        ("It looks at the clock.", "time.perf_counter time.time time.monotonic time.perf_counter_ns time.time_ns"),
-        ("It waits.", "time.sleep"),
-        ("It changes the random state.", "torch.manual_seed torch.cuda.manual_seed torch.cuda.manual_seed_all"),
-        ("It runs work on a stream of its own.", "torch.cuda.Stream torch.cuda.stream torch.Stream"),
-        ("It runs work on a stream of its own.", "torch.cuda.set_stream torch.cuda.ExternalStream"),
-        ("It changes the current device.", "torch.cuda.set_device"),
-        ("It makes a folder.", "os.makedirs os.mkdir tempfile.mkdtemp tempfile.TemporaryDirectory"),
-        ("It reaches memory by address.", "ctypes.memmove ctypes.memset ctypes.string_at ctypes.wstring_at"),
-        ("It switches garbage collection.", "gc.disable gc.freeze gc.set_threshold"),
-        ("It leaves work to be done later.", "torch.jit.fork torch.futures"),
-        ("It computes in a lower precision under autocast.", "torch.autocast torch.amp.autocast"),
-    )
+    for what, paths in {
+        "It changes how many threads torch uses.": "torch.set_num_threads",
+        "It changes how the CPU treats tiny numbers.": "torch.set_flush_denormal",
+        "It replays a recorded CUDA graph, whose buffers are fixed.": "torch.cuda.CUDAGraph torch.cuda.graph "
+        "torch.cuda.make_graphed_callables",
+        "It uses CUDA events.": "torch.cuda.Event torch.Event",
+        "It looks at the clock.": "time.perf_counter time.time time.monotonic time.perf_counter_ns time.time_ns",
+        "It waits.": "time.sleep",
+        "It changes the random state.": "torch.manual_seed torch.cuda.manual_seed torch.cuda.manual_seed_all",
+        "It runs work on a stream of its own.": "torch.cuda.Stream torch.cuda.stream torch.Stream "
+        "torch.cuda.set_stream torch.cuda.ExternalStream",
+        "It changes the current device.": "torch.cuda.set_device",
+        "It makes a folder.": "os.makedirs os.mkdir tempfile.mkdtemp tempfile.TemporaryDirectory",
+        "It reaches memory by address.": "ctypes.memmove ctypes.memset ctypes.string_at ctypes.wstring_at",
+        "It switches garbage collection.": "gc.disable gc.freeze gc.set_threshold",
+        "It leaves work to be done later.": "torch.jit.fork torch.futures",
+        "It computes in a lower precision under autocast.": "torch.autocast torch.amp.autocast",
+    }.items()
     for path in paths.split()
 }
 _SHAPES = listed("shape size stride numel dtype device data_ptr _version ndim dim")
-
-
-# ---- refusals -----------------------------------------------------------------------------------
 
 
 def candidate(source: Source) -> Iterator[Refusal]:
@@ -162,10 +131,10 @@ def uses(source: Source) -> Iterator[Refusal]:
             yield Refusal(Rule.IMPORTS, f"It uses {parts[0]} through another module.", node.lineno)
         known = next((_PREFIXES[p] for n in range(len(parts), 1, -1) if (p := ".".join(parts[:n])) in _PREFIXES), None)
         shown = path.removeprefix("builtins.").split("()")[0]
-        if known is not None and not (parts[-1] == "DataLoader" and not _has_workers(node)):
-            yield Refusal(known[0], f"{known[1]} ({shown}).", node.lineno)
-        elif ".".join(parts[:2]) in _CODE:
-            yield Refusal(Rule.TEXT, f"It runs text as code ({shown}).", node.lineno)
+        if known is not None:
+            yield Refusal(known, f"It {known.does} ({shown}).", node.lineno)
+        elif path.startswith(_HOOKS):
+            yield Refusal(Rule.PATCHING, f"It {Rule.PATCHING.does} ({shown}).", node.lineno)
         elif parts[0] in ("os", "shutil") and len(parts) > 1 and parts[1] not in _OS:
             yield Refusal(Rule.SYSTEM, f"It uses {shown}.", node.lineno)
         elif parts[0] == "pathlib" and path.rpartition(".")[2] in _PATH_METHODS:
@@ -175,6 +144,9 @@ def uses(source: Source) -> Iterator[Refusal]:
     for call in source.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
             yield Refusal(Rule.FILES, f"It opens files ({call.func.attr}).", call.lineno)
+        for word in call.keywords:
+            if word.arg == "num_workers" and not (isinstance(word.value, ast.Constant) and not word.value.value):
+                yield Refusal(Rule.PROCESSES, "It starts processes that load data.", call.lineno)
 
 
 def _through(path: str) -> str:
@@ -184,14 +156,6 @@ def _through(path: str) -> str:
         if parts[at].lstrip("_") in _SYSTEMS and "()" not in path:
             return ".".join([parts[at].lstrip("_"), *parts[at + 1 :]])
     return path
-
-
-def _has_workers(node: ast.expr) -> bool:
-    words = node.keywords if isinstance(node, ast.Call) else []
-    return any(
-        word.arg == "num_workers" and not (isinstance(word.value, ast.Constant) and not word.value.value)
-        for word in words
-    )
 
 
 def interpreter(source: Source) -> Iterator[Refusal]:
@@ -254,13 +218,7 @@ def precision(source: Source) -> Iterator[Refusal]:
 def libraries(source: Source) -> Iterator[Refusal]:
     """Libraries of the system by `ctypes`, in place of its own."""
     for call in source.calls:
-        if not source.names.of(call.func) & {
-            "ctypes.CDLL",
-            "ctypes.PyDLL",
-            "ctypes.cdll.LoadLibrary",
-            "ctypes.pydll.LoadLibrary",
-            "torch.ops.load_library",
-        }:
+        if not source.names.of(call.func) & _LIBRARIES:
             continue
         argument = next(iter([*call.args, *(word.value for word in call.keywords if word.arg == "name")]), None)
         said = source.folder.said(argument) if argument is not None else ""
@@ -279,47 +237,35 @@ def original(source: Source) -> Iterator[Refusal]:
         root, _, last = path.rpartition(".")
         if last == wanted and root.partition(".")[0] not in IMPORTABLE:
             yield Refusal(Rule.ORIGINAL, f"It imports {wanted}.", line)
-    copies = source.copies
+    bases = source.copies & set(source.bases(main))
     forward = source.forward(main)
-    if not (source.builds or source.jit_functions or any(p.rpartition(".")[2] == wanted for p, _ in source.imported)):
+    if not source.builds and not source.jit_functions:
         # The original under another name is a plain candidate where it claims no kernel.
         return
     if forward is None:
-        if copies & set(source.bases(main)):
+        if bases:
             yield Refusal(Rule.ORIGINAL, f"It is the original ({wanted}) under another name.", main.lineno)
         return
-    for node in _results(forward):
-        if isinstance(node, ast.Call) and _is_original(source, main, node, copies):
-            yield Refusal(Rule.ORIGINAL, f"It leaves the work to the original ({wanted}).", node.lineno)
+    results = [node.value for node in ast.walk(forward) if isinstance(node, ast.Return)]
+    # Leaving some cases to the original is how an honest one guards its kernel.
+    if results and all(_is_original(source, main, value, bool(bases)) for value in results):
+        yield Refusal(Rule.ORIGINAL, f"It leaves the work to the original ({wanted}).", forward.lineno)
 
 
-def _results(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    """Return what a forward returns under no condition."""
-    return [one.value for one in forward.body if isinstance(one, ast.Return) and one.value is not None]
-
-
-def _is_original(source: Source, main: ast.ClassDef, call: ast.Call, copies: set[ast.ClassDef]) -> bool:
-    function = call.func
-    names = {cls.name for cls in copies}
-    if isinstance(function, ast.Attribute) and function.attr in ("forward", "__call__"):
-        owner = function.value
-        if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
-            return bool(copies & set(source.bases(main)))
-        if isinstance(owner, ast.Name) and owner.id in names:
-            return True
-        function = owner
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-        made = [
-            node.value
-            for node in ast.walk(main)
-            if isinstance(node, ast.Assign)
-            and any(isinstance(to, ast.Attribute) and to.attr == function.attr for to in node.targets)
-        ]
-        return any(isinstance(one, ast.Call) and getattr(one.func, "id", "") in names for one in made)
-    return isinstance(function, ast.Call) and getattr(function.func, "id", "") in names
-
-
-# ---- notes --------------------------------------------------------------------------------------
+def _is_original(source: Source, main: ast.ClassDef, value: ast.expr | None, derived: bool) -> bool:
+    """Whether an expression calls the original: as a base, by its class, or by an attribute that holds one."""
+    if not isinstance(value, ast.Call):
+        return False
+    called = ast.unparse(value.func).removesuffix(".forward").removesuffix(".__call__")
+    names = {cls.name for cls in source.copies}
+    kept = {
+        ast.unparse(target)
+        for node in ast.walk(main)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for target in node.targets
+        if ast.unparse(node.value.func) in names
+    }
+    return (called == "super()" and derived) or called.partition("(")[0] in names or called in kept
 
 
 def notes(source: Source) -> Iterator[Note]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -71,8 +70,6 @@ class Source:
         self.names = Names(self.tree)
         self.folder = Folder(self.names)
 
-    # ---- the original -----------------------------------------------------------------------------
-
     @property
     def reference_class(self) -> str:
         """Name of the original's class, empty if it is not known."""
@@ -88,8 +85,6 @@ class Source:
         """Packages that the original imports."""
         found = self.reference.imported if self.reference else []
         return frozenset(path.partition(".")[0] for path, _ in found)
-
-    # ---- Python -----------------------------------------------------------------------------------
 
     @cached_property
     def calls(self) -> list[ast.Call]:
@@ -156,8 +151,6 @@ class Source:
                         keys += [(key, node.lineno) for key in (one.keys if isinstance(one, ast.Dict) else [None])]
         return found + [((self.folder.said(key) or "") if key is not None else "", line) for key, line in keys]
 
-    # ---- classes ----------------------------------------------------------------------------------
-
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
         """The classes at the top level by name, also those under an `if` or `try`."""
@@ -219,8 +212,6 @@ class Source:
             for cls in self.classes.values()
             if cls is not self.main and (cls.name == self.reference.class_name or _essence(cls) == wanted)
         }
-
-    # ---- kernels ----------------------------------------------------------------------------------
 
     @cached_property
     def jit_functions(self) -> list[ast.FunctionDef]:
@@ -299,25 +290,14 @@ class Source:
 
     @cached_property
     def makes_names(self) -> bool:
-        """Whether functions may be named by text that is put together at run time."""
-        return any(
-            isinstance(node, ast.JoinedStr)
-            or (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)) and self.folder.fold(node))
-            or (
-                isinstance(node, ast.Call)
-                and len(node.args) > 1
-                and "builtins.getattr" in self.names.of(node.func)
-                and not isinstance(node.args[1], ast.Constant)
-            )
-            for node in self._short()
-        )
-
-    def _short(self) -> Iterator[ast.AST]:
-        """Yield what may make a name: nothing that is a message of an error or a native text."""
+        """Whether functions may be named by text that is put together: nothing with a blank in it, as messages have."""
+        found = False
         for node in self.names.nodes:
-            text = self.folder.fold(node) if isinstance(node, (ast.JoinedStr, ast.BinOp)) else None
-            if text is None or not re.search(r"\s", text.value.strip()):
-                yield node
+            if isinstance(node, ast.JoinedStr):
+                found |= not any(isinstance(part, ast.Constant) and " " in str(part.value) for part in node.values)
+            elif isinstance(node, ast.Call) and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+                found |= "builtins.getattr" in self.names.of(node.func)
+        return found
 
 
 def _essence(cls: ast.ClassDef) -> str:

@@ -114,9 +114,7 @@ class Folder:
         return _joined(node, texts) if any(text is not None for text in texts) else None
 
     def _call(self, node: ast.Call, depth: int) -> Text | None:
-        if self._names.of(node.func) == {"textwrap.dedent"} and node.args:
-            return self.fold(node.args[0], depth)
-        if self._names.of(node.func) == {"string.Template"} and node.args:
+        if self._names.of(node.func) & {"textwrap.dedent", "string.Template"} and node.args:
             return self.fold(node.args[0], depth)
         if not isinstance(node.func, ast.Attribute):
             return None
@@ -132,8 +130,6 @@ class Folder:
             old, new = (self.said(argument) for argument in node.args[:2])
             if old and new is not None and base.value.count(old) * len(new) <= LONGEST:
                 value = base.value.replace(old, new)
-                if "\n" not in old and "\n" not in new and len(base.pieces) == 1:
-                    return Text(value, base.pieces)
                 return Text(value, (Piece(0, base.pieces[0].first, base.pieces[-1].last),))
             return base
         return None

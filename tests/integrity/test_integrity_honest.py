@@ -91,8 +91,10 @@ NATIVE = {
     "threads that are joined": '#include <thread>\nextern "C" void run() { std::thread t([] {}); t.join(); }',
     "a tensor that is detached": "#include <torch/extension.h>\n#include <thread>\nat::Tensor run(at::Tensor x) { std::thread t([] {}); t.join(); return x.detach(); }",
     "functions of one's own": 'static float signal(float x) { return x; }\nstatic int open(int a) { return a; }\nextern "C" float run() { return signal(1) + open(2); }',
-    "lambdas of one's own": 'extern "C" int run() { auto connect = [](int a) { return a; }; return 0; }',
+    "lambdas of one's own": 'extern "C" int run() { auto connect = [](int a) { return a; }; return connect(1); }',
     "names in namespaces": "namespace n { int clock_gettime(int, void*) { return 0; } int kill(int a) { return a; } }\nint run() { return n::kill(1); }",
+    "methods of one's own": 'struct Kernel { static int exec(int a) { return a; } };\nextern "C" int run() { return Kernel::exec(1); }',
+    "a launcher's name": 'extern "C" int cudaLaunchSoftmax(int a) { return a; }\nextern "C" int run() { return cudaLaunchSoftmax(1); }',
     "streams of CUDA": "#include <c10/cuda/CUDAStream.h>\nvoid run() { auto s = at::cuda::getStreamFromPool(); }",
     "assembler of PTX": r'__device__ void run(float* x) { asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(x[0]) : "l"(x)); }',
 }  # fmt: skip
@@ -144,7 +146,7 @@ def test_what_is_unusual_is_a_note_at_its_line(before: str, body: str, words: st
         ("static const int n = 3; static int two() { return 2; } int run() { return n; }", ""),
         ("void run() { cudaStream_t s; cudaStreamCreate(&s); }", "stream of its own"),
         ("void run() { std::thread t([] {}); t.join(); }", "threads of its own"),
-        ("void run(at::Tensor x) { x.to(at::kHalf); }", "lower precision"),
+        ("void run(float* x) { __half h = __float2half(x[0]); }", "lower precision"),
         ("void run(at::Tensor x) { if (x.scalar_type() == at::kHalf) return; }", ""),
     ],
 )

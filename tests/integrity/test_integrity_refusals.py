@@ -65,7 +65,7 @@ def test_a_fact_is_refused_with_line_reason_and_cure(rule: Rule, before: str) ->
     assert refusal is not None
     assert refusal.rule is rule, refusal
     assert refusal.reason.endswith(".")
-    assert refusal.message == f"{refusal.reason} {rule.value}"
+    assert refusal.message == f"{refusal.reason} {rule.cure}"
     assert refusal.line is not None
     assert 3 <= refusal.line <= 2 + len(before.splitlines())
 
@@ -127,6 +127,7 @@ def test_an_option_that_does_more_than_compile_is_refused(option: str) -> None:
         ("class ModelNew(Model):\n    def forward(self, x):\n        lib().k(x)\n        return super().forward(x)\n", True),
         ("class ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.o = Model()\n    def forward(self, x):\n        lib().k(x)\n        return self.o(x)\n", True),
         ("class ModelNew(Model):\n    def forward(self, x):\n        if not x.is_cuda:\n            return super().forward(x)\n        return lib().k(x)\n", False),
+        ("class ModelNew(Model):\n    def forward(self, x):\n        if x.is_cuda:\n            return lib().k(x)\n        return super().forward(x)\n", False),
         ("class ModelNew(Model):\n    def forward(self, x):\n        return lib().k(x)\n", False),
     ],
 )  # fmt: skip
