@@ -6,8 +6,8 @@ its GPU busy that latency is hidden behind the kernels before; here it is hidden
 
 The gate takes every place that a thread can have on the device, and who closes it waits until it is closed. So no
 kernel runs beside it: what a candidate starts on another stream, without waiting for its inputs, does not begin before
-the clock does. Copies to and from the host could; streams that do not wait for the current one are refused by the
-static check, and read nothing that is right where the inputs arrive late (`forward.arrive_late`).
+the clock does. Copies to and from the host could; streams that do not wait for the current one read nothing that is
+right where the inputs arrive late (`forward.arrive_late`).
 """
 
 from __future__ import annotations
