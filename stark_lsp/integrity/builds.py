@@ -87,19 +87,17 @@ def _tries(source: Source) -> list[ast.Try]:
 
 def _reached(source: Source, statements: Iterable[ast.stmt]) -> list[ast.Call]:
     """Return the builds in statements and in the functions of the file that they call by name."""
-    functions = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
-    builds = set(source.builds)
     seen: set[str] = set()
     stack: list[ast.AST] = list(statements)
     found: list[ast.Call] = []
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Call):
-            if node in builds:
+            if node in source.builds:
                 found.append(node)
-            elif isinstance(node.func, ast.Name) and node.func.id in functions and node.func.id not in seen:
+            elif isinstance(node.func, ast.Name) and node.func.id in source.functions and node.func.id not in seen:
                 seen.add(node.func.id)
-                stack.append(functions[node.func.id])
+                stack.append(source.functions[node.func.id])
         stack += ast.iter_child_nodes(node)
     return found
 

@@ -226,9 +226,14 @@ class Source:
         ]
 
     @cached_property
-    def builds(self) -> list[ast.Call]:
-        """Calls that compile a source."""
-        return [call for call in self.calls if self.names.of(call.func) & BUILDERS]
+    def builds(self) -> dict[ast.Call, None]:
+        """Calls that compile a source, in order."""
+        return dict.fromkeys(call for call in self.calls if self.names.of(call.func) & BUILDERS)
+
+    @cached_property
+    def functions(self) -> dict[str, ast.FunctionDef]:
+        """Functions at the top level by name."""
+        return {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
 
     def source_arguments(self, call: ast.Call) -> list[ast.expr]:
         """Return the expressions of a build's sources."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from stark_lsp.core.parsing import LONGEST
 from stark_lsp.integrity.names import Names
@@ -27,15 +30,24 @@ class Piece:
 
 @dataclass(frozen=True)
 class Text:
-    """A text, and the lines of the file that its parts are written on."""
+    """A text, and the lines of the file that its parts are written on, by their offset."""
 
     value: str
     pieces: tuple[Piece, ...]
 
     def line(self, offset: int) -> int:
         """Return the 1-based line of the file for a place in the text."""
-        piece = max((one for one in self.pieces if one.offset <= offset), key=lambda one: one.offset)
-        return min(piece.first + self.value.count("\n", piece.offset, offset), piece.last)
+        piece = self.pieces[max(bisect_right(self._offsets, offset) - 1, 0)]
+        lines = bisect_left(self._ends, offset) - bisect_left(self._ends, piece.offset)
+        return min(piece.first + lines, piece.last)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [found.start() for found in re.finditer("\n", self.value)]
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        return [piece.offset for piece in self.pieces]
 
     @property
     def whole(self) -> bool:
