@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -10,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from stark_lsp.judge.timing import kept
 from stark_lsp.judge.timing.fresh import RING, Mixer, kind_of
+from stark_lsp.judge.transport import tensorfile
 
 
 def sets(count: int, make) -> list:  # type: ignore[no-untyped-def]
@@ -138,7 +142,14 @@ def results(seed: int):  # type: ignore[no-untyped-def]
     return {"y": torch.randn(5, 7), "n": 3, "index": torch.randint(0, 9, (11,)), "flag": torch.rand(3) > 0.5}
 
 
-def test_kept_outputs_are_copies_with_the_digests_that_were_pledged() -> None:
+def digest_of(*trees: object) -> int:
+    """Return what the judge finds of a file in which the tree was handed over."""
+    (tree,) = trees
+    loaded = tensorfile.capture(tree, "cpu")
+    return kept.digest_of(json.loads(json.dumps(loaded.skeleton)), loaded.tensors)
+
+
+def test_kept_outputs_are_copies_with_the_digests_that_were_pledged(tmp_path: Path) -> None:
     found = kept.Kept(results(0), "cpu")
     found.begin(3)
     outputs = [results(seed) for seed in range(3)]
@@ -150,19 +161,37 @@ def test_kept_outputs_are_copies_with_the_digests_that_were_pledged() -> None:
     pledge = found.pledge()
     assert len(set(pledge)) == 3
     for index in range(3):
-        tree = found.tree(index, None)
+        tensorfile.write(str(tmp_path / "f"), *found.output(index))
+        loaded = tensorfile.load(str(tmp_path / "f"))
+        tree = loaded.tree()
         assert torch.equal(tree["y"], expected[index])
         assert tree["n"] == 3
-        assert kept.digest_of([tree["y"], tree["index"], tree["flag"]]) == pledge[index]
+        assert kept.digest_of(loaded.skeleton, loaded.tensors) == pledge[index]
 
 
-def test_a_digest_changes_with_one_bit_and_with_the_order() -> None:
+def test_a_digest_changes_with_one_bit_with_the_order_and_with_plain_values() -> None:
     values = torch.randn(1000)
     changed = values.clone()
     changed[500] = torch.nextafter(changed[500], torch.tensor(2.0))
-    assert kept.digest_of([values]) != kept.digest_of([changed])
-    assert kept.digest_of([values]) != kept.digest_of([values.flip(0)])
-    assert kept.digest_of([values]) == kept.digest_of([values.clone()])
+    different = [values, changed, values.flip(0), values.view(10, 100), values.view(torch.int32), [values], [values, 3]]
+    assert len({digest_of(tree) for tree in different}) == len(different)
+    assert digest_of(values) == digest_of(values.clone())
+
+
+def test_values_that_are_made_up_by_moving_words_do_not_have_the_same_digest() -> None:
+    # Sums of words, as digests once were, stay when words change places at the right distance.
+    words = torch.arange(3 * 4096, dtype=torch.float64)
+    assert digest_of(words) != digest_of(words.roll(4096))
+
+
+def test_the_digest_of_a_large_output_is_made_by_several_threads_and_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outputs = [({"k": "tensor", "v": 0}, [torch.randn(3 << 20)]) for _ in range(2)]
+    monkeypatch.setattr(kept, "_get_threads", lambda: 4)
+    together = kept.digests(outputs)
+    monkeypatch.setattr(kept, "_get_threads", lambda: 1)
+    assert together == [kept.digest_of(*output) for output in outputs]
 
 
 def test_outputs_whose_size_depends_on_the_inputs_are_kept_too() -> None:
@@ -173,8 +202,102 @@ def test_outputs_whose_size_depends_on_the_inputs_are_kept_too() -> None:
         found.take((output,))
     pledge = found.pledge()
     for index, output in enumerate(outputs):
-        assert torch.equal(found.tree(index, None)[0], output)
-        assert kept.digest_of([output]) == pledge[index]
+        assert torch.equal(found.output(index)[1][0], output)
+        assert digest_of((output,)) == pledge[index]
+
+
+LATE: list[str] = []
+
+
+class LateDict(dict):  # type: ignore[type-arg]
+    """Computes its values when it is asked for them."""
+
+    def __getattribute__(self, name: str) -> object:
+        LATE.append(name)
+        return super().__getattribute__(name)
+
+    def items(self):  # type: ignore[no-untyped-def]
+        return {"y": torch.ones(4)}.items()
+
+
+class LatePair(NamedTuple("LatePair", [("y", object), ("z", object)])):
+    """The same for a named tuple."""
+
+    def __new__(cls, *items: object) -> LatePair:
+        LATE.append("new")
+        return super().__new__(cls, *items)
+
+    y = property(lambda self: torch.ones(4))
+
+
+@dataclasses.dataclass
+class LateRecord:
+    """The same for a dataclass."""
+
+    y: object
+
+    def __getattribute__(self, name: str) -> object:
+        LATE.append(name)
+        return torch.ones(4) if name == "y" else super().__getattribute__(name)
+
+
+class LateList(list):  # type: ignore[type-arg]
+    """The same for a list."""
+
+    __class__ = property(lambda self: LATE.append("class") or list)  # type: ignore[assignment,func-returns-value]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter([torch.ones(4)])
+
+
+def late_tensor() -> torch.Tensor:
+    late = torch.zeros(4)
+    for name in ("detach", "contiguous", "stride", "numel"):
+        setattr(late, name, lambda *_: LATE.append("method") or torch.ones(4))  # type: ignore[func-returns-value]
+    return late
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LateDict(y=torch.zeros(4)),
+        lambda: LatePair(torch.zeros(4), 1),
+        lambda: LateRecord(torch.zeros(4)),
+        lambda: LateList([torch.zeros(4)]),
+        late_tensor,
+    ],
+)
+def test_what_is_kept_is_what_is_stored_and_no_code_of_its_class_runs(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    result = make()
+    LATE.clear()
+    found = kept.Kept(result, "cpu")
+    found.begin(1)
+    found.take(result)
+    found.pledge()
+    tensorfile.write(str(tmp_path / "f"), *found.output(0))
+    assert not LATE
+    assert torch.equal(tensorfile.load(str(tmp_path / "f")).tensors[0], torch.zeros(4))
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        torch.randn(3, 4, dtype=torch.complex64).t().conj(),
+        torch.randn(3, 4, dtype=torch.complex64).conj().imag,
+        torch.randn(4, 1, dtype=torch.complex64).expand(4, 3).conj(),
+    ],
+)
+def test_lazy_negation_and_conjugation_are_carried_out_when_an_output_is_taken(late, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    found = kept.Kept(late, "cpu")
+    found.begin(1)
+    found.take(late)
+    (taken,) = found.output(0)[1]
+    assert not taken.is_conj()
+    assert not taken.is_neg()
+    assert torch.equal(taken, late)
+    tensorfile.save(str(tmp_path / "f"), late)
+    assert torch.equal(tensorfile.load(str(tmp_path / "f")).tensors[0], late)
+    assert torch.equal(tensorfile.capture(late, "cpu").tensors[0], late)
 
 
 def test_a_tensor_that_could_compute_its_values_later_is_not_taken() -> None:
@@ -184,6 +307,8 @@ def test_a_tensor_that_could_compute_its_values_later_is_not_taken() -> None:
     found = kept.Kept(torch.randn(4), "cpu")
     with pytest.raises(TypeError, match="Lazy"):
         found.take(torch.randn(4).as_subclass(Lazy))
+    with pytest.raises(TypeError, match="Lazy"):
+        kept.Kept(torch.randn(4).as_subclass(Lazy), "cpu")
 
 
 def test_a_round_has_as_many_calls_as_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +330,7 @@ def test_every_call_of_a_round_is_kept_however_many_the_judge_asks_for() -> None
         assert found.reserved >= calls
         for number in range(calls):
             found.take(torch.full((5,), float(number)))
-        assert found.pledge() == [kept.digest_of([torch.full((5,), float(number))]) for number in range(calls)]
+        assert found.pledge() == [digest_of(torch.full((5,), float(number))) for number in range(calls)]
 
 
 def tokens(number: int) -> object:

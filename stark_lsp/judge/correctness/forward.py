@@ -130,13 +130,14 @@ class Forward:
             modules.synchronize(device)
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         result = modules.detached(result)
-        found = modules.tensors_of(result)
-        odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in PLAIN})
+        found: list[torch.Tensor] = []
+        skeleton = values.encode(result, found)
+        odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in values.PLAIN})
         if odd:
             return {"odd": odd, "ranges": None, "fingerprints": [], "differentiable": differentiable}
-        ranges = layout.report(result, arguments, module, self._held)
+        ranges = layout.report(found, arguments, module, self._held)
         if outputs:
-            tensorfile.save(outputs, result, exchange)
+            tensorfile.write(outputs, skeleton, found, exchange)
         if inputs_after:
             tensorfile.save(inputs_after, arguments, exchange)
         if held:
@@ -166,10 +167,6 @@ def arrive_late(tensors: list[torch.Tensor]) -> None:
         piece.copy_(value)
         # Its memory must not be given to another stream before the copy is made.
         value.record_stream(torch.cuda.current_stream())
-
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types an output may have."""
 
 
 def step(

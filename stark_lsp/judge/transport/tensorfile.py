@@ -32,6 +32,10 @@ DTYPES = {str(value).replace("torch.", ""): value for value in vars(torch).value
 STAGE = 32 << 20
 """Bytes that go to or from a GPU at a time."""
 
+_detach = torch.Tensor.detach
+_resolve_conj = torch.resolve_conj
+_resolve_neg = torch.resolve_neg
+
 
 class Damaged(Exception):
     """The file is not what `save` writes, or not within the limits given."""
@@ -44,24 +48,33 @@ def span(shape: list[int], stride: list[int]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride))  # noqa: B905 - Python 3.9
 
 
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a plain tensor's values without lazy negation and conjugation, and without attributes of the object.
+
+    Those of a candidate may stand in for methods.
+    """
+    return _resolve_neg(_resolve_conj(_detach(tensor)))
+
+
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the memory span of `tensor` as a contiguous one-dimensional tensor of bytes on its device."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = resolved(tensor)
     count = span(list(tensor.shape), list(tensor.stride()))
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
 
 
 def _head(tensor: torch.Tensor, place: int, nbytes: int) -> dict[str, Any]:
     """Return what a file says of one tensor besides its bytes."""
+    plain = resolved(tensor)
     return {
-        "dtype": str(tensor.dtype).replace("torch.", ""),
-        "shape": list(tensor.shape),
-        "stride": list(tensor.stride()),
+        "dtype": str(plain.dtype).replace("torch.", ""),
+        "shape": list(plain.shape),
+        "stride": list(plain.stride()),
         "place": place,
         "nbytes": nbytes,
         "requires_grad": bool(tensor.requires_grad),
         "device": tensor.device.type,
-        "type": "" if type(tensor) in (torch.Tensor, torch.nn.Parameter) else type(tensor).__name__,
+        "type": "" if type(tensor) in values.PLAIN else type(tensor).__name__,
     }
 
 
@@ -79,7 +92,11 @@ def save(path: str, tree: Any, exchange: Exchange | None = None) -> int:
         The tree holds something that cannot be handed over.
     """
     tensors: list[torch.Tensor] = []
-    skeleton = values.encode(tree, tensors)
+    return write(path, values.encode(tree, tensors), tensors, exchange)
+
+
+def write(path: str, skeleton: values.Skeleton, tensors: list[torch.Tensor], exchange: Exchange | None = None) -> int:
+    """Write what `values.encode` gave; see `save`."""
     heads: list[dict[str, Any]] = []
     blobs: list[torch.Tensor] = []
     place = 0
@@ -136,16 +153,16 @@ def save_shared(path: str, loaded: Loaded, exchange: Exchange) -> bool:
 def _write(file: Any, flat: torch.Tensor) -> None:
     """Write bytes of the host from where they lie, those of a GPU through page-locked memory."""
     if flat.device.type == "cpu":
-        file.write(_memory(flat))
+        file.write(memory_of(flat))
         return
     stage = torch.empty(min(STAGE, flat.numel()), dtype=torch.uint8, pin_memory=True)
     for begin in range(0, flat.numel(), STAGE):
         part = flat[begin : begin + STAGE]
         stage[: part.numel()].copy_(part)
-        file.write(_memory(stage[: part.numel()]))
+        file.write(memory_of(stage[: part.numel()]))
 
 
-def _memory(flat: torch.Tensor) -> memoryview:
+def memory_of(flat: torch.Tensor) -> memoryview:
     """Return the memory of contiguous bytes on the host, without a copy."""
     return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
 
@@ -201,7 +218,7 @@ def capture(tree: Any, device: str) -> Loaded:
         flat = bytes_of(tensor)
         heads.append(_head(tensor, 0, flat.numel()))
         copied = flat.to(device, copy=True).view(tensor.dtype)
-        copies.append(copied.as_strided(tensor.shape, tensor.stride(), 0))
+        copies.append(copied.as_strided(heads[-1]["shape"], heads[-1]["stride"], 0))
     return Loaded(skeleton, copies, heads)
 
 
@@ -320,7 +337,7 @@ def _read(
     for begin in range(0, nbytes, STAGE):
         count = min(STAGE, nbytes - begin)
         part = data[begin : begin + count] if device == "cpu" else stage[:count]
-        if file.readinto(_memory(part)) != count:
+        if file.readinto(memory_of(part)) != count:
             raise Damaged("the file ends early")
         if device != "cpu":
             data[begin : begin + count].copy_(part)
