@@ -161,6 +161,20 @@ def test_views_are_fine_where_the_reference_returns_one(tmp_path: Path) -> None:
         assert finding(reference, tmp_path / "c", body) == ("OK", "")
 
 
+def test_a_dict_in_another_order_is_held_against_the_same_keys_in_values_and_in_memory(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", 'return {"twice": x * 2.0, "b": (x, x.sum())}', "torch.randn(7, 13)")
+    for number, body in enumerate(
+        (
+            'return {"b": (x, x.sum()), "twice": x + x}',
+            'return {"b": (x.clone(), x.sum()), "twice": x + x}',
+        )
+    ):
+        assert finding(reference, tmp_path / str(number), body) == ("OK", "")
+    reference = make_reference(tmp_path / "s", 'return {"a": x * 1.0, "b": x}', "torch.randn(7, 13)")
+    found = finding(reference, tmp_path / "t", 'return {"b": x.clone(), "a": x}')
+    assert "Output number 1 shares its memory with an input" in found[1]
+
+
 def test_an_expanded_output_is_found_out(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "r", "return x.sum(1, keepdim=True).repeat(1, 4)", "torch.randn(8, 8)")
     status, message = finding(reference, tmp_path / "c", "return x.sum(1, keepdim=True).expand(-1, 4)")

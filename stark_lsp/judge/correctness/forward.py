@@ -213,7 +213,8 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
     Parameters
     ----------
     cotangents
-        For each output tensor in order the gradient that flows into it; None for one that has none, such as indices.
+        For each output tensor, as `in_order` has them, the gradient that flows into it; None for one that has none,
+        such as indices.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
         parameter.grad = None
     with modules.forward_context(modules.TRAINING):
         result = module(*args, **kwargs)
-        found = modules.tensors_of(result)
+        found = in_order(result)
         pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]  # noqa: B905
         for number, (tensor, flow) in enumerate(pairs):
             if not tensor.requires_grad:
@@ -271,8 +272,14 @@ def random_cotangents(result: Any) -> list[torch.Tensor | None]:
     generator = torch.Generator().manual_seed(COTANGENT_SEED)
     return [
         torch.randn(tensor.shape, generator=generator).to(tensor.device, tensor.dtype) if tensor.requires_grad else None
-        for tensor in modules.tensors_of(result)
+        for tensor in in_order(result)
     ]
+
+
+def in_order(result: Any) -> list[torch.Tensor]:
+    """Return the tensors of a result in the order of their paths."""
+    tensors: list[torch.Tensor] = []
+    return [tensors[number] for number in values.places(values.encode(result, tensors))]
 
 
 def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:

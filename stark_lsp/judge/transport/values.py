@@ -292,3 +292,13 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
             found += flatten(item, f"{path}.{name}")
         return found
     return [(path, skeleton)]
+
+
+def places(tree: Skeleton) -> list[int]:
+    """Return the numbers of a tree's tensors in the order of their paths, however a dict was filled."""
+    return [leaf["v"] for _, leaf in flatten(tree) if isinstance(leaf, dict) and leaf.get("k") == "tensor"]
+
+
+def matched(one: Skeleton, other: Skeleton) -> list[int]:
+    """Return for each tensor of a tree, by its number, which one is in its place in a tree of the same structure."""
+    return [theirs for _, theirs in sorted(zip(places(one), places(other)))]  # noqa: B905 - Python 3.9
