@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.judge.timing import kept
+from stark_lsp.judge.timing import fresh, kept
 from stark_lsp.judge.timing.fresh import RING, Mixer, kind_of
 from stark_lsp.judge.transport import tensorfile
 
@@ -94,8 +94,137 @@ def test_one_set_of_a_batch_is_mixed_with_itself() -> None:
 def test_one_set_that_may_be_no_batch_is_only_scaled() -> None:
     mixer = Mixer(sets(1, lambda: torch.randn(8, 8)))
     ratio = tensor_of(mixer, "seed", 0) / sets(1, lambda: torch.randn(8, 8))[0][0][0]
+    assert float(ratio.max() - ratio.min()) > 0.1
+    assert bool(((ratio >= 0.8) & (ratio <= 1.0)).all())
+    ordered = sets(1, lambda: torch.rand(8, 8).sort().values)
+    ratio = tensor_of(Mixer(ordered), "seed", 0) / ordered[0][0][0]
     assert torch.allclose(ratio, ratio[0, 0].expand(8, 8))
-    assert 0.8 <= float(ratio[0, 0]) <= 1.0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64])
+def test_what_is_linear_cannot_be_put_together_from_outputs_that_are_known(count: int, dtype: torch.dtype) -> None:
+    made = sets(count, lambda: torch.randn(40, 30).to(dtype))
+    mixer = Mixer(made)
+    known = [tree[0][0] for tree in made] + [tensor_of(mixer, "seed", number).clone() for number in range(20)]
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    for number in range(20, 23):
+        new = tensor_of(mixer, "seed", number).to(wide)
+        span = torch.stack([tensor.reshape(-1).to(wide) for tensor in known], 1)
+        solved = torch.linalg.lstsq(span, new.reshape(-1, 1)).solution
+        rest = new.reshape(-1, 1) - span @ solved
+        # By far more than a candidate may be off, also of a product over few elements.
+        assert float(rest.abs().pow(2).mean().sqrt() / new.abs().pow(2).mean().sqrt()) > 0.05
+        known.append(new.to(dtype))
+
+
+def test_weights_go_on_beyond_their_period_and_keep_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh, "PERIOD", 64)
+    for count in (1, 3):
+        mixer = Mixer(sets(count, lambda: 1.0 + torch.rand(100, 7)))
+        found = [tensor_of(mixer, "seed", number).clone() for number in range(5)]
+        assert all(bool(((one >= 0.8) & (one <= 2.0)).all()) for one in found)
+        assert len({float(one.mean()) for one in found}) == 5
+    assert float(found[0].mean()) != pytest.approx(float(found[1].mean()), rel=1e-4), "sums change as well"
+
+
+def boxes() -> torch.Tensor:
+    corners = torch.rand(50, 2)
+    return torch.cat([corners, corners + torch.rand(50, 2)], 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "holds"),
+    [
+        (boxes, lambda x: bool((x[:, 2:] >= x[:, :2]).all())),
+        (lambda: torch.rand(4, 30).sort(1).values, lambda x: torch.equal(x, x.sort(1).values)),
+        (lambda: torch.rand(30, 4).softmax(0), lambda x: torch.allclose(x.sum(0), torch.ones(4), atol=1e-5)),
+        (lambda: torch.randn(9, 9).tril(), lambda x: torch.equal(x, x.tril())),
+        (lambda: torch.eye(9)[torch.randint(0, 9, (40,))], lambda x: bool((x.sum(1) == 1).all() and (x.max() == 1))),
+        (lambda: torch.arange(12) < torch.randint(1, 12, (40, 1)), lambda x: torch.equal(x, x.sort(1, True).values)),
+        (lambda: (torch.rand(40, 20) > 0.9) | (torch.arange(20) == 3), lambda x: bool(x.any(1).all())),
+        (
+            lambda: torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(1).bool(), float("-inf")),
+            lambda x: torch.equal(x.isinf(), torch.ones(6, 6).triu(1).bool()),
+        ),
+        (
+            lambda: torch.stack([torch.randperm(60) for _ in range(20)]),
+            lambda x: bool((x.sort(1).values.diff() == 1).all()),
+        ),
+        (lambda: torch.arange(200).expand(20, 200).contiguous(), lambda x: bool((x.diff() == 1).all())),
+    ],
+)
+def test_what_hangs_together_stays_so(make, holds) -> None:  # type: ignore[no-untyped-def]
+    mixer = Mixer(sets(3, make))
+    for number in range(5):
+        assert holds(tensor_of(mixer, "seed", number))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.rand(30, 40) > 0.5,
+        lambda: torch.randint(0, 5, (30, 40)),
+        lambda: torch.randint(0, 3000, (30, 40)),
+        lambda: torch.rand(30, 40).softmax(-1),
+    ],
+)
+def test_rows_are_new_ones_and_no_values_are(make) -> None:  # type: ignore[no-untyped-def]
+    made = sets(3, make)
+    known = {tuple(row) for tree in made for row in tree[0][0].tolist()}
+    values = {value for row in known for value in row}
+    mixer = Mixer(made)
+    for number in range(5):
+        rows = {tuple(row) for row in tensor_of(mixer, "seed", number).tolist()}
+        assert len(rows & known) < 3
+        assert make().is_floating_point() or {value for row in rows for value in row} <= values
+
+
+def test_what_is_the_same_for_every_seed_takes_the_values_that_were_found_fair() -> None:
+    ones, other = torch.ones(8, 16), (torch.rand(8, 16) > 0.5).float()
+    scale, third = torch.full((16,), 3.0), torch.rand(16)
+    trees = [((torch.randn(8, 16), ones, scale, 2.0), {}) for _ in range(3)]
+    mixer = Mixer([*trees, ((trees[0][0][0], other, third, 1.5), {})])
+    seen = [mixer.inputs("seed", number)[0] for number in range(20)]
+    assert len({x.sum().item() for x, *_ in (mixer.inputs("seed", number)[0] for number in range(20))}) == 20
+    assert {value for *_, value in seen} == {2.0, 1.5}
+    masks, scales = set(), set()
+    for number in range(20):
+        _, mask, factor, _ = mixer.inputs("seed", number)[0]
+        assert set(mask.reshape(-1).tolist()) <= {0.0, 1.0}
+        assert bool(((factor == third) | (factor == 3.0)).all())
+        masks.add(tuple(mask.reshape(-1).tolist()))
+        scales.add(tuple(factor.tolist()))
+    assert len(masks) == 20
+    assert len(scales) > 10
+
+
+def marks(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what a tensor tells of where it lies."""
+    storage = tensor.untyped_storage()
+    place = tensor.storage_offset(), tensor.stride(), tensor.data_ptr() == storage.data_ptr()
+    return storage.nbytes(), storage.resizable(), place, tensor._version, tensor._base is None, tensor.requires_grad
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_timed_inputs_lie_in_memory_as_checked_ones_do(
+    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorfile, "MARGIN_LIMIT", limit)
+    tree = ((torch.randn(3, 5).t(), torch.arange(7), torch.randn(4, requires_grad=True), torch.zeros(0, 3)), {})
+    tensorfile.save(str(tmp_path / "f"), tree)
+    loaded = tensorfile.load(str(tmp_path / "f"))
+    places: list[set[int]] = [set(), set()]
+    mixer = Mixer([loaded.tree(), loaded.tree()])
+    for number in range(60):
+        checked = loaded.tree("cpu", None, tensorfile.margin_of(loaded.nbytes))[0]
+        timed = mixer.inputs("seed", number)[0]
+        for one, other in zip(checked, timed, strict=True):
+            assert marks(one) == marks(other)
+            assert one.untyped_storage().nbytes() == one.numel() * one.element_size()
+        for place, found in zip(places, (checked, timed), strict=True):
+            place.add(found[0].data_ptr() % 64)
+    assert places[0] == places[1]
 
 
 def test_layouts_gradients_and_other_arguments_are_kept() -> None:
@@ -344,11 +473,11 @@ def tokens(number: int) -> object:
 def test_samples_of_indices_are_picked_from_all_sets_and_keep_their_masks() -> None:
     trees = [tokens(number) for number in range(3)]
     mixer = Mixer(trees)
-    rows = {tuple(row) for tree in trees for row in tree[0][0].tolist()}
+    values = {value for tree in trees for row in tree[0][0].tolist() for value in row}
     seen = set()
     for index in range(40):
         (ids, mask, offsets, causal), _ = mixer.inputs("seed", index)
-        assert {tuple(row) for row in ids.tolist()} <= rows
+        assert {value for row in ids.tolist() for value in row} <= values
         assert torch.equal(ids != 0, mask)
         # What is sorted, or the same in all sets, is that of one set.
         assert any(torch.equal(offsets, tree[0][2]) for tree in trees)
@@ -370,7 +499,7 @@ def test_a_permutation_stays_one_and_a_single_set_changes_its_order() -> None:
     alone = Mixer([((ids,), {})])
     found = [alone.inputs("seed", index)[0][0].clone() for index in range(5)]
     assert len({tuple(one.reshape(-1).tolist()) for one in found}) == 5
-    assert all(sorted(one.tolist()) == sorted(ids.tolist()) for one in found)
+    assert all(sorted(map(sorted, one.tolist())) == sorted(map(sorted, ids.tolist())) for one in found)
 
 
 def test_few_samples_are_picked_along_the_longest_dimension() -> None:

@@ -70,7 +70,8 @@ def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Re
         ("y = x * self.weight + 1.0\nreturn torch.relu(y) / (x != 0).any()", "NOT_FINITE", "all inputs zero"),
         ("y = torch.empty_like(x)\ny[:-1] = torch.relu(x * self.weight + 1.0)[:-1]\nreturn y", "NOT_FINITE", ""),
         (
-            "z = x.as_strided((x.numel(),), (1,), x.storage_offset() + 1).sum() * 0\n" + HONEST + " + z",
+            "near = (ctypes.c_float * x.numel()).from_address(x.data_ptr() + 4)\n"
+            + (HONEST + " + torch.frombuffer(near, dtype=x.dtype).sum() * 0"),
             "NOT_FINITE",
             "",
         ),
@@ -83,7 +84,7 @@ def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Re
 def test_each_wrong_candidate_is_found_out(
     scaled: Reference, tmp_path: Path, body: str, status: str, words: str
 ) -> None:
-    before = "class Odd(torch.Tensor):\n    pass\n"
+    before = "import ctypes\n\nclass Odd(torch.Tensor):\n    pass\n"
     found, message = finding(scaled, tmp_path, body, init=WEIGHT, before=before)
     assert (found, words in message) == (status, True), (found, message)
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 Arguments = Any
 """`(args, kwargs)` of one call."""
-MARGIN = 4096
-"""Bytes of NaN before and behind each input of a checked call."""
-MARGIN_LIMIT = 64 << 20
-"""Bytes of inputs up to which that is done."""
 POISON = 0xFF
 """A byte that makes NaN of any floating type when repeated."""
 POISON_SHARE = 0.25
@@ -117,8 +113,7 @@ class Forward:
             An output should have a gradient and has none.
         """
         loaded = tensorfile.load(inputs, device=device, exchange=exchange)
-        wide = MARGIN if margin and loaded.nbytes <= MARGIN_LIMIT else 0
-        arguments = loaded.tree(device, lookup, wide)
+        arguments = loaded.tree(device, lookup, tensorfile.margin_of(loaded.nbytes) if margin else 0)
         del loaded
         mode = modules.TRAINING if cotangents else mode
         flows = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
@@ -157,7 +152,8 @@ def arrive_late(tensors: list[torch.Tensor]) -> None:
 
     Whatever is started on this stream afterwards meets the values, as in any program.
     """
-    pieces = [tensorfile.bytes_of(tensor) for tensor in tensors]
+    # By `data`, so that their versions do not tell of it.
+    pieces = [tensorfile.bytes_of(tensor.data) for tensor in tensors]
     values_of = [piece.clone() for piece in pieces]
     for piece in pieces:
         piece.fill_(POISON)
