@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -161,5 +162,6 @@ sys.stdin.read()
         assert len(watch.tree(child.pid)) == own + left
     finally:
         for pid in watch.tree(child.pid):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         child.wait(10)
