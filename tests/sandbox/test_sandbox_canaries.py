@@ -111,6 +111,14 @@ def test_no_command_line_of_another_process_can_be_read(layer: Layer, policy: Po
     assert python(layer, policy, code, 1) in REFUSALS
 
 
+def test_interfaces_of_the_machine_are_out_of_sight_in_bubblewrap_and_as_promised_nowhere_else(
+    layer: Layer, policy: Policy
+) -> None:
+    code = "answer = [line.split(':')[0].strip() for line in open('/proc/self/net/dev').readlines()[2:]]"
+    found = python(layer, policy, code)
+    assert set(found) <= {"lo"} if layer is Layer.BUBBLEWRAP else "lo" in found
+
+
 def test_the_network_cannot_be_reached(layer: Layer, policy: Policy) -> None:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
         server.setblocking(False)
