@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -277,6 +278,7 @@ class RunnerProcess:
         """
         self.wait_ready()
         self._rests = None
+        self._channel.nonce = secrets.token_hex(16)
         self._send({"command": command, **params}, run_s)
         answer = self._receive(run_s, build_s)
         self._rests = time.monotonic()
@@ -308,6 +310,8 @@ class RunnerProcess:
             building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
+                if message.pop("nonce", "") != self._channel.nonce:
+                    raise ChannelDamaged("an answer to another request than the last one")
                 request = message.get("build")
                 if not isinstance(request, dict):
                     return message

@@ -281,11 +281,12 @@ class Reference:
         arguments = self.arguments(inputs_path)
         flows = self.cotangents(cotangents) if cotangents else None
         result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
-        ranges = layout.report(result, arguments, self.module, self._held)
-        # The first result lives until the second is there, so that memory that is used again is seen.
-        first = not self.cases and nbytes_of(result) <= HOLD_LIMIT
-        self._held = modules.tensors_of(result) if first else []
         outputs = self._capture(result, f"{self.qualname} returned something that cannot be compared")
+        found: list[torch.Tensor] = []
+        values.encode(result, found)
+        ranges = layout.report(found, arguments, self.module, self._held)
+        # The first result lives until the second is there, so that memory that is used again is seen.
+        self._held = found if not self.cases and outputs.nbytes <= HOLD_LIMIT else []
         after = None
         if with_inputs or self.changes_inputs:
             after = self._capture(arguments, "An input cannot be handed to a candidate")

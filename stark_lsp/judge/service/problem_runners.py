@@ -15,6 +15,7 @@ import torch
 from ...contract.errors import Broken
 from ..building import inductor_cache
 from ..device import fingerprint, slots
+from ..inputs import constants
 from ..processes.children import Children
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
@@ -336,10 +337,10 @@ class Bench:
         except RUNNER_FAILURES as error:
             self._children.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
-                # Its indices may hang together in a way that samples picked from several inputs break.
+                # Its inputs may hang together in a way that elements and samples of several inputs break.
                 self._picking = False
                 reference.notes.append(
-                    "The original does not bear samples of several inputs together: timed calls repeat whole inputs."
+                    "The original does not bear parts of several inputs together: timed calls mix or repeat whole ones."
                 )
                 return self._start_reference(name)
             raise
@@ -358,8 +359,10 @@ class Bench:
 
 def timing_inputs(reference: Reference) -> list[str]:
     """Return the files that the inputs of timed calls are mixed from."""
-    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
-    paths = [case.inputs_path for case in cases[:SETS]]
+    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST][:SETS]
+    # What is the same for every seed takes other values as well, where the reference bears them.
+    cases += [case for case in reference.special if case.words.startswith(constants.ONLY)]
+    paths = [case.inputs_path for case in cases]
     limit = SETS_LIMIT[reference.device]
     while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > limit:
         paths.pop()
