@@ -22,6 +22,8 @@ FACTOR = 0.75
 ALONE = 2
 """So many inputs are changed alone, each in a case of its own; all others in one more."""
 SEED = 17
+LOOK = 4096
+"""Elements that are compared first."""
 PATTERN = "another pattern of zeros and ones"
 
 
@@ -81,6 +83,9 @@ def _equal(one: torch.Tensor, other: Leaf) -> bool:
     if not isinstance(other, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
         return False
     other = other.to(one.device)
+    if one.numel() > LOOK and one.is_contiguous() and not _equal(one.reshape(-1)[:LOOK], other.reshape(-1)[:LOOK]):
+        # Of gigabytes of random numbers the first few tell.
+        return False
     return bool(((one == other) | ((one != one) & (other != other))).all())
 
 

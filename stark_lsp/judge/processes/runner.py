@@ -343,6 +343,9 @@ class Runner:
 
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float, picking: bool) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
+        if self._device == "cuda":
+            # Blocks of the sizes of checked calls.
+            self._torch.cuda.empty_cache()
         sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
         return self._timed.hold(
             self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup, picking=picking

@@ -57,7 +57,7 @@ class Examination:
         """
         reference, first = self._reference, self._first
         watch = Stopwatch()
-        again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True)
+        again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
         self.seconds = watch.seconds()
         try:
             compare.compare(first.outputs, again, compare.Figures(), what=reference.what)
@@ -66,10 +66,10 @@ class Examination:
         for owners, more in zip(first.sharing, layout.shared(ranges)):  # noqa: B905 - Python 3.9
             owners |= more
         assert after is not None
-        before = tensorfile.load(first.inputs_path)
+        before = reference.before(first.inputs_path)
         if not unchanged(before, after):
             reference.changes_inputs = True
-            first.inputs_after = after
+            first.inputs_after = after.moved("cpu")
             reference.notes.append("The reference changes its inputs in place; a candidate must change them alike.")
         self._refuse_not_finite()
         if before.nbytes <= FLOAT64_LIMIT and self.seconds <= FLOAT64_SECONDS:
@@ -143,8 +143,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     Degenerate
     """
     first = reference.cases[0]
-    before = tensorfile.load(first.inputs_path)
-    if not any(tensor.numel() for tensor in before.tensors):
+    if not first.takes_tensors:
         raise Degenerate(
             f"{reference.qualname} takes no tensor: its result is the same in each call.",
             "Give forward() the tensors it works on, or compute the result once and keep it.",
@@ -155,9 +154,10 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     probe = os.path.join(reference.folder, "probe.raw")
     try:
         if not others:
-            others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw")]
+            others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw", keep=False)]
         if any(not _alike(reference, first, other) for other in others):
             return
+        before = tensorfile.load(first.inputs_path)
         moving = any(not unchanged(before, tensorfile.load(other.inputs_path)) for other in others)
     finally:
         for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):

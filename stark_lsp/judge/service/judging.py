@@ -78,7 +78,7 @@ class Judge:
             gradients=bool(settings["gradients"]),
         )
         self.threads = torch.get_num_threads()
-        self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
+        self.parallel = min(int(settings["parallel"]) or _parallel(self.reference.device), self.reference.plan.parallel)
         self.endings = Endings(self.parallel)
         inputs = self.reference.input_tensors()
         progress("Looking at the machine", 60.0)
@@ -193,19 +193,26 @@ class Judge:
             except RUNNER_FAILURES as error:
                 details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
                 raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-            messages = {name: self._compile(name, progress) for name in COMPILED}
-            self.compiled = [name for name, message in messages.items() if not message]
-            progress("Timing the reference", timing_s)
-            times, notes = timing.baselines(self.bench, self.settings, ["eager", *self.compiled])
-        self.reference.notes += notes
-        found: dict[str, Any] = {"eager": times.timing("eager")}
-        for name, message in messages.items():
-            found |= {name: None if message else times.timing(name), f"{name}_message": message}
-        if os.path.getsize(self.reference.cases[0].inputs_path) > 1 << 28:
-            # Two resident copies of a large problem could leave too little memory for a candidate.
-            for name in self.compiled:
-                self.bench.drop(name)
-        return found
+            eager: dict[str, Any] | None = None
+            found: dict[str, Any] = {}
+            plan = self.reference.plan
+            for names in groups(list(COMPILED), plan.beside + 1):
+                messages = {name: self._compile(name, progress) for name in names}
+                there = [name for name in names if not messages[name]]
+                found |= {f"{name}_message": message for name, message in messages.items()} | dict.fromkeys(names)
+                if eager is None or there:
+                    progress("Timing the reference", timing_s)
+                    times, notes = timing.baselines(self.bench, self.settings, ["eager", *there])
+                    self.reference.notes += notes
+                    eager = eager or times.timing("eager")
+                    found |= {name: times.timing(name) for name in there}
+                self.compiled += there
+                if not plan.compiled:
+                    # What is large could leave too little memory for what comes next.
+                    for name in there:
+                        self.bench.drop(name)
+        self.compiled = self.compiled[: plan.beside]
+        return {"eager": eager, **found}
 
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
@@ -320,6 +327,11 @@ class Judge:
             else:
                 attempt.end()
             self._reserve.end()
+
+
+def groups(names: list[str], most: int) -> list[list[str]]:
+    """Return names in groups of at most `most`, in order."""
+    return [names[begin : begin + most] for begin in range(0, len(names), most)]
 
 
 def _parallel(device: str) -> int:

@@ -17,8 +17,8 @@ from ..transport import values
 
 RING = 3
 """Buffers that calls take turns with; a call finds those of the calls before it untouched."""
-RING_LIMIT = 1 << 30
-"""Bytes of inputs from which two buffers must do."""
+RING_LIMITS = (1 << 30, 2 << 30)
+"""Bytes of inputs from which two buffers must do, and from which one must."""
 SHIFTS = 4
 """Different alignments of a buffer."""
 STEP = {"cpu": 64, "cuda": 256}
@@ -39,6 +39,11 @@ _Random = random.Random
 _Generator = torch.Generator
 _randperm = torch.randperm
 _randint = torch.randint
+
+
+def buffers(nbytes: int) -> int:
+    """Return how many buffers calls take turns with whose inputs take so many bytes."""
+    return RING - sum(nbytes > limit for limit in RING_LIMITS)
 
 
 class Mixable(NamedTuple):
@@ -252,7 +257,7 @@ class Mixer:
         self._lookup = lookup
         self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
         """Bytes of the inputs of one call."""
-        self._ring = RING if self.nbytes <= RING_LIMIT else 2
+        self._ring = buffers(self.nbytes)
         self._inputs = [_Input(column, self._ring) for column in columns]
         self._picking = picking and bool(columns)
         self._device = columns[0][0].device if columns else torch.device("cpu")

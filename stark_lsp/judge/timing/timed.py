@@ -51,7 +51,7 @@ class Timed:
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
         """Return what the judge may ask for, by name."""
-        return {"time": self.time, "kept": self.kept, "alone": self.alone, "tails": self.tails}
+        return {"time": self.time, "kept": self.kept, "alone": self.alone, "tails": self.tails, "let_go": self.let_go}
 
     def hold(
         self,
@@ -110,12 +110,13 @@ class Timed:
         self._sample = result
         return {"calls": calls, "cost_ms": cost, "launch_ms": launch, "sets": self._mixer.sets}
 
-    def let_go(self) -> None:
+    def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
         self._mixer = self._kept = self._sample = None
         if self._clock is not None:
             self._clock.let_go()
+        return {}
 
     def _inputs(self, seed: str, number: int) -> Any:
         if self._mixer is None:
