@@ -146,6 +146,7 @@ class Runner:
         try:
             if self._shared[0] >= 0:
                 self._exchange = self._timed.exchange = Exchange.attach(*self._shared)
+                self._exchange.tell = self._pour
         except (Unavailable, RuntimeError) as error:
             print(f"Tensors travel by files: {error}", file=sys.stderr)
         return {"shares": self._exchange is not None, "launch_us": launch_us}
@@ -180,6 +181,11 @@ class Runner:
             return {"error": "Extensions are built on the main thread only."}
         self._channel.send({"build": request})
         return dict(self._channel.receive()["built"])
+
+    def _pour(self, piece: dict[str, int]) -> bool:
+        """Have the judge take a piece of a tensor in the midst of a command; returns whether it did."""
+        self._channel.send({"pour": piece})
+        return self._channel.receive().get("poured") is True
 
     def _start(self, threads: int, device: str, *, gradients: bool) -> None:
         self._torch.set_num_threads(threads)

@@ -13,7 +13,7 @@ from ...contract.errors import Broken
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
 from ..building.triton_cache import TritonCache
-from ..correctness.verify import AFTER_LIMIT
+from ..correctness.verify import AFTER_LIMIT, ROOM
 from ..device import fingerprint, observe, slots
 from ..processes import confinement
 from ..processes.children import RUNNER, Children
@@ -148,15 +148,20 @@ class Judge:
         paths = [path for case in cases for path in (case.inputs_path, case.cotangents_path) if path]
         rotating = handover.size_of(timing_inputs(reference))
         children = REFERENCE_RUNNERS + self.parallel + spares(reference.device)
+        total = torch.cuda.mem_get_info()[1]
+        # Beside the outputs, small inputs and an earlier result come back.
+        answered = [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases]
         nbytes = handover.exchange_bytes(
             [rotating, *(handover.size_of([path]) for path in paths)],
-            # Beside the outputs, small inputs and an earlier result come back.
-            [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases],
+            answered,
             children=children,
             resident=handover.size_of(paths),
-            total=torch.cuda.mem_get_info()[1],
+            total=total,
         )
-        return handover.Gpu(handover.Resident(paths if nbytes else []), nbytes)
+        if nbytes:
+            return handover.Gpu(handover.Resident(paths), nbytes, 0)
+        piece = handover.piece_bytes(answered, children=children, total=total)
+        return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + ROOM)
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.children.builder()

@@ -37,6 +37,8 @@ BYTES = 64 << 20
 """Bytes of outputs that more than `FEWEST` calls may take."""
 GPU_SHARE = 16
 """On a GPU they may take one part in so many of its memory; the others wait on the host."""
+FREE_SHARE = 8
+"""Where there are fewer than `FEWEST`, one may take one part in so many of what is free."""
 
 
 Reliably = Callable[[Timer], contextlib.AbstractContextManager[None]]
@@ -125,6 +127,9 @@ class Recheck:
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         # By the files' limit, not by what a file says of itself.
         if (self._most + 1) * self._bytes * GPU_SHARE <= total:
+            return outputs
+        if self._most < FEWEST and self._bytes * FREE_SHARE <= torch.cuda.mem_get_info()[0]:
+            # There are few of them.
             return outputs
         return outputs.moved("cpu")
 

@@ -17,7 +17,7 @@ from .wall import Sample
 
 MOST = 200
 """Calls of one round."""
-DEVICE_LIMIT = 4 << 30
+DEVICE_LIMIT = 64 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
 LEAD_MS, MOST_LEAD_MS = 1.0, 10.0
 LEAD_COSTS = 2.0
