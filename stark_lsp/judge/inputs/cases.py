@@ -58,7 +58,7 @@ class Case:
         self.own_errors: list[float] | None = None
         """For each output tensor the reference's relative error against float64, where it was affordable."""
         self.exact: list[torch.Tensor] | None = None
-        """The float64 outputs, kept for the first case only."""
+        """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
         self.inputs_after: tensorfile.Loaded | None = None
         """The inputs after the call, where the reference changes them."""
         self.fingerprints: list[int] | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..timing import fresh, kept, recheck
+from ..timing import fresh, kept, recheck, timed
 
 MEMORY_SHARE = 0.25
 """Share of the machine's memory that inputs and expected outputs of all cases may take."""
@@ -110,13 +110,10 @@ def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
         Bytes of outputs that it may keep in one round, see `kept.room`.
     """
     kept_outputs = max(sizes.outputs, min(room, kept.MOST * sizes.outputs))
-    # One result stays for calls that do nothing, one is being made.
-    return (
-        sizes.weights
-        + (sets + fresh.buffers(sizes.inputs)) * sizes.inputs
-        + 2 * sizes.outputs
-        + (kept_outputs + sizes.working)
-    )
+    # One result is being made, and one stays for calls that do nothing, unless the inputs have memory to lend.
+    results = 1 if timed.LENT < sizes.outputs <= sizes.inputs else 2
+    inputs = (sets + fresh.buffers(sizes.inputs)) * sizes.inputs
+    return sizes.weights + inputs + results * sizes.outputs + kept_outputs + sizes.working
 
 
 def on_cpu(sizes: Sizes, seeds: int, memory: int) -> Plan:
@@ -162,7 +159,8 @@ def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan
     return Plan(
         min(max(int(cases), min(CASES, seeds)), on_cpu(sizes, seeds, memory).cases),
         min(sets, most),
-        int(min(max(LOOKS, LOOKS_S / max(sizes.outputs / RATE, 1e-9)), recheck.MOST)),
+        # Each is fetched from the candidate and from eager.
+        int(min(max(LOOKS, LOOKS_S / max(2 * sizes.outputs / RATE, 1e-9)), recheck.MOST)),
         twin,
         compiled,
         max(0, min(COMPILED, beside)),

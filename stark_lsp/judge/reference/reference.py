@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ...contract.errors import Bad, blame, describe
+from ...contract.errors import Bad, Degenerate, blame, describe
 from ..correctness import backward, compare, forward, layout
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
@@ -26,6 +26,11 @@ HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the first result is kept while another is made."""
 DEVICE_SHARE = 0.05
 """Share of a GPU's memory that expected outputs may take; they are compared there."""
+RESCALED = (
+    "With the weights of its constructor the result hardly depends on the inputs, so that a constant would pass: it is "
+    "judged with these weights scaled so that inputs come through (standard deviation sqrt(2 / fan-in)), with running "
+    "statistics to match."
+)
 PASSING_SHARE = {"cpu": 0.05, "cuda": 0.2}
 """Share of the memory of a device that one result, or the inputs of the latest case, may take for a short while."""
 
@@ -104,7 +109,16 @@ class Reference:
         self.trained_path = os.path.join(folder, "trained.raw")
         self.module = self._construct()
         progress("Running the reference")
-        self._run(seeds, special_inputs)
+        try:
+            self._run(seeds, special_inputs)
+        except examine.Constant as error:
+            if not self._rescaled():
+                raise
+            self.gradients = gradients
+            try:
+                self._run(seeds, special_inputs)
+            except Degenerate:
+                raise error from None
 
     def _construct(self) -> Any:
         """Build the module; its arguments and weights go to files."""
@@ -113,8 +127,7 @@ class Reference:
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
-            state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
-            tensorfile.save(self.weights_path, state)
+            self._save_weights(module)
             return modules.place(module, self.device, self.mode)
         except torch.cuda.OutOfMemoryError as error:
             raise self._too_large(error) from error
@@ -126,6 +139,10 @@ class Reference:
                 self.path,
                 self.line,
             ) from error
+
+    def _save_weights(self, module: Any) -> None:
+        state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+        tensorfile.save(self.weights_path, state)
 
     def save(self, path: str, tree: Any, message: str) -> int:
         """Write a tree to a file; returns the bytes of it.
@@ -192,6 +209,22 @@ class Reference:
         self._latest = None
         if self.device == "cuda":
             torch.cuda.empty_cache()
+
+    def _rescaled(self) -> bool:
+        """Give it weights that let the inputs through, and begin anew; returns whether there are any."""
+        args, kwargs = self.arguments(self.cases[0].inputs_path)
+
+        def call() -> None:
+            self.module(*args, **kwargs)
+
+        if not training.rescale(self.module, call):
+            return False
+        self._save_weights(self.module)
+        self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
+        self.changes_inputs = self.differentiable = False
+        self.backward = None
+        self._numbers = itertools.count()
+        return True
 
     def _planned(self, first: Case, seeds: int) -> memory_plan.Plan:
         """Return how much of this problem is made and kept at a time."""

@@ -148,6 +148,11 @@ class _Input:
         room = self._nbytes + SHIFTS * self._step
         self._buffers = [torch.zeros(room, dtype=torch.uint8, device=first.device) for _ in range(ring)]
 
+    @property
+    def buffer(self) -> torch.Tensor:
+        """The bytes of one of the buffers."""
+        return self._buffers[0]
+
     def mix(
         self, place: int, shift: int, one: int, other: int, weight: float, roll: float, pick: Pick | None
     ) -> torch.Tensor:
@@ -266,6 +271,10 @@ class Mixer:
     def sets(self) -> int:
         """How many sets there are to mix."""
         return len(self._skeletons)
+
+    def lend(self, nbytes: int) -> torch.Tensor | None:
+        """Return so many bytes of the memory that inputs are mixed in, None if no input has as many."""
+        return next((one.buffer[:nbytes] for one in self._inputs if one.buffer.numel() >= nbytes), None)
 
     def inputs(self, seed: str, index: int) -> Any:
         """Return the arguments of call `index`; they stay valid until a few calls later.
