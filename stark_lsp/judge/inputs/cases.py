@@ -64,8 +64,8 @@ class Case:
         self.fingerprints: list[int] | None = None
         """Of the inputs, once they were needed."""
         self.inputs_nbytes = 0
-        self.takes_tensors = True
-        """Whether there is any element among the inputs."""
+        self.forms: list[torch.Tensor] = []
+        """Shapes, strides and dtypes of the inputs, as tensors without memory."""
         self.results = len(sharing)
         """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
         self.recorded = False

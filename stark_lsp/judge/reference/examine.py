@@ -49,7 +49,9 @@ class Examination:
         self._reference = reference
         self._first = first
         self.seconds = 0.0
-        """That a call takes."""
+        """That a call takes, with all that goes with it."""
+        self.call_s = 0.0
+        """That it takes by itself."""
         self.exact: Exact | None = None
         """The reference in float64, where that was affordable."""
 
@@ -63,7 +65,7 @@ class Examination:
         reference, first = self._reference, self._first
         watch = Stopwatch()
         again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
-        self.seconds = watch.seconds()
+        self.seconds, self.call_s = watch.seconds(), reference.call_s
         try:
             compare.compare(first.outputs, again, compare.Figures(), what=reference.what)
         except compare.Mismatch as error:
@@ -171,7 +173,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     Constant
     """
     first = reference.cases[0]
-    if not first.takes_tensors:
+    if not any(tensor.numel() for tensor in first.forms):
         raise Degenerate(
             f"{reference.qualname} takes no tensor: its result is the same in each call.",
             "Give forward() the tensors it works on, or compute the result once and keep it.",

@@ -97,7 +97,8 @@ class Reference:
         self._latest: tuple[str, tensorfile.Loaded] | None = None
         """Inputs of the latest case on the device, and their file."""
         self._working = 0
-        self._call_s = 0.0
+        self.call_s = 0.0
+        """Of the latest call."""
         self._making_s = 0.0
         progress("Loading the file")
         self.document = loading.load_document(self.path, self.text)
@@ -180,7 +181,7 @@ class Reference:
         examination = examine.Examination(self, first)
         examination.run()
         self.backward = backward.prepare(self, first)
-        self.plan = self._planned(first, seeds)
+        self.plan = self._planned(first, examination.call_s, seeds)
         note = self.plan.note(seeds)
         self.notes += [note] if note else []
         seeds = self.plan.cases
@@ -226,11 +227,11 @@ class Reference:
         self._numbers = itertools.count()
         return True
 
-    def _planned(self, first: Case, seeds: int) -> memory_plan.Plan:
+    def _planned(self, first: Case, seconds: float, seeds: int) -> memory_plan.Plan:
         """Return how much of this problem is made and kept at a time."""
         weights = nbytes_of(dict(self.module.state_dict()))
         sizes = memory_plan.Sizes(
-            first.inputs_nbytes, first.outputs.nbytes, weights, self._working, self._call_s, self._making_s
+            first.inputs_nbytes, first.outputs.nbytes, weights, self._working, seconds, self._making_s
         )
         if self.device == "cpu":
             return memory_plan.on_cpu(sizes, seeds, _memory())
@@ -245,8 +246,7 @@ class Reference:
         try:
             args, kwargs = self.arguments(first.inputs_path)
             with modules.forward_context(self.mode, gradients=True):
-                result = self.module(*args, **kwargs)
-            modules.synchronize(self.device)
+                result = self._measured(lambda: self.module(*args, **kwargs))
             self.differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         except Exception as error:  # noqa: BLE001 - the user's class; said in the notes
             self.gradients = first.recorded = False
@@ -260,10 +260,11 @@ class Reference:
 
     def _made(self, seed: int) -> making.Arguments:
         """Return inputs as the user makes them."""
+        # The first use of a GPU takes seconds of its own.
+        modules.synchronize(self.device)
         begin = time.monotonic()
         made = self._maker.inputs(seed, self.device)
         modules.synchronize(self.device)
-        # What is done at the first time only does not count.
         self._making_s = min(self._making_s or float("inf"), time.monotonic() - begin)
         return made
 
@@ -299,7 +300,7 @@ class Reference:
         self._latest = None
         if self._passing(nbytes):
             self._latest = path, tensorfile.capture(arguments, self.device)
-        takes_tensors = any(tensor.numel() for tensor in modules.tensors_of(arguments))
+        forms = [torch.empty_like(tensor, device="meta") for tensor in modules.tensors_of(arguments)]
         del arguments
         cotangents = self.write_cotangents(path) if self.mode == modules.TRAINING else ""
         outputs, ranges, after = self.call(path, cotangents, keep=keep)
@@ -311,7 +312,7 @@ class Reference:
         case.results = sum(name.startswith("output") for name in self.output_names(outputs))
         case.cotangents_path = cotangents
         case.inputs_nbytes = nbytes
-        case.takes_tensors = takes_tensors
+        case.forms = forms
         case.inputs_after = after if self.changes_inputs else None
         return case
 
@@ -376,18 +377,8 @@ class Reference:
         return outputs, ranges, after
 
     def _call(self, call: Callable[[], Any]) -> Any:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-        begin = time.monotonic()
         try:
-            result = call()
-            modules.synchronize(self.device)
-            self._call_s = time.monotonic() - begin
-            if self.device == "cuda":
-                peak = torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated()
-                self._working = max(self._working, peak)
-            return result
+            return self._measured(call)
         except (torch.cuda.OutOfMemoryError, MemoryError) as error:
             raise self._too_large(error) from error
         except (Exception, SystemExit) as error:
@@ -403,6 +394,22 @@ class Reference:
         """Whether so many bytes may lie on the device for a short while."""
         free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else _memory()
         return nbytes <= PASSING_SHARE[self.device] * free
+
+    def _measured(self, call: Callable[[], Any]) -> Any:
+        """Make a call, and note how long it takes and what memory it needs meanwhile."""
+        modules.synchronize(self.device)
+        before = 0
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        begin = time.monotonic()
+        result = call()
+        modules.synchronize(self.device)
+        self.call_s = time.monotonic() - begin
+        if self.device == "cuda":
+            taken = torch.cuda.max_memory_allocated() - before
+            self._working = max(self._working, taken - nbytes_of(result))
+        return result
 
     def _capture(self, tree: Any, message: str, keep: bool) -> tensorfile.Loaded:
         """Return a copy of a tree; on the GPU while there is room for it."""
@@ -466,10 +473,6 @@ class Reference:
     def own_errors(self) -> list[float] | None:
         """For each output the reference's own relative error against float64, on the first case; None if unknown."""
         return self.cases[0].own_errors
-
-    def input_tensors(self) -> list[torch.Tensor]:
-        """Return the first case's input tensors (CPU)."""
-        return tensorfile.load(self.cases[0].inputs_path).tensors
 
     def release(self) -> None:
         """Give the device's memory back; the module stays on the CPU."""

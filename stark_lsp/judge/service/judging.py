@@ -80,9 +80,8 @@ class Judge:
         self.threads = torch.get_num_threads()
         self.parallel = min(int(settings["parallel"]) or _parallel(self.reference.device), self.reference.plan.parallel)
         self.endings = Endings(self.parallel)
-        inputs = self.reference.input_tensors()
         progress("Looking at the machine", 60.0)
-        self.environment = fingerprint.environment(self.reference.device, self.threads, inputs)
+        self.environment = fingerprint.environment(self.reference.device, self.threads, self.reference.cases[0].forms)
         toolchain = [
             str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
         ]
