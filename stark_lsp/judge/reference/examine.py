@@ -188,7 +188,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
         if any(not _alike(reference, first, other) for other in others):
             return
         before = tensorfile.load(first.inputs_path)
-        moving = any(not unchanged(before, tensorfile.load(other.inputs_path)) for other in others)
+        moving = any(not unchanged(before, reference.before(other.inputs_path)) for other in others)
     finally:
         for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):
             if os.path.exists(path):

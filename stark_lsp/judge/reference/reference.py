@@ -31,6 +31,7 @@ RESCALED = (
     "judged with these weights scaled so that inputs come through (standard deviation sqrt(2 / fan-in)), with running "
     "statistics to match."
 )
+UNFIT = "An input cannot be handed to a candidate"
 PASSING_SHARE = {"cpu": 0.05, "cuda": 0.2}
 """Share of the memory of a device that one result, or the inputs of the latest case, may take for a short while."""
 
@@ -287,7 +288,7 @@ class Reference:
         name
             Of the inputs' file.
         keep
-            See `call`.
+            See `call`; without it there may be no file, and the case is to be used before there is another one.
 
         Raises
         ------
@@ -295,11 +296,13 @@ class Reference:
             The inputs cannot be handed over, or the forward pass raises.
         """
         path = os.path.join(self.folder, name)
-        nbytes = self.save(path, arguments, "An input cannot be handed to a candidate")
         # What is there need not be read again.
         self._latest = None
+        nbytes = nbytes_of(arguments)
         if self._passing(nbytes):
-            self._latest = path, tensorfile.capture(arguments, self.device)
+            self._latest = path, self._copy(arguments, self.device, UNFIT)
+        if keep or self._latest is None:
+            nbytes = self.save(path, arguments, UNFIT)
         forms = [torch.empty_like(tensor, device="meta") for tensor in modules.tensors_of(arguments)]
         del arguments
         cotangents = self.write_cotangents(path) if self.mode == modules.TRAINING else ""
@@ -366,7 +369,7 @@ class Reference:
         outputs = self._capture(result, f"{self.qualname} returned something that cannot be compared", keep)
         after = None
         if with_inputs or self.changes_inputs:
-            after = self._capture(arguments, "An input cannot be handed to a candidate", keep)
+            after = self._capture(arguments, UNFIT, keep)
         if not outputs.tensors:
             raise Bad(
                 f"{self.qualname} returned no tensor.",
@@ -422,8 +425,11 @@ class Reference:
             elif self._kept + nbytes <= DEVICE_SHARE * total:
                 self._kept += nbytes
                 place = "cuda"
+        return self._copy(tree, place, message)
+
+    def _copy(self, tree: Any, device: str, message: str) -> tensorfile.Loaded:
         try:
-            return tensorfile.capture(tree, place)
+            return tensorfile.capture(tree, device)
         except values.NotPlain as error:
             raise self._not_plain(message, error) from error
 

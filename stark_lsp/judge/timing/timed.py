@@ -126,7 +126,7 @@ class Timed:
         tensors = modules.tensors_of(result)
         nbytes = max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
         memory = self._mixer.lend(nbytes) if self._mixer is not None and nbytes > LENT else None
-        if memory is None or not all(tensor.is_contiguous() for tensor in tensors):
+        if memory is None or not all(type(one) is torch.Tensor and one.is_contiguous() for one in tensors):
             return result
 
         def form(tensor: torch.Tensor) -> torch.Tensor:
