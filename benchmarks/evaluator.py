@@ -2,12 +2,12 @@
 
     python benchmarks/evaluator.py --out results/            everything: single candidates, a queue, repeatability
     python benchmarks/evaluator.py --only single             one part
+    python benchmarks/evaluator.py --only real               modules of 0.5 to 8 GiB, see evaluator_real.py
     python benchmarks/evaluator.py --problems gelu-small     one problem
 
 Needs a GPU. Every candidate is judged by the settings that KernelBench's own evaluator has (five checks, a
 hundred timed calls) unless --settings says otherwise; the problem is prepared before, as in a search. Cold is the
 first judgement of a source by an empty cache, warm the later ones of the same source: the median of --warm of them.
-A short kernel is judged again and again as proposals are, in seven processes: twenty times take five minutes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import re
 import secrets
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -30,8 +32,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluator_candidates import ONE_BY_ONE, REFERENCES, SIZES, UNCHANGED, Case, cases, queue, reference, source
+from evaluator_real import REAL, Real
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import PRESETS, EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, Dialect, Isolation
@@ -49,6 +53,8 @@ THROUGHPUT = 15.0
 """Candidates a minute of a mixed queue."""
 AGAIN = 0.02
 """Share by which the medians of one kernel may differ from their median."""
+PREPARED_S, REAL_S = 30.0, 15.0
+"""Seconds that preparing a module of ordinary size may take, and judging a candidate for it."""
 CALM_S = 6.0
 """Pause before each candidate, in which processes that were used are replaced; a model takes longer to write one."""
 
@@ -221,6 +227,100 @@ def wanted(parts: list[str], name: str, size: str) -> bool:
     return "repeat" in parts or one_by_one or ("queue" in parts and name == QUEUED)
 
 
+async def real(folder: Path, one: Real, settings: EvaluationSettings, times: int) -> dict[str, Any]:
+    """Prepare a module of ordinary size, judge an honest candidate some times and a wrong one once."""
+    path = folder / f"real_{one.name}.py"
+    path.write_text(one.reference)
+    row: dict[str, Any] = {"name": one.name, "notes": []}
+    watch = Memory()
+    begin = time.monotonic()
+    judge = await open_judge(
+        make_problem(str(path), one.reference, "Model", device=DeviceChoice.CUDA),
+        interpreter=sys.executable,
+        settings=settings,
+        cache_dir=folder / "cache",
+        log=lambda line: print(line, file=sys.stderr),
+    )
+    try:
+        prepared = await judge.prepare(lambda text: None)
+        row["prepared_s"] = time.monotonic() - begin
+        row["notes"] += prepared.notes
+        row["eager_ms"] = prepared.baselines.eager.median_ms
+        row["honest"] = [await judged(judge, one.honest) for _ in range(times)]
+        row["wrong"] = await judged(judge, one.cheat)
+    except BadInput as error:
+        row["refused"] = error.message
+    finally:
+        await judge.close()
+        row["peak_gib"], row["half_gib"] = watch.end()
+    return row
+
+
+async def judged(judge: WorkerJudge, text: str) -> dict[str, Any]:
+    """Judge a candidate and return what to look at."""
+    verdict, seconds = await timed(judge, text, Dialect.TRITON)
+    gain = verdict.speedup_vs_eager
+    return {
+        "status": verdict.status.value,
+        "message": verdict.message,
+        "seconds": seconds,
+        "stages": stages(verdict),
+        "speedup": [gain.value, gain.low, gain.high] if gain else None,
+        "notes": list(verdict.notes),
+    }
+
+
+class Memory:
+    """Watches how much memory of the GPU is in use, by all its processes."""
+
+    def __init__(self) -> None:
+        self._most = 0.0
+        self._total = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        query = ["nvidia-smi", "--query-gpu=memory.used,memory.total", "--format=csv,noheader,nounits", "-i", "0"]
+        while not self._over.wait(0.3):
+            used, total = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split(",")
+            self._most, self._total = max(self._most, float(used) / 1024), float(total) / 1024
+
+    def end(self) -> tuple[float, float]:
+        """Return the most that was in use and half of what there is, in GiB."""
+        self._over.set()
+        self._thread.join()
+        return self._most, self._total / 2
+
+
+def held(row: dict[str, Any]) -> bool:
+    """Whether a module of ordinary size was judged rightly, in time and memory."""
+    if "refused" in row:
+        return False
+    right = all(one["status"] == "OK" for one in row["honest"]) and row["wrong"]["status"] not in ("OK", "CHEATED")
+    quick = row["prepared_s"] <= PREPARED_S and max(one["seconds"] for one in row["honest"]) <= REAL_S
+    return right and quick and row["peak_gib"] <= row["half_gib"]
+
+
+def print_real(row: dict[str, Any]) -> None:
+    """Print a row and what stands against it."""
+    every = [*row.get("honest", []), row["wrong"]] if "wrong" in row else []
+    told = " ".join(
+        f"{one['status']} {one['seconds']:.1f}s" + (f" {one['speedup'][0]:.2f}x" if one["speedup"] else "")
+        for one in every
+    )
+    print(
+        f"{row['name']:17s} prepared {row.get('prepared_s', 0.0):5.1f} s  peak {row['peak_gib']:5.1f} GiB  "
+        f"{row.get('refused', told)}  {'held' if held(row) else 'NOT HELD'}",
+        flush=True,
+    )
+    for one in every:
+        if one["status"] != "OK":
+            print(f"    {one['message'][:200]}", flush=True)
+    for note in dict.fromkeys([*row["notes"], *(note for one in every for note in one["notes"])]):
+        print(f"    note: {note[:200]}", flush=True)
+
+
 async def run(options: argparse.Namespace) -> int:
     """Run the parts that were asked for; returns 1 if a bound was passed."""
     settings = replace(
@@ -234,8 +334,13 @@ async def run(options: argparse.Namespace) -> int:
     ]
     parts = options.only or ["queue", "single", "repeat"]
     folder = Path(tempfile.mkdtemp(prefix="evaluator-"))
-    result: dict[str, Any] = {"single": [], "repeat": []}
+    result: dict[str, Any] = {"single": [], "repeat": [], "real": []}
     try:
+        for one in REAL if "real" in parts else ():
+            if options.problems is None or one.name in options.problems:
+                result["real"].append(await real(folder, one, replace(settings, run_timeout_s=60.0), options.honest))
+                print_real(result["real"][-1])
+                save(options.out, result)
         for name in problems:
             function, _, size = name.partition("-")
             if not wanted(parts, name, size):
@@ -279,18 +384,19 @@ def good(result: dict[str, Any]) -> bool:
         and item["intervals_with_1"] >= 0.9 * len(item["unchanged"]["statuses"])
         for item in result["repeat"]
     )
-    return single_good and queue_good and repeat_good
+    return single_good and queue_good and repeat_good and all(map(held, result["real"]))
 
 
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=["single", "queue", "repeat"])
+    parser.add_argument("--only", nargs="+", choices=["single", "queue", "repeat", "real"])
     parser.add_argument("--problems", nargs="+", help="such as gelu-small softmax-large; all by default")
     parser.add_argument("--settings", choices=sorted(PRESETS), default="kernelbench")
     parser.add_argument("--isolation", choices=[item.value for item in Isolation], default="auto")
     parser.add_argument("--times", type=int, default=20, help="repetitions of the repeatability part")
     parser.add_argument("--warm", type=int, default=3, help="warm judgements of each candidate")
+    parser.add_argument("--honest", type=int, default=3, help="judgements of each honest candidate of --only real")
     parser.add_argument("--out", type=Path, help="folder for evaluator.json")
     return asyncio.run(run(parser.parse_args()))
 

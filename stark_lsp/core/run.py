@@ -57,10 +57,17 @@ class Node:
 
     @property
     def score(self) -> float:
-        """Runtime in milliseconds, lower is better; +inf for a failed or unjudged node (paper, section 4.2)."""
-        if self.verdict is None or self.verdict.runtime_ms is None:
+        """Time of a call over the reference's in the same session; +inf for a failed or unjudged node.
+
+        Lower is better (paper, section 4.2); the root has 1. Paired ratios compare although they were taken at
+        different moments of a machine, which milliseconds do not.
+        """
+        if self.verdict is None or not self.verdict.ok:
             return math.inf
-        return self.verdict.runtime_ms
+        if self.role is AgentRole.ROOT:
+            return 1.0
+        gain = self.verdict.speedup_vs_eager
+        return 1.0 / gain.value if gain is not None and gain.value > 0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from stark_lsp.core.adjust import how_to_set
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.settings import PRESETS, EvaluationSettings
+from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.verdict import EditCheck, Reference, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
@@ -168,8 +168,6 @@ class WorkerJudge:
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge once more in a fresh process, with more rounds, against eager and what torch.compile makes.
 
-        On a GPU at least as many calls of each side are timed as KernelBench's own settings have, see `fewest_calls`.
-
         Parameters
         ----------
         tools
@@ -181,9 +179,7 @@ class WorkerJudge:
         BadInput, Fault
             As for `evaluate`.
         """
-        return await self._judge(
-            "confirm", candidate, self._settings.final_rounds, tools=tools, calls=fewest_calls(self._settings)
-        )
+        return await self._judge("confirm", candidate, self._settings.final_rounds, tools=tools)
 
     async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
         """Load a file as it would stand after an accept, and hold its class against the reference.
@@ -212,14 +208,12 @@ class WorkerJudge:
         if self._scratch:
             await asyncio.to_thread(remove_scratch, self._scratch)
 
-    async def _judge(
-        self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False, calls: int = 0
-    ) -> Verdict:
+    async def _judge(self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False) -> Verdict:
         limit_s = self._limit_s(self._settings.seeds + 3 * rounds + 10)
         self._under_way += 1
         try:
             # Those before it may have to end first; each word from the worker sets a limit of its own.
-            params = {"candidate": to_wire(candidate), "tools": tools, "calls": calls}
+            params = {"candidate": to_wire(candidate), "tools": tools}
             return _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
         finally:
             self._under_way -= 1
@@ -263,16 +257,6 @@ class WorkerJudge:
             # Half prepared it is of no use; the next call starts yet another one.
             await asyncio.shield(self._supervisor.abandon())
             raise
-
-
-def fewest_calls(settings: EvaluationSettings) -> int:
-    """Return how many calls of each side a finalist on a GPU is timed at least, as far as time allows.
-
-    As many as KernelBench's own settings have; 0 where the user chose a number, or less timing than usual.
-    """
-    usual = EvaluationSettings()
-    less = settings.final_rounds < usual.final_rounds or settings.final_timing_s < usual.final_timing_s
-    return 0 if less or settings.timed_calls else PRESETS["kernelbench"].timed_calls
 
 
 def _read(answer: Any, kind: type[T]) -> T:

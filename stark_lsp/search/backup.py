@@ -2,7 +2,7 @@
 
 Each node is one visit of itself and of every node above it. Its value is how far it got:
 
-    value = t_root / (t_root + t_node), t in milliseconds; 0 for a node that failed or has no verdict yet,
+    value = 1 / (1 + score); 0 for a node that failed or has no verdict yet,
 
 that is s / (1 + s) for the speed-up s over the root: 1/2 for the root itself, 3/4 for three times as fast, below 1
 for all. Values are kept as whole multiples of 2**-30, since sums of these do not depend on the order in which they
@@ -20,20 +20,12 @@ from stark_lsp.core.status import VerdictStatus
 SCALE = 2**30
 
 
-def value(node: Node, root_ms: float) -> float:
-    """Return the value of one node, 0 to 1.
-
-    Parameters
-    ----------
-    node
-        Judged or not.
-    root_ms
-        Runtime of the root.
-    """
+def value(node: Node) -> float:
+    """Return the value of one node, judged or not, 0 to 1."""
     taken = node.score
     if node.failed or not math.isfinite(taken) or taken <= 0:
         return 0.0
-    return root_ms / (root_ms + taken) if math.isfinite(root_ms) else 0.5
+    return 1.0 / (1.0 + taken)
 
 
 class Backup:
@@ -50,7 +42,6 @@ class Backup:
     """
 
     def __init__(self, nodes: Mapping[int, Node], children: Mapping[int, Sequence[int]], root_id: int) -> None:
-        self._root_ms = nodes[root_id].score
         self.visits: dict[int, int] = {}
         """Nodes in the subtree, those under way included; empty ones left out, so that an empty node has none."""
         self.values: dict[int, int] = {}
@@ -80,4 +71,4 @@ class Backup:
         # An attempt that left nothing to judge says nothing about the node it started from.
         if node.verdict is not None and node.verdict.status is VerdictStatus.NO_CANDIDATE:
             return 0, 0
-        return 1, round(SCALE * value(node, self._root_ms))
+        return 1, round(SCALE * value(node))

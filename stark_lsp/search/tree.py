@@ -11,7 +11,6 @@ it is seen and counted, and in none of the orders: its parent is as much a leaf 
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence, Set
 
@@ -236,7 +235,7 @@ class Tree:
         if node.verdict is None:
             insort(self._pending, node.id)
         elif not is_empty(node):
-            insort(self._ranking, (_rank(node), node.id))
+            insort(self._ranking, (node.score, node.id))
             if not self._counted[node.id]:
                 insort(self._judged_leaves, node.id)
         self._count(node, +1)
@@ -246,7 +245,7 @@ class Tree:
         if node.verdict is None:
             _discard(self._pending, node.id)
         elif not is_empty(node):
-            del self._ranking[bisect_left(self._ranking, (_rank(node), node.id))]
+            del self._ranking[bisect_left(self._ranking, (node.score, node.id))]
             _discard(self._judged_leaves, node.id)
         self._count(node, -1)
 
@@ -268,11 +267,6 @@ class Tree:
             _discard(self._judged_leaves, node.parent)
         elif step < 0 and not self._counted[node.parent] and parent.verdict is not None and not is_empty(parent):
             insort(self._judged_leaves, node.parent)
-
-
-def _rank(node: Node) -> float:
-    """Return the score; a runtime that is not a number must not upset the order."""
-    return math.inf if math.isnan(node.score) else node.score
 
 
 def _discard(ordered: list[int], value: int) -> None:

@@ -21,6 +21,7 @@ from stark_lsp.server.commands import argument
 from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.folders import folder_of, open_folders
 from stark_lsp.server.text import path_of, split_lines, uri_of
+from stark_lsp.server.workspace_edits import NEW_FILE
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
@@ -76,7 +77,7 @@ def commands_for(document: Document, cls: ModuleClass) -> list[types.Command]:
 
 
 async def show_class(server: StarkServer, uri: str, text: str, qualname: str) -> None:
-    """Put the caret at a class of a document that the editor shows."""
+    """Put the caret at a class of a document, which the editor opens if it does not show it."""
     if not server.facts.show_document:
         return
     place = await asyncio.to_thread(_name_of, text, qualname)
@@ -256,13 +257,12 @@ async def _write_test(server: StarkServer, asked: _Asked) -> None:
     path, text = await asyncio.to_thread(_test, asked, server.configuration["interpreter"])
     uri = uri_of(path)
     if server.facts.create_files:
-        start = types.Range(types.Position(0, 0), types.Position(0, 0))
         identifier = types.OptionalVersionedTextDocumentIdentifier(uri, None)
         options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
         edit = types.WorkspaceEdit(
             document_changes=[
                 types.CreateFile(uri, options=options),
-                types.TextDocumentEdit(identifier, [types.TextEdit(start, text)]),
+                types.TextDocumentEdit(identifier, [types.TextEdit(NEW_FILE, text)]),
             ]
         )
         params = types.ApplyWorkspaceEditParams(edit, f"Write a test for {asked.qualname}")

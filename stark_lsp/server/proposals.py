@@ -179,7 +179,10 @@ class Proposals:
         return str(path)
 
     async def accept(self, view: RunView, *, caret: bool = True) -> None:
-        """Apply the proposal to today's text; `caret` puts the caret at the new class if its document is open."""
+        """Apply the proposal to today's text; `caret` puts the caret at the new class if the document is open.
+
+        A new file is opened for that: its editor is where one undo takes it back.
+        """
         if view.id in self._applying:
             return
         self._applying.add(view.id)
@@ -334,10 +337,12 @@ class Proposals:
         self._desk.dismiss(view)
         where = f" in {os.path.basename(prepared.path)}" if prepared.path is not None else ""
         self._server.say(" ".join([f"STARK: the proposal for {name} was accepted{where}.", *prepared.edit.notes]))
-        if caret and prepared.path is None and prepared.document is not None:
+        if caret and prepared.document is not None:
             from stark_lsp.server.afterwards import show_class
 
-            await show_class(self._server, prepared.document.uri, prepared.after, prepared.edit.qualname)
+            new = prepared.edit.new_file
+            uri = uri_of(new.path) if new is not None else prepared.document.uri
+            await show_class(self._server, uri, new.text if new is not None else prepared.after, prepared.edit.qualname)
 
     def _refused(self, view: RunView, reason: str) -> None:
         why = f": {plain(reason, 200)}" if reason else ""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from stark_lsp.server.client import ClientFacts
 
 ANNOTATION = "stark-proposal"
+NEW_FILE = types.Range(types.Position(0, 0), types.Position(1, 0))
+"""All of a file that was just created. With an end on its one line Neovim would leave an empty line after the text."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,7 @@ def workspace_edit(
             uri = uri_of(file.path)
             options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
             changes.append(types.CreateFile(uri, options=options, annotation_id=ANNOTATION if annotated else None))
-            start = types.Range(types.Position(0, 0), types.Position(0, 0))
-            changes.append(_edit(uri, None, [(start, file.text)], annotated))
+            changes.append(_edit(uri, None, [(NEW_FILE, file.text)], annotated))
     if shared is not None and shared.before is not None:
         old = split_lines(shared.before)
         whole = types.Range(types.Position(0, 0), types.Position(len(old), 0))

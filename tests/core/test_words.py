@@ -21,8 +21,10 @@ def node(verdict: Verdict | None) -> Node:
     return Node(1, 0, AgentRole.CODE, Candidate("x"), verdict=verdict)
 
 
-def test_the_score_is_the_runtime_and_infinite_without_one() -> None:
-    assert node(Verdict(VerdictStatus.OK, runtime=Timing(2.5, 2, 3, 10))).score == 2.5
+def test_the_score_is_the_share_of_the_references_time_and_infinite_without_one() -> None:
+    taken = Timing(2.5, 2, 3, 10)
+    assert node(Verdict(VerdictStatus.OK, runtime=taken, speedup_vs_eager=Interval(4.0, 3.9, 4.1))).score == 0.25
+    assert Node(0, None, AgentRole.ROOT, Candidate("x"), verdict=Verdict(VerdictStatus.OK, runtime=taken)).score == 1.0
     assert node(None).score == math.inf
     assert not node(None).failed
     failed = node(Verdict(VerdictStatus.WRONG_RESULT))

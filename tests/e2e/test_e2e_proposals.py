@@ -164,6 +164,13 @@ async def test_a_new_module_is_created_by_the_editor(finished: Finished) -> None
         assert isinstance((editor.edits[0].edit.document_changes or ())[0], types.CreateFile)
         assert "class ModelNew" in created.read_text() or "class ModelNew" in editor.texts.get(f"file://{created}", "")
         assert editor.texts[uri] == MODULE or "class ModelNew" not in editor.texts[uri]
+        # The new file is shown: what the user undoes next is it, not something typed before.
+        await editor.until(lambda: editor.client.shown_documents, "the new file")
+        (shown,) = editor.client.shown_documents
+        assert (shown.uri, shown.take_focus) == (created.as_uri(), True)
+        assert shown.selection is not None
+        (line,) = [n for n, text in enumerate(created.read_text().splitlines()) if text.startswith("class ModelNew")]
+        assert shown.selection.start.line == line
 
 
 @pytest.mark.slow

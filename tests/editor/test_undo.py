@@ -1,6 +1,7 @@
-"""What a proposal changes in a file is one step to undo, in real editors, in every write mode.
+"""What a proposal changes is one step to undo, in real editors, in every write mode.
 
-The edits are those that the server sends, applied by the editors' own functions for a server's edits.
+The edits are those that the server sends, applied by the editors' own functions for a server's edits. Emacs creates no
+files in an edit: the server writes a new module there, and no undo takes it back.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -35,8 +37,10 @@ CANDIDATE = (
 LUA = """
 local function text() return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\\n") .. "\\n" end
 local edit = vim.fn.json_decode(table.concat(vim.fn.readfile({edit!r}), "\\n"))
-local seen = {{ before = text() }}
+local seen = {{ before = vim.fn.filereadable({changed!r}) == 1 and text() or "\\n" }}
 vim.lsp.util.apply_workspace_edit(edit, "utf-16")
+seen.document = text()
+vim.api.nvim_set_current_buf(vim.fn.bufadd({changed!r}))
 seen.after = text()
 vim.cmd("silent undo")
 seen.undone = text()
@@ -62,11 +66,22 @@ LISP = """
     (push (cons "undone" (buffer-string)) seen))
   (with-temp-file {result} (insert (json-encode seen))))
 """
-FACTS = ClientFacts(document_changes=True)
+FACTS = ClientFacts(document_changes=True, create_files=True)
 
 
-def proposed(folder: Path, mode: WriteMode) -> tuple[Path, Path, str]:
-    """A document with an accepted proposal, the server's edit of a second one, and the document's text after it."""
+@dataclass(frozen=True)
+class Proposed:
+    """A document with an accepted proposal, and the server's edit of a second one."""
+
+    document: Path
+    edit: Path
+    changed: Path
+    """What the edit changes: the document or a new file."""
+    expected: str
+    """Its text after the edit."""
+
+
+def proposed(folder: Path, mode: WriteMode) -> Proposed:
     document = folder / "net.py"
     problem = make_problem(str(document), DOCUMENT, "Model")
     first = build_edit(problem, DOCUMENT, Candidate(CANDIDATE), "# Optimized by STARK.", WriteMode.BESIDE).preview
@@ -78,22 +93,26 @@ def proposed(folder: Path, mode: WriteMode) -> tuple[Path, Path, str]:
     assert sent is not None
     path = folder / "edit.json"
     path.write_text(json.dumps(converters.get_converter().unstructure(sent)), encoding="utf-8")
-    return document, path, edit.preview
+    if edit.new_file is not None:
+        return Proposed(document, path, Path(edit.new_file.path), edit.new_file.text)
+    return Proposed(document, path, document, edit.preview)
 
 
-def check(result: Path, expected: str) -> None:
+def check(result: Path, expected: str) -> dict[str, str]:
     seen = json.loads(result.read_text(encoding="utf-8"))
     assert seen["after"] == expected != seen["before"]
     assert seen["undone"] == seen["before"]
+    return dict(seen)
 
 
-@pytest.mark.parametrize("mode", [WriteMode.BESIDE, WriteMode.REPLACE])
+@pytest.mark.parametrize("mode", list(WriteMode))
 @pytest.mark.skipif(NVIM is None, reason="Neovim is not installed (Debian: apt install neovim)")
 def test_one_undo_takes_a_proposal_back_in_neovim(tmp_path: Path, mode: WriteMode) -> None:
     assert NVIM is not None
-    document, edit, expected = proposed(tmp_path, mode)
+    made = proposed(tmp_path, mode)
     result, script = tmp_path / "seen.json", tmp_path / "script.lua"
-    script.write_text(LUA.format(edit=str(edit), result=str(result)), encoding="utf-8")
+    script.write_text(LUA.format(edit=str(made.edit), changed=str(made.changed), result=str(result)), encoding="utf-8")
+    before = made.document.read_text(encoding="utf-8")
     command = [
         NVIM,
         "--headless",
@@ -102,23 +121,28 @@ def test_one_undo_takes_a_proposal_back_in_neovim(tmp_path: Path, mode: WriteMod
         "-i",
         "NONE",
         "-n",
-        str(document),
+        str(made.document),
         "-c",
         f"luafile {script}",
         "-c",
         "cquit",
     ]
     subprocess.run(command, check=True, timeout=60, capture_output=True)
-    check(result, expected)
+    seen = check(result, made.expected)
+    if mode is WriteMode.MODULE:
+        assert seen["document"] == before
+        # Neovim takes back the text and leaves the file, which is empty.
+        assert made.changed.read_text(encoding="utf-8") == ""
 
 
 @pytest.mark.parametrize("mode", [WriteMode.BESIDE, WriteMode.REPLACE])
 def test_one_undo_takes_a_proposal_back_in_emacs(tmp_path: Path, mode: WriteMode) -> None:
     if EMACS is None or subprocess.run([EMACS, "--batch", "--eval", "(require 'eglot)"], check=False).returncode:
         pytest.skip("Emacs with eglot is not installed (Debian: apt install emacs-nox elpa-eglot)")
-    document, edit, expected = proposed(tmp_path, mode)
+    made = proposed(tmp_path, mode)
     result, script = tmp_path / "seen.json", tmp_path / "script.el"
-    names = {name: json.dumps(str(path)) for name, path in (("document", document), ("edit", edit), ("result", result))}
+    paths = {"document": made.document, "edit": made.edit, "result": result}
+    names = {name: json.dumps(str(path)) for name, path in paths.items()}
     script.write_text(LISP.format(**names), encoding="utf-8")
     subprocess.run([EMACS, "--batch", "-l", str(script)], check=True, timeout=60, capture_output=True)
-    check(result, expected)
+    check(result, made.expected)

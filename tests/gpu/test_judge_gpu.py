@@ -249,16 +249,15 @@ class ModelNew(nn.Module):
 """
 
 
-async def test_what_the_original_needs_to_be_launched_is_not_charged_to_it(tmp_path: Path) -> None:
+async def test_a_module_that_is_slow_to_launch_gains_by_being_launched_quickly(tmp_path: Path) -> None:
     judge = await open_at(tmp_path, replace(SETTINGS, compile_baseline=False), SLOW_TO_LAUNCH)
     try:
         reference = await judge.prepare(print)
-        assert reference.baselines.eager.median_ms < 0.1
+        assert reference.baselines.eager.median_ms > 0.3
         verdict = await judge.evaluate(Candidate(FAST_TO_LAUNCH))
         assert verdict.status is Status.OK, verdict
         assert verdict.speedup_vs_eager is not None
-        assert 0.5 < verdict.speedup_vs_eager.value < 2.0, "the same two kernels"
-        assert any(note.startswith("Launching one call takes the processor 0.5") for note in verdict.notes), verdict
+        assert verdict.speedup_vs_eager.low > 3.0, "the same two kernels, launched at once"
     finally:
         await judge.close()
 

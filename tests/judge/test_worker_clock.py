@@ -208,7 +208,7 @@ def test_an_empty_round_makes_the_same_inputs_and_calls_nothing(tmp_path: Path) 
     calls = []
     timer = timer_of(tmp_path, lambda x: calls.append(1) or honest(x))  # type: ignore[func-returns-value]
     calls.clear()
-    sample = timer.sample(7, 0.0, empty=True)
+    sample = timer.by_the_clock("seed", 7, empty=True).sample
     assert not calls
     assert len(sample.ms) == 7
 

@@ -14,7 +14,6 @@ from stark_lsp.judge.timing.intervals import (
     half_width,
     median,
     median_ranks,
-    midmean,
     paired_ratio,
     timing,
 )
@@ -95,18 +94,3 @@ def test_what_sessions_differ_by_is_the_prior_at_first_and_then_what_was_seen() 
 
 def test_one_session_that_is_far_off_does_not_widen_all_others() -> None:
     assert between_sessions([1.0, 1.01, 1.0, 30.0, 1.0, 1.01, 1.0, 1.01], 0.01) < 0.02
-
-
-def test_the_midmean_is_the_mean_of_the_middle_half() -> None:
-    assert midmean([3.0]) == 3.0
-    assert midmean([4.0, 1.0, 2.0, 100.0]) == 3.0
-    # Of five, the second and the fourth count for three quarters.
-    assert midmean([0.0, 1.0, 2.0, 4.0, 90.0]) == pytest.approx((0.75 * 1.0 + 2.0 + 0.75 * 4.0) / 2.5)
-
-
-@given(
-    st.lists(st.floats(min_value=-1e6, max_value=1e6), min_size=4, max_size=40), st.floats(min_value=0.0, max_value=1e9)
-)
-def test_one_sample_far_off_moves_the_midmean_no_further_than_the_others_reach(others: list[float], far: float) -> None:
-    found = midmean([*others, max(others) + far])
-    assert min(others) - 1e-6 <= found <= max(others) + 1e-6

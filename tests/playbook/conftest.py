@@ -22,7 +22,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context
 from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing, Verdict
+from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.judge.analysis import NotTraceable, analyze
 from stark_lsp.playbook.agents import PlaybookAgents
@@ -86,7 +86,8 @@ class Bench:
     ) -> Node:
         """Add a node."""
         runtime = Timing(1.0, 0.9, 1.1, 5) if status is VerdictStatus.OK else None
-        verdict = Verdict(status, runtime=runtime) if status is not None else None
+        gain = Interval(2.0, 1.9, 2.1) if runtime is not None else None
+        verdict = Verdict(status, runtime=runtime, speedup_vs_eager=gain) if status is not None else None
         self.nodes.append(Node(len(self.nodes), parent.id, role, candidate, plan, verdict))
         return self.nodes[-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable
 from random import Random
 
@@ -15,7 +16,7 @@ from stark_lsp.core.roles import Context, Draft, NoCandidate, NothingToPropose
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing, Verdict
+from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
 from stark_lsp.search.engine import Engine
 from stark_lsp.search.policies import Policy
 from stark_lsp.search.proposers import make_proposer
@@ -40,7 +41,10 @@ ROOT = make_root(PROBLEM, REFERENCE)
 def ok(runtime_ms: float, *, weights_loaded: bool = True) -> Verdict:
     """Return the verdict of a candidate that takes so long."""
     timing = Timing(runtime_ms, runtime_ms, runtime_ms, 100)
-    return Verdict(VerdictStatus.OK, runtime=timing, weights_loaded=weights_loaded)
+    gain = REFERENCE.baselines.eager.median_ms / runtime_ms if runtime_ms else math.inf
+    return Verdict(
+        VerdictStatus.OK, runtime=timing, speedup_vs_eager=Interval(gain, gain, gain), weights_loaded=weights_loaded
+    )
 
 
 def failed(status: VerdictStatus = VerdictStatus.COMPILE_ERROR) -> Verdict:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,24 +100,11 @@ def test_a_verdict_can_be_replaced_by_a_better_founded_one(tree: Tree, data: st.
     assert orders(tree) == orders(Tree.from_nodes(tree.nodes.values()))
 
 
-def test_a_root_timed_anew_changes_the_values_of_all() -> None:
-    tree = tree_of(node(1, 0, ok(5.0)))
-    before = tree.backup.values[1]
-    tree.replace(dataclasses.replace(ROOT, verdict=ok(20.0)))
-    assert before / SCALE == pytest.approx(10 / 15)
-    assert tree.backup.values[1] / SCALE == pytest.approx(20 / 25)
-
-
 def test_a_node_whose_children_left_nothing_to_judge_stays_a_leaf() -> None:
     tree = tree_of(node(1, 0, ok(3.0)), node(2, 1, EMPTY))
     assert list(tree.judged_leaves) == [1]
     tree.add(node(3, 1))
     assert list(tree.judged_leaves) == []
-
-
-def test_a_runtime_that_is_not_a_number_ranks_last() -> None:
-    tree = tree_of(node(1, 0, ok(math.nan)), node(2, 0, ok(3.0)))
-    assert [node_id for _, node_id in tree.ranking] == [2, 0, 1]
 
 
 def test_what_is_not_a_tree_is_refused() -> None:

@@ -21,8 +21,6 @@ STOLEN = 0.05
 """The same for what the host of a virtual machine takes away."""
 UNLUCKY = 0.4
 """See `Watch.unlucky`."""
-ON_GPU = "the GPU's own times suffer little from that"
-"""What busy CPUs mean there: launching hides behind a gate, see `gate`."""
 SHORTEST_S = 0.1
 """The system counts in hundredths of a second: over less than this, its figures say nothing."""
 PERIOD_S = 0.05
@@ -74,24 +72,18 @@ def others(before: CpuTime, after: CpuTime, seconds: float) -> float:
     return max(0.0, (after.all - before.all) - (after.ours - before.ours)) / seconds
 
 
-def cpu_notes(
-    before: CpuTime, after: CpuTime, seconds: float, cores: int, *, means: str = "times are less certain"
-) -> list[str]:
-    """Say whether others used the CPUs between two moments.
-
-    Parameters
-    ----------
-    means
-        What that means for the times.
-    """
+def cpu_notes(before: CpuTime, after: CpuTime, seconds: float, cores: int) -> list[str]:
+    """Say whether others used the CPUs between two moments."""
     if seconds < SHORTEST_S:
         return []
     notes = []
     busy = others(before, after, seconds)
     if busy > OTHERS * cores:
-        notes.append(f"Other programs kept {busy:.1f} of {cores} CPUs busy while this was timed: {means}.")
+        notes.append(
+            f"Other programs kept {busy:.1f} of {cores} CPUs busy while this was timed: times are less certain."
+        )
     if (after.stolen - before.stolen) / seconds > STOLEN * cores:
-        notes.append(f"The host of this virtual machine took CPU time away: {means}.")
+        notes.append("The host of this virtual machine took CPU time away: times are less certain.")
     return notes
 
 
@@ -225,7 +217,7 @@ def observing(device: str) -> Iterator[Watch]:
         if gpu is not None:
             watch.notes += gpu.end()
             if before is not None and after is not None:
-                watch.notes += cpu_notes(before, after, seconds, cores, means=ON_GPU)
+                watch.notes += cpu_notes(before, after, seconds, cores)
         elif before is not None and after is not None:
             watch.notes += cpu_notes(before, after, seconds, cores)
             watch.unlucky = UNLUCKY * watch.others if watch.others > OTHERS else 0.0

@@ -79,24 +79,12 @@ class Children:
         self._quiet = quiet
         self._growing = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="stark-spare")
         self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
-        self.launch_us = 0.0
-        """How quickly the context of the first runner on the GPU launches kernels; 0 as long as that is not known."""
         self._lock = threading.Lock()
         self.household = Household()
 
     def reference_runner(self) -> RunnerProcess:
         """Start a runner for the user's own code."""
         return self._start(RUNNER, None)
-
-    def warm_up(self, child: RunnerProcess) -> None:
-        """Have a runner start using the GPU, in a context that launches kernels as quickly as that of the first one.
-
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
-        """
-        child.warm_up(self.launch_us)
-        self.launch_us = self.launch_us or child.launch_us
 
     def runner(self) -> RunnerProcess:
         """Return a confined runner that is ready and has loaded nothing yet.
@@ -200,7 +188,7 @@ class Children:
             child.wait_ready()
             if on_gpu and role == RUNNER:
                 with self._quiet.working():
-                    self.warm_up(child)
+                    child.warm_up()
                 self._keep_driver(child)
         except RUNNER_FAILURES as error:
             raise self._not_grown(child, error) from error

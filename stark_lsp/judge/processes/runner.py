@@ -125,22 +125,10 @@ class Runner:
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
 
-    def warm_up(self, *, like_us: float) -> dict[str, Any]:
-        """Start using the GPU in a context like another's; returns whether memory of the judge's can be reached.
-
-        Parameters
-        ----------
-        like_us
-            How quickly that context launches kernels, see `contexts.draw`; 0 if there is none yet.
-        """
-        from ..timing import contexts
+    def warm_up(self) -> dict[str, Any]:
+        """Start using the GPU; returns whether memory of the judge's can be reached."""
         from ..transport.exchange import Exchange, Unavailable
 
-        launch_us = 0.0
-        try:
-            launch_us = contexts.draw(like_us).launch_us
-        except contexts.ContextError as error:
-            print(f"Contexts of the GPU could not be compared: {error}", file=sys.stderr)
         if self._ahead is not None:
             self._ahead.use_gpu(self._timed)
         try:
@@ -149,7 +137,7 @@ class Runner:
                 self._exchange.tell = self._pour
         except (Unavailable, RuntimeError) as error:
             print(f"Tensors travel by files: {error}", file=sys.stderr)
-        return {"shares": self._exchange is not None, "launch_us": launch_us}
+        return {"shares": self._exchange is not None}
 
     def _load(self, path: str, device: str = "cpu") -> Any:
         return self._files.load(path, device=device, exchange=self._exchange)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import subprocess
@@ -193,8 +192,6 @@ class RunnerProcess:
         self._collected = False
         self.files = folder
         """Its private folder."""
-        self.launch_us = 0.0
-        """How quickly its context launches kernels, see `contexts.Drawn`; 0 if that is not known."""
         self._wrapped = confinement is not None and confinement.wraps
         self._watched = tool is not None
         # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
@@ -252,13 +249,8 @@ class RunnerProcess:
             self._receive(START_S, START_S)
             self._ready = True
 
-    def warm_up(self, like_us: float = 0.0) -> None:
+    def warm_up(self) -> None:
         """Have it start using the GPU; the first request does that otherwise.
-
-        Parameters
-        ----------
-        like_us
-            How quickly its context is to launch kernels, see `contexts.draw`; 0 to find out.
 
         Raises
         ------
@@ -267,12 +259,8 @@ class RunnerProcess:
         if not self._cold:
             return
         self._cold = False
-        answer = self.ask("warm_up", like_us=like_us, run_s=START_S)
-        if answer.get("shares") is not True:
+        if self.ask("warm_up", run_s=START_S).get("shares") is not True:
             self._unshare()
-        launch_us = answer.get("launch_us")
-        if isinstance(launch_us, float) and 0.0 <= launch_us < math.inf:
-            self.launch_us = launch_us
 
     def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
         """Send one request and return its result.

@@ -19,8 +19,10 @@ from typing import Any
 import torch
 
 from ..device import fingerprint, observe
-from ..timing import clock, gate
+from ..timing import clock
 
+BLOCKING_CYCLES = 500_000
+"""Some 0.3 ms, in which a call is queued."""
 VERSION = 2
 KEPT_S = 14 * 86400.0
 """A calibration older than this is taken again: drivers, clocks and neighbours change."""
@@ -143,10 +145,9 @@ def calibrate(device: str, budget_s: float | None = None) -> Calibration:
     notes: list[str] = []
     bandwidth: float | None = None
     rates: dict[str, float] = {}
-    closed = gate.Gate() if device == "cuda" else None
     with torch.no_grad():
         try:
-            bandwidth = _bandwidth(device, begin + budget * COPY_SHARE[device], closed)
+            bandwidth = _bandwidth(device, begin + budget * COPY_SHARE[device])
         except RuntimeError as error:  # out of memory is one
             notes.append(f"The memory bandwidth could not be measured: {_first_line(error)}.")
         wanted = [dtype for dtype in DTYPES if device == "cuda" or dtype != "tf32"]
@@ -155,7 +156,7 @@ def calibrate(device: str, budget_s: float | None = None) -> Calibration:
             if left <= 0:
                 break
             try:
-                rate = _rate(device, dtype, _now() + left / (len(wanted) - index), closed)
+                rate = _rate(device, dtype, _now() + left / (len(wanted) - index))
             except RuntimeError as error:
                 notes.append(f"Matrix products in {dtype} could not be measured: {_first_line(error)}.")
                 continue
@@ -183,7 +184,7 @@ def cache_bytes(device: str) -> int:
     return clock.last_level_cache()
 
 
-def _bandwidth(device: str, until: float, closed: gate.Gate | None) -> float:
+def _bandwidth(device: str, until: float) -> float:
     """Return the best rate of a copy that no cache holds, in bytes read and written a second."""
     size = 4 * cache_bytes(device)
     if device == "cuda":
@@ -192,11 +193,11 @@ def _bandwidth(device: str, until: float, closed: gate.Gate | None) -> float:
         size = min(max(size, 64 << 20), CPU_COPY_LIMIT, _free_memory() // 8)
     source = torch.ones(max(1, size // 4), dtype=torch.float32, device=device)
     target = torch.empty_like(source)
-    seconds = _best(lambda: target.copy_(source), until, closed, repeats=COPIES[device])
+    seconds = _best(lambda: target.copy_(source), device, until, repeats=COPIES[device])
     return 2.0 * source.numel() * 4 / seconds
 
 
-def _rate(device: str, dtype: str, until: float, closed: gate.Gate | None) -> float:
+def _rate(device: str, dtype: str, until: float) -> float:
     """Return the best rate of square matrix products in operations a second."""
     with _tf32(dtype == "tf32"):
         kind = getattr(torch, "float32" if dtype == "tf32" else dtype)
@@ -215,7 +216,7 @@ def _rate(device: str, dtype: str, until: float, closed: gate.Gate | None) -> fl
             def product(left: Any = left, right: Any = right, out: Any = out) -> None:
                 torch.mm(left, right, out=out)
 
-            seconds = _best(product, until, closed, repeats=6)
+            seconds = _best(product, device, until, repeats=6)
             rate = max(rate, 2.0 * size**3 / seconds)
             # Twice the size is eight times the work.
             if size >= largest or 8 * seconds > longest_s or _now() > until:
@@ -238,18 +239,18 @@ def _tf32(allowed: bool) -> Any:
         setattr(matmul, name, before)
 
 
-def _best(call: Callable[[], Any], until: float, closed: gate.Gate | None, repeats: int) -> float:
+def _best(call: Callable[[], Any], device: str, until: float, repeats: int) -> float:
     """Return the shortest of a few calls in seconds; at least two are made, the first of them untimed.
 
-    On a GPU they are queued behind a gate, so that launching is not part of them. Without it, and with ten copies, an
-    H200 was once taken for a device of 2.7 instead of 4.0 TB/s.
+    On a GPU they are queued behind a kernel that waits, so that launching is not part of them. Without it, and with ten
+    copies, an H200 was once taken for a device of 2.7 instead of 4.0 TB/s.
     """
     call()
     times: list[float] = []
     while len(times) < repeats and (not times or _now() < until):
-        if closed is not None:
+        if device == "cuda":
             first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            closed.close()
+            torch.cuda._sleep(BLOCKING_CYCLES)
             first.record()
             call()
             last.record()

@@ -22,6 +22,11 @@ class Operators(TorchDispatchMode):
         self.flops = 0
         """Of matrix products, convolutions and attention, by torch's own table."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing compiles under this mode; to tell torch's compiler of it would import it, which takes seconds."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         self.names.add(str(func))

@@ -39,10 +39,8 @@ WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
-SPARES_S = 30.0
-"""Longest wait for the first spares; they come up while nobody times, so mostly after the baselines."""
-AIDS_S = 60.0
-"""Longest wait for what speeds builds up; only the first judge after a change of torch or compilers waits at all."""
+SPARE_S = 30.0
+"""Longest wait for the first spare; the others come up once the first candidate is judged, or while it is built."""
 
 
 class Judge:
@@ -112,11 +110,13 @@ class Judge:
         )
         # The next candidate finds processes that have imported torch already.
         self._reserve = Reserve(self.children, spares(self.reference.device), patient=self.reference.device == "cuda")
+        many_cores = (os.cpu_count() or 1) >= MANY_CORES
+        if many_cores:
+            self.children.replenish(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
-        aids = threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True)
-        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
-            aids.start()
+        if self.reference.device == "cuda" and many_cores:
+            threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         slot = slots.Slot(locks, key)
         observe.STRANGERS.judges = slots.Present(locks, key).others
         self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
@@ -127,16 +127,13 @@ class Judge:
         self._baselines = self._take_baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
-        self.memory: timing.Memory | None = None
         self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
-        self._reserve.fill()
+        self.children.replenish(1)
         if self.reference.device == "cuda":
-            # What is under way now would be waited for by the first candidate, or take its processors.
-            progress("Getting ready for the first candidate", AIDS_S + SPARES_S)
-            self.children.await_spares(RUNNER, SPARES_S)
-            if aids.ident is not None:
-                aids.join(AIDS_S)
+            # What is under way now would be waited for by the first candidate.
+            progress("Getting ready for the first candidate", SPARE_S)
+            self.children.await_spares(RUNNER, SPARE_S)
 
     def _gpu(self) -> handover.Gpu | None:
         """Return what runners share with the judge on the GPU; None on a CPU."""
@@ -177,11 +174,6 @@ class Judge:
             "profile": self._profile,
         }
 
-    @property
-    def eager_ms(self) -> float:
-        """What a call of the original took before any candidate came."""
-        return float(self._baselines["eager"]["median_ms"])
-
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
         """Time eager and, if wanted, what torch.compile makes, taking turns."""
         run_s = float(self.settings["run_timeout_s"])
@@ -191,6 +183,11 @@ class Judge:
         def waiting(text: str) -> None:
             progress(text, WAITING_S)
 
+        if (os.cpu_count() or 1) >= MANY_CORES:
+            # While nobody times, so that the first spare comes up beside them.
+            with self.bench.quiet.working():
+                self.bench.start_side_by_side()
+            self.children.await_spares(RUNNER, SPARE_S)
         with self.bench.turn(waiting):
             try:
                 self.bench.held("eager")
@@ -245,10 +242,7 @@ class Judge:
             self.cost = cost.measure(module, call, arguments)
             self.calibration = roofline.calibration(cache_dir, device)
             claimed = profile_call(call, device, tempfile.gettempdir())
-        bandwidth = self.calibration["bandwidth"]
-        if bandwidth:
-            self.memory = timing.Memory(float(bandwidth), roofline.cache_bytes(device))
-        return make_profile(claimed, None, self.cost, self.calibration, self.eager_ms)
+        return make_profile(claimed, None, self.cost, self.calibration, float(self._baselines["eager"]["median_ms"]))
 
     @staticmethod
     def _first_line(error: Exception) -> str:
@@ -296,7 +290,7 @@ class Judge:
             self._reserve.end()
 
     def judge(
-        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False, calls: int = 0
+        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
@@ -310,15 +304,13 @@ class Judge:
             Told what begins and how long it may take.
         tools
             Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
-        calls
-            Time at least so many calls of a finalist on a GPU, as far as time allows.
 
         Raises
         ------
         Broken
             The machine or the reference failed, not the candidate.
         """
-        attempt = Attempt(self, candidate, final, progress, tools=tools, calls=calls)
+        attempt = Attempt(self, candidate, final, progress, tools=tools)
         self._reserve.begin()
         verdict: dict[str, Any] | None = None
         try:

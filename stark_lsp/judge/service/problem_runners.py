@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from ..device import fingerprint, slots
 from ..processes.children import Children
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
-from ..timing import hidden, intervals
+from ..timing import intervals
 from ..timing.recheck import Recheck
 from ..timing.rounds import FEWEST, Side
 from ..timing.timer import Timer
@@ -152,7 +152,6 @@ class Bench:
         """Keeps work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
-        self._gates: dict[str, float | None] = {}
         outputs = reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
         """Bytes that one call returns."""
@@ -203,42 +202,26 @@ class Bench:
                 self._sides[name] = timer
             return timer
 
-    def cover(self, names: Sequence[str]) -> hidden.Cover:
-        """Return the gate before all calls of a session with these sides.
+    def start_side_by_side(self) -> None:
+        """Start the processes of eager side by side; what fails is tried again when it is needed, and told then."""
 
-        What an original needs is found once, before any candidate comes.
+        def start(name: str) -> Timer | None:
+            try:
+                return self._start_reference(name)
+            except RUNNER_FAILURES:
+                return None
 
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut
-            See `held`.
-        ReferenceLost
-        """
-        if self.device != "cuda":
-            return hidden.Cover(None)
-        for name in names:
-            if name not in self._gates:
-                self._gates[name] = self._gate_of(self.held(name))
-        return hidden.cover({name: self._gates[name] for name in names})
+        names = ("eager", TWIN) if self._reference.plan.twin else ("eager",)
+        with self._lock, ThreadPoolExecutor(len(names), thread_name_prefix="stark-reference") as pool:
+            self._sides.update(zip(names, pool.map(start, names)))  # noqa: B905 - Python 3.9
 
-    def _gate_of(self, timer: Timer) -> float | None:
-        calls = min(hidden.TRIED, timer.calls)
-
-        def hides(length: float) -> bool:
-            with self.reliably(timer):
-                return hidden.mostly(timer.round(secrets.token_hex(8), calls, lead_ms=length).late, calls)
-
-        return hidden.needed_ms(timer.launch_ms, hides)
-
-    def side(self, name: str, seeds: list[str], tally: hidden.Tally, calls: list[int] | None = None) -> Side:
+    def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.
 
         Parameters
         ----------
         seeds
             For each round what its inputs are made from.
-        tally
-            Has the length of the gate, and takes in which calls it did not hide the launch of.
         calls
             For each round how many calls it makes; as many as make a round by default.
 
@@ -254,9 +237,7 @@ class Bench:
         def once(index: int) -> list[float]:
             timer = second if of_twin(index) else first
             with self.reliably(timer):
-                made = timer.round(seeds[index], calls[index] if calls else 0, lead_ms=tally.gate_ms)
-            tally.add(name, made.late, len(made.sample.ms))
-            return made.sample.ms
+                return timer.round(seeds[index], calls[index] if calls else 0).sample.ms
 
         return once
 
@@ -294,22 +275,6 @@ class Bench:
         return timer
 
     @property
-    def launch_us(self) -> float:
-        """How quickly all processes are to launch kernels, see `contexts.Drawn`; 0 if that is not known."""
-        return self._children.launch_us
-
-    def launches(self, names: Sequence[str]) -> dict[str, float]:
-        """Return how quickly those of some originals do that stand, a second process of eager included."""
-        timers = {name: self._sides[name] for name in (*names, TWIN)}
-        return {name: timer.runner.launch_us for name, timer in timers.items() if timer is not None}
-
-    @property
-    def in_a_round(self) -> int:
-        """How many calls one round of eager has; 1 as long as that is not known."""
-        timer = self._sides["eager"]
-        return timer.calls if timer is not None else 1
-
-    @property
     def between(self) -> float:
         """Standard deviation of the logarithm of the ratio of two processes that run the same code.
 
@@ -337,7 +302,7 @@ class Bench:
         runner = self._children.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
-            self._children.warm_up(runner)
+            runner.warm_up()
             runner.ask(
                 "load_reference",
                 path=reference.path,

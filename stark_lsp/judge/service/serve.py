@@ -121,8 +121,7 @@ class Worker:
             return self._judge.check_edit(params["path"], params["text"], params["qualname"], progress)
         if method in JUDGING:
             tools = bool(params.get("tools"))
-            calls = int(params.get("calls", 0))
-            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools, calls=calls)
+            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _try(self, method: str, params: dict[str, Any], progress: Any) -> Any:

@@ -1,6 +1,7 @@
 """Time single calls: CUDA events on a GPU, the performance counter on a CPU, caches flushed before each.
 
-On a GPU every call is queued behind a gate (`gate`), so that its time is the device's.
+On a GPU the caches are flushed on the stream right before a call, as the paper's benchmark does: what launching the
+call takes beyond that flush is a part of its time.
 
 What is measured with is bound here at import, before a candidate is loaded.
 """
@@ -8,7 +9,6 @@ What is measured with is bound here at import, before a candidate is loaded.
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 import time
 from collections.abc import Callable
@@ -16,23 +16,23 @@ from typing import Any
 
 import torch
 
-from . import gate, intervals
-
 _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
+_sleep: Any = getattr(torch.cuda, "_sleep", None)
 _elapsed = torch.cuda.Event.elapsed_time
-_wait = torch.cuda.Event.synchronize
-_done = torch.cuda.Event.query
 
 CPU_FLUSH_LIMIT = 96 << 20
 """Bytes; flushing a larger cache before each call would take longer than most calls."""
 DEFAULT_CACHE = 32 << 20
-SETTLE = 4
-"""Calls that are looked at for work that goes on after their stream is done."""
 FRESH = 7
 """Calls on a GPU that may be timed with empty caches before another process uses it, see `_CudaFlush`."""
+
+BLOCKING_CYCLES = 2_000_000
+"""Some millisecond: longer than queueing what goes with a call, and the launches of all but the longest calls."""
+FLUSHED = 256 << 20
+"""Bytes written to empty the caches of a GPU (`clear_l2_cache` of KernelBench's `timing.py`)."""
 
 Before = Callable[[int], Any]
 """Makes the inputs of a call, given its number."""
@@ -93,7 +93,7 @@ def _persisting_reset() -> Callable[[], int] | None:
 
 
 class _CudaFlush:
-    """Frees persisting lines and writes twice the size of the L2 cache.
+    """Frees persisting lines and writes at least twice the size of the L2 cache, as much as KernelBench's evaluator.
 
     From the eighth time on that persisting lines are freed in a process, each kernel takes 0.13 us longer to be
     launched (H200, driver 580), until the device has served another process in between: 20 short kernels took 40.5 us
@@ -102,7 +102,7 @@ class _CudaFlush:
 
     def __init__(self) -> None:
         size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)) or (64 << 20)
-        buffer = torch.empty(2 * size, dtype=torch.int8, device="cuda")
+        buffer = torch.empty(max(2 * size, FLUSHED), dtype=torch.int8, device="cuda")
         self._zero = buffer.zero_
         self._reset = _persisting_reset()
 
@@ -124,9 +124,6 @@ class Clock:
     def __init__(self, device: str) -> None:
         self._device = device
         self._flush: Callable[[], None] | None = None
-        self._gate = gate.Gate() if device == "cuda" else None
-        self.late = 0
-        """Calls of the last measurement that were still being launched when the gate before them had opened."""
 
     def let_go(self) -> None:
         """Give the memory back that caches are emptied with; taken again when it is needed."""
@@ -140,7 +137,7 @@ class Clock:
         after: After | None = None,
         *,
         flush: bool = True,
-        gate_ms: float = gate.GATE_MS,
+        block: bool = False,
     ) -> list[float]:
         """Return the milliseconds of each call.
 
@@ -152,19 +149,17 @@ class Clock:
             Run before and after each call and are not timed.
         flush
             Empty the caches before each call.
-        gate_ms
-            How long a GPU is held before each call, so that its launch is hidden.
+        block
+            Hold a GPU back with a kernel that waits until a call is queued, so that launching takes no part of it.
         """
         collects = gc.isenabled()
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            self.late = 0
             empty = self._emptying() if flush else _nothing
-            if self._gate is None:
+            if self._device != "cuda":
                 return self._cpu(call, numbers, before, after or _ignore, empty)
-            ahead = functools.partial(self._ahead, self._gate, empty, gate_ms)
-            return self._cuda(call, numbers, before, after or _ignore, ahead)
+            return self._cuda(call, numbers, before, after or _ignore, empty, _blocking if block else _nothing)
         finally:
             if collects:
                 gc.enable()
@@ -183,41 +178,6 @@ class Clock:
         self.measure(call, [number], before, after)
         return (_now_ns() - begin) / 1e6
 
-    def launch_ms(self, call: Call, numbers: list[int], before: Before) -> float:
-        """Return how long the processor takes to launch a call on a GPU that is idle; the median of some."""
-        if self._device != "cuda":
-            return 0.0
-        found = []
-        for number in numbers:
-            arguments = before(number)
-            _synchronize()
-            begin = _now_ns()
-            result = call(arguments)
-            found.append((_now_ns() - begin) / 1e6)
-            del result
-        _synchronize()
-        return intervals.median(found)
-
-    def tails_ms(self, call: Call, numbers: list[int], before: Before) -> list[list[float]]:
-        """Return for each call the milliseconds until its stream was done, and from then until the device was.
-
-        Work on a stream that nobody waits for is not seen by events of the current one; it is seen here.
-        """
-        found = []
-        for number in numbers:
-            arguments = before(number)
-            _synchronize()
-            end = _Event()
-            begin_ns = _now_ns()
-            result = call(arguments)
-            _record(end)
-            _wait(end)
-            done_ns = _now_ns()
-            _synchronize()
-            found.append([(done_ns - begin_ns) / 1e6, (_now_ns() - done_ns) / 1e6])
-            del result
-        return found
-
     @staticmethod
     def _cpu(call: Call, numbers: list[int], before: Before, after: After, flush: Callable[[], None]) -> list[float]:
         times = []
@@ -233,27 +193,33 @@ class Clock:
         return times
 
     @staticmethod
-    def _ahead(close: gate.Gate, empty: Callable[[], None], gate_ms: float) -> None:
-        empty()
-        close.close(gate_ms)
-
     def _cuda(
-        self, call: Call, numbers: list[int], before: Before, after: After, ahead: Callable[[], None]
+        call: Call,
+        numbers: list[int],
+        before: Before,
+        after: After,
+        flush: Callable[[], None],
+        block: Callable[[], None],
     ) -> list[float]:
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
-        _synchronize()
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
+            # All of the device, so that work of an earlier call on other streams is not done beside this one.
+            _synchronize()
             arguments = before(number)
-            ahead()
+            flush()
+            block()
             _record(begin)
             result = call(arguments)
             _record(end)
-            self.late += bool(_done(begin))
             after(result)
             del result
-        # All of the device, so that work on other streams is within the judge's own measure of this round.
         _synchronize()
         return [float(_elapsed(begin, end)) for begin, end in pairs]
+
+
+def _blocking() -> None:
+    """Queue a kernel that waits."""
+    _sleep(BLOCKING_CYCLES)
 
 
 def _ignore(result: Any) -> None:

@@ -17,19 +17,6 @@ def median(samples: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def midmean(samples: Sequence[float]) -> float:
-    """Return the mean of the middle half of at least one sample, where samples at its edges count in part.
-
-    As little moved by a few samples far off as the median, and steadier where samples are few or lie on a grid (the
-    interquartile mean).
-    """
-    ordered = sorted(samples)
-    quarter = len(ordered) / 4.0
-    # How much of each sample lies within the middle half of [0, n].
-    shares = [max(0.0, min(place + 1.0, 3.0 * quarter) - max(float(place), quarter)) for place in range(len(ordered))]
-    return math.fsum(share * sample for share, sample in zip(shares, ordered)) / (2.0 * quarter)  # noqa: B905
-
-
 def median_ranks(n: int, confidence: float = 0.95) -> tuple[int, int]:
     """Return the 0-based ranks of the order statistics that enclose the median.
 

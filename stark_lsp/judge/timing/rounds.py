@@ -6,9 +6,8 @@ rounds that stand next to each other is hardly touched by them.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from . import intervals
@@ -20,27 +19,8 @@ LOSER_ROUNDS = {"cuda": 3, "cpu": 6}
 FEWEST = 6
 """Rounds that are always made: with fewer no 95 % interval of a median exists."""
 
-APART_MS, APART_SHARE = 0.0002, 0.0025
-"""What processes that run the same code on a GPU differ by: that much however long it takes, and this share of what the
-processor takes to launch it. On an H200, one short kernel took 3.68 to 3.92 us, depending on the process, two took 6.27
-to 6.98 us, and 21, whose launch takes 0.17 ms, 39.3 to 41.3 us (standard deviations 0.05, 0.13 and 0.41 us)."""
-
-MOST_APART = 1.0
-"""Of the logarithm of a ratio; nothing is known of what differs by more."""
-
 Side = Callable[[int], list[float]]
 """Times the round of that number and returns the milliseconds of each call."""
-
-
-def apart_ms(device: str, launch_ms: float) -> float:
-    """Return the standard deviation of the times of processes that run the same code, apart from a share of them.
-
-    Parameters
-    ----------
-    launch_ms
-        What the processor takes to launch a call: the more kernels, the more of them differ.
-    """
-    return math.hypot(APART_MS, APART_SHARE * launch_ms) if device == "cuda" else 0.0
 
 
 class RoundTimes:
@@ -66,8 +46,6 @@ class RoundTimes:
         self._each = each
         self.between = between
         """Standard deviation between two processes that run the same code."""
-        self.apart_ms: Mapping[str, float] = {}
-        """For each side the standard deviation of the times of processes that run the same code, see `apart_ms`."""
         self.early = early
         """Whether it was stopped as a clear loser."""
 
@@ -84,13 +62,7 @@ class RoundTimes:
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
-        one, other = self._medians[ours], self._medians[theirs]
-        apart = math.hypot(
-            self.apart_ms.get(ours, 0.0) / intervals.median(one),
-            self.apart_ms.get(theirs, 0.0) / intervals.median(other),
-        )
-        # How long its launch takes is a candidate's own word.
-        return intervals.paired_ratio(one, other, max(self.between, min(apart, MOST_APART)))
+        return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
 
     def made(self, name: str) -> int:
         """Return how many calls of a side were timed."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..device import observe
 from ..service.problem_runners import Bench
-from . import clock, hidden, kept, rounds
+from . import clock, kept, rounds
 from .recheck import Recheck
 
 OFFICIAL_ROUNDS = 10
@@ -70,42 +69,19 @@ class Session:
     ----------
     recheck
         Draws of the candidate's outputs; none were made if it had no candidate.
-    launch_ms
-        For each side how long the processor takes to launch a call.
     """
 
-    def __init__(
-        self,
-        times: rounds.RoundTimes,
-        watch: observe.Watch,
-        tally: hidden.Tally,
-        recheck: Recheck,
-        launch_ms: Mapping[str, float],
-    ) -> None:
+    def __init__(self, times: rounds.RoundTimes, watch: observe.Watch, recheck: Recheck) -> None:
         self.times = times
         self.watch = watch
-        self.tally = tally
         self.recheck = recheck
-        self.launch_ms = launch_ms
 
     def notes(self, bench: Bench) -> list[str]:
         """Have the bench learn from the session, and return what a user should know about it."""
-        self.times.apart_ms = {name: rounds.apart_ms(bench.device, each) for name, each in self.launch_ms.items()}
         if not self.times.early and not self.watch.unlucky:
             # How much sessions differ.
             bench.remember(self.times.rounds_ms("eager"))
-        return [*self.watch.notes, *self.tally.notes()]
-
-
-def covered(bench: Bench, names: Sequence[str], session: Callable[[hidden.Tally], Session]) -> Session:
-    """Make a session; once more with a longer gate, where launching was charged to one of the originals in `names`."""
-    found = session(hidden.Tally(bench.cover(names)))
-    longer = found.tally.better
-    if longer is None:
-        return found
-    # Its outputs go before those of the other come.
-    del found
-    return session(hidden.Tally(longer))
+        return list(self.watch.notes)
 
 
 def fitting(bench: Bench) -> int:

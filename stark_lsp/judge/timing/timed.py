@@ -11,7 +11,7 @@ import torch
 
 from ..reference import modules
 from ..transport import tensorfile
-from . import clock, fresh, gate, kept, placement
+from . import clock, fresh, kept, placement
 
 if TYPE_CHECKING:
     from ..transport.exchange import Exchange
@@ -26,9 +26,6 @@ LITTLE = 16 << 20
 """Bytes of inputs and outputs of a call that one thread copies soon enough."""
 LENT = 1 << 30
 """Bytes of an output from which none is kept for calls that do nothing."""
-LAUNCHES = 3
-"""Calls that are looked at to know how long launching takes; one, where they are long."""
-LONG_MS = 100.0
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
 _get_threads = torch.get_num_threads
@@ -53,7 +50,7 @@ class Timed:
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
         """Return what the judge may ask for, by name."""
-        return {"time": self.time, "kept": self.kept, "alone": self.alone, "tails": self.tails, "let_go": self.let_go}
+        return {"time": self.time, "kept": self.kept, "alone": self.alone, "let_go": self.let_go}
 
     def hold(
         self,
@@ -105,13 +102,11 @@ class Timed:
         count = round_ms / max(cost, 1e-3)
         if cost < 2 * round_ms:
             count = max(count, FEW)
-        looked_at = range(LAUNCHES if cost < LONG_MS else 1)
-        launch = self._clock.launch_ms(call, list(looked_at), self._before(WARMUP_SEED))
         # A round of full length brings all memory that rounds need into the allocator's hands.
         most = min(self._kept.calls, clock.FRESH) if device == "cuda" else self._kept.calls
         calls = int(max(1, min(most, count)))
         self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
-        return {"calls": calls, "cost_ms": cost, "launch_ms": launch, "sets": self._mixer.sets}
+        return {"calls": calls, "cost_ms": cost, "sets": self._mixer.sets}
 
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
@@ -169,9 +164,9 @@ class Timed:
             _set_threads(threads)
 
     def time(
-        self, seed: str, calls: int, flush: bool = True, empty: bool = False, gate_ms: float = gate.GATE_MS
+        self, seed: str, calls: int, flush: bool = True, empty: bool = False, block: bool = False
     ) -> dict[str, Any]:
-        """Time one round; one short call goes before it untimed, since the device was idle.
+        """Time one round; one call goes before it untimed, since the process was idle.
 
         Parameters
         ----------
@@ -181,22 +176,20 @@ class Timed:
             How many.
         flush
             Empty the caches before each call.
+        block
+            See `clock.Clock.measure`.
         empty
             Return the last result instead of calling the module, to learn what goes with a call besides it.
-        gate_ms
-            How long a GPU is held before each call.
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
-        if calls > 1 and not empty:
-            with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
-                self._call(self._inputs(f"{seed}/first", 0))
+        call: Callable[[Any], Any] = (lambda arguments: self._sample) if empty else self._call
+        with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
+            call(self._inputs(f"{seed}/first", 0))
         self._kept.begin(calls)
-        call = (lambda arguments: self._sample) if empty else self._call
-        before = self._before(seed)
-        times = self._clock.measure(call, list(range(calls)), before, self._take, flush=flush, gate_ms=gate_ms)
+        times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block)
         with self._alone():
-            return {"ms": times, "late": self._clock.late, "pledge": self._kept.pledge()}
+            return {"ms": times, "pledge": self._kept.pledge()}
 
     def kept(self, index: int, outputs: str) -> dict[str, Any]:
         """Write what call `index` of the last round returned."""
@@ -211,9 +204,3 @@ class Timed:
         modules.synchronize(self._device)
         tensorfile.save(outputs, result, self.exchange)
         return {}
-
-    def tails(self, seed: str, calls: int) -> dict[str, Any]:
-        """Return how long each call's stream took, and how much longer the whole device."""
-        if self._clock is None:
-            raise LookupError("no inputs are held")
-        return {"ms": self._clock.tails_ms(self._call, list(range(calls)), self._before(seed))}

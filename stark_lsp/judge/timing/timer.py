@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import secrets
 import time
@@ -19,9 +18,6 @@ MOST = 200
 """Calls of one round."""
 DEVICE_LIMIT = 64 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
-LEAD_MS, MOST_LEAD_MS = 1.0, 10.0
-LEAD_COSTS = 2.0
-"""So many times what a call costs with all that goes with it."""
 HEADER_ROOM = 1 << 20
 """Bytes of an output file besides the tensors."""
 
@@ -32,8 +28,6 @@ class Round(NamedTuple):
     sample: Sample
     pledge: list[int]
     """A digest of the output of each call, in order."""
-    late: int = 0
-    """Calls that were still being launched when the gate before them had opened, see `hidden`."""
 
 
 class Timer:
@@ -52,13 +46,6 @@ class Timer:
         self._seconds = seconds
         self.calls = 1
         """Calls of a round."""
-        self.launch_ms = 0.0
-        """How long the processor takes to launch a call on a GPU."""
-        self.lead_ms = 0.0
-        """Gate before a call that the judge times by its own clock, on a GPU.
-
-        It is longer than all that the processor does for a call, so that only the device's work adds to it.
-        """
 
     def hold(
         self,
@@ -97,18 +84,10 @@ class Timer:
         calls = answer.get("calls")
         if not isinstance(calls, int) or not 1 <= calls <= MOST:
             raise self._forged("a number of calls", calls)
-        cost = answer.get("cost_ms")
-        if not isinstance(cost, float) or not cost >= 0.0:
-            raise self._forged("the cost of a call", cost)
-        launch = answer.get("launch_ms")
-        if not isinstance(launch, float) or not 0.0 <= launch < math.inf:
-            raise self._forged("the length of a launch", launch)
-        self.calls, self.launch_ms = calls, launch
-        # Who says less than is true is measured less well, to his own harm; who says more only waits.
-        self.lead_ms = min(max(LEAD_MS, LEAD_COSTS * cost), MOST_LEAD_MS)
+        self.calls = calls
 
     def round(
-        self, seed: str, calls: int = 0, *, flush: bool = True, empty: bool = False, lead_ms: float | None = None
+        self, seed: str, calls: int = 0, *, flush: bool = True, empty: bool = False, block: bool = False
     ) -> Round:
         """Time one round.
 
@@ -118,10 +97,8 @@ class Timer:
             What the inputs are made from.
         calls
             How many; as many as make a round by default.
-        flush, empty
+        flush, empty, block
             See `timed.Timed.time`.
-        lead_ms
-            Gate before each call, see `gate`; the usual one by default.
 
         Raises
         ------
@@ -131,10 +108,11 @@ class Timer:
         if self.runner.device == "cuda":
             _come_between()
         begin = time.perf_counter_ns()
-        gate = {} if lead_ms is None else {"gate_ms": lead_ms}
-        answer = self.runner.ask("time", seed=seed, calls=calls, flush=flush, empty=empty, run_s=self._seconds, **gate)
+        answer = self.runner.ask(
+            "time", seed=seed, calls=calls, flush=flush, empty=empty, block=block, run_s=self._seconds
+        )
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
-        times, late, pledge = answer.get("ms"), answer.get("late"), answer.get("pledge")
+        times, pledge = answer.get("ms"), answer.get("pledge")
         least = 0.0 if empty else 1e-7
         if not isinstance(times, list) or not all(isinstance(one, float) and least <= one < 1e9 for one in times):
             raise self._forged("times", times)
@@ -144,13 +122,11 @@ class Timer:
         # One for each call, so that any of them may be drawn.
         if not isinstance(pledge, list) or len(pledge) != calls or not all(type(one) is int for one in pledge):
             raise self._forged("digests of that many outputs", pledge)
-        if type(late) is not int or not 0 <= late <= calls:
-            raise self._forged("a number of late calls", late)
-        return Round(Sample(wall_ms, times), pledge, late)
+        return Round(Sample(wall_ms, times), pledge)
 
-    def sample(self, calls: int, lead_ms: float, *, empty: bool = False) -> Sample:
-        """Time a round with warm caches and inputs of its own."""
-        return self.round(secrets.token_hex(8), calls, flush=False, empty=empty, lead_ms=lead_ms).sample
+    def by_the_clock(self, seed: str, calls: int, *, empty: bool = False) -> Round:
+        """Make a round that the judge times by its own clock: with warm caches, launches hidden on a GPU."""
+        return self.round(seed, calls, flush=False, empty=empty, block=self.runner.device == "cuda")
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.
@@ -175,16 +151,6 @@ class Timer:
         tensorfile.Damaged
         """
         return self._outputs("alone", limit, seed=seed, index=index)
-
-    def tails_ms(self, calls: int) -> list[tuple[float, float]]:
-        """Return for some calls how long their stream took, and how much longer the whole device."""
-        answer = self.runner.ask("tails", seed=secrets.token_hex(8), calls=calls, run_s=self._seconds).get("ms")
-        if not isinstance(answer, list):
-            raise self._forged("times", answer)
-        try:
-            return [(float(done), float(tail)) for done, tail in answer]
-        except (TypeError, ValueError, OverflowError):
-            raise self._forged("times", answer) from None
 
     def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
         path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")

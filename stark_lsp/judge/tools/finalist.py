@@ -14,8 +14,8 @@ from ..processes.runners import RunnerProcess
 from ..profile import counters
 from ..service.classify import Finding
 from ..service.failed import Failed
-from ..timing.loadable import Loadable
 from . import sanitize, watched
+from .loadable import Loadable
 
 SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""

@@ -12,8 +12,8 @@ from ..processes.confinement import Tool
 from ..processes.folders import Folder
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
 from ..profile import counters
-from ..timing.loadable import Loadable
 from . import sanitize
+from .loadable import Loadable
 
 SLOWER = 20.0
 """How many times longer everything may take under a tool."""
