@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from verify_cases import finding, make_reference
+from verify_cases import finding, make_reference, verify
 
 from stark_lsp.judge.inputs import fair
 from stark_lsp.judge.inputs.cases import CaseKind
@@ -264,3 +264,26 @@ def test_the_same_cases_are_made_each_time_however_busy_the_machine_is(
     monkeypatch.setattr("stark_lsp.judge.reference.stopwatch.time.monotonic", lambda: float(next(hours)))
     assert words("b") == usual
     assert examine.FLOAT64_SECONDS < 3600
+
+
+def test_of_a_large_reference_a_part_is_run_in_float64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "FLOAT64_LIMIT", 1000)
+    body = "return x.exp().sum(-1, keepdim=True), x.sum(-1).exp()"
+    reference = make_reference(tmp_path / "r", body, "torch.rand(64, 32)", special_inputs=False)
+    first = reference.cases[0]
+    assert first.exact is not None
+    assert [tensor.shape for tensor in first.exact] == [(7, 1), (7,)]
+    assert first.own_errors is not None
+    assert all(0.0 < error < 1e-5 for error in first.own_errors)
+    verifier = verify(reference, tmp_path / "c", body)
+    assert 0.0 < (verifier.figures.float64 or 0.0) < 1e-5
+
+
+@pytest.mark.parametrize("body", ["return x - x.mean(0)", "return x.mean()", "return x.cumsum(0).t()"])
+def test_only_where_samples_do_not_depend_on_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    monkeypatch.setattr(examine, "FLOAT64_LIMIT", 1000)
+    reference = make_reference(tmp_path / "r", body, "torch.rand(64, 32)", special_inputs=False)
+    assert reference.cases[0].own_errors is None
+    assert any("No float64 comparison" in note for note in reference.notes)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 
-CHUNK = {"cpu": 1 << 22, "cuda": 1 << 26}
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
 """Elements compared at a time, by device."""
 
 
@@ -37,10 +38,7 @@ class Difference:
         """Return how many elements differ by more than the tolerance."""
         ref, out = self._pair
         count = 0
-        step = CHUNK.get(ref.device.type, CHUNK["cpu"])
-        for begin in range(0, ref.numel(), step):
-            a = ref[begin : begin + step]
-            b = out[begin : begin + step].to(a.device)
+        for _, a, b in _pieces(ref, out):
             gap = (_wide(a) - _wide(b)).abs()
             count += int(((gap > tolerance * self.scale) | ((a != b) & (tolerance == 0))).sum())
         return count
@@ -49,17 +47,14 @@ class Difference:
 def difference(ref: torch.Tensor, out: torch.Tensor) -> Difference:
     """Find the worst difference, scaled by the largest finite magnitude of `ref` (1 if that is 0).
 
-    NaN and infinities that are equal on both sides are no difference. The work is done piece by piece on the
-    device of `ref`. Types of up to 32 bits are subtracted in float32, where the difference of two close numbers is
-    exact (Sterbenz's lemma); pieces with NaN or infinities, and all wider types, in float64.
+    NaN and infinities that are equal on both sides are no difference. The work is done piece by piece, on a GPU if
+    one of the two is there. Types of up to 32 bits are subtracted in float32, where the difference of two close
+    numbers is exact (Sterbenz's lemma); pieces with NaN or infinities, and all wider types, in float64.
     """
     result = Difference()
     result._pair = flat_ref, flat_out = ref.reshape(-1), out.reshape(-1)
     worst = -1.0
-    step = CHUNK.get(ref.device.type, CHUNK["cpu"])
-    for begin in range(0, flat_ref.numel(), step):
-        a = flat_ref[begin : begin + step]
-        b = flat_out[begin : begin + step].to(a.device)
+    for begin, a, b in _pieces(flat_ref, flat_out):
         found = _finite(a, b)
         if found is None:
             found = _careful(a, b, begin, result)
@@ -75,6 +70,14 @@ def difference(ref: torch.Tensor, out: torch.Tensor) -> Difference:
     if flat_ref.numel():
         _texts(result, result.at)
     return result
+
+
+def _pieces(ref: torch.Tensor, out: torch.Tensor) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Go through two flat tensors together; with the place of each piece."""
+    device = ref.device if ref.is_cuda else out.device
+    step = CHUNK.get(device.type, CHUNK["cpu"])
+    for begin in range(0, ref.numel(), step):
+        yield begin, ref[begin : begin + step].to(device), out[begin : begin + step].to(device)
 
 
 def _finite(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, int] | None:

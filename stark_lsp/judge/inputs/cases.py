@@ -58,12 +58,14 @@ class Case:
         self.own_errors: list[float] | None = None
         """For each output tensor the reference's relative error against float64, where it was affordable."""
         self.exact: list[torch.Tensor] | None = None
-        """The float64 outputs, kept for the first case only."""
+        """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
         self.inputs_after: tensorfile.Loaded | None = None
         """The inputs after the call, where the reference changes them."""
         self.fingerprints: list[int] | None = None
         """Of the inputs, once they were needed."""
         self.inputs_nbytes = 0
+        self.forms: list[torch.Tensor] = []
+        """Shapes, strides and dtypes of the inputs, as tensors without memory."""
         self.results = len(sharing)
         """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
         self.recorded = False

@@ -24,6 +24,8 @@ ALONE = 2
 SEED = 17
 ONLY = "with only "
 """What the words of such a case begin with."""
+LOOK = 4096
+"""Elements that are compared first."""
 PATTERN = "another pattern of zeros and ones"
 
 
@@ -81,6 +83,10 @@ def fixed(arguments: Any, others: list[Any]) -> list[int]:
 
 def _equal(one: torch.Tensor, other: Leaf) -> bool:
     if not isinstance(other, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    flat = one.is_contiguous() and other.is_contiguous()
+    # Of gigabytes of random numbers the first few tell.
+    if flat and one.numel() > LOOK and not _equal(one.view(-1)[:LOOK], other.view(-1)[:LOOK]):
         return False
     other = other.to(one.device)
     return bool(((one == other) | ((one != one) & (other != other))).all())

@@ -77,7 +77,7 @@ class SpecialCases:
         Parameters
         ----------
         arguments
-            Of the first case, on the CPU.
+            Of the first case.
         other
             Inputs of another seed, to see which ones never change.
         """
@@ -90,14 +90,18 @@ class SpecialCases:
         screen = self._screen(operators.flops if operators else None)
         names = operators.names if operators is not None else None
         watch, spent = Stopwatch(), self._base.inputs_nbytes + self._base.outputs.nbytes
-        variants = special.specials(arguments, names, fixed, size, ties=self._only_floating())
         room = min(MOST, max(len(reference.special), BYTES // max(1, spent)))
+        if not room:
+            self._note_missing(list(TOPICS))
+            return
+        arguments = modules.to_device(arguments, "cpu")
+        variants = special.specials(arguments, names, fixed, size, ties=self._only_floating())
         for number, variant in enumerate(variants):
             if variant.changes_values and screen is None:
                 continue
             if len(reference.special) >= room or watch.seconds() > SECONDS:
                 if room < MOST or len(reference.special) < room:
-                    self._note_missing(variants[number:])
+                    self._note_missing([variant.kind for variant in variants[number:]])
                 break
             self._try(variant, screen if variant.changes_values else None)
 
@@ -176,9 +180,9 @@ class SpecialCases:
         """Whether all outputs are floating; an integer may be a place among the inputs."""
         return all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
 
-    def _note_missing(self, variants: list[special.Special]) -> None:
+    def _note_missing(self, kinds: list[CaseKind]) -> None:
         """Say what was not checked because the reference is large or slow, and its batch cannot be made smaller."""
-        missing = ", ".join(dict.fromkeys(TOPICS[variant.kind] for variant in variants))
+        missing = ", ".join(dict.fromkeys(TOPICS[kind] for kind in kinds))
         self._reference.notes.append(
             f"The reference is large or slow, also with a smaller batch if it takes one: not checked with {missing}."
         )
@@ -213,7 +217,7 @@ class SpecialCases:
                 return None
         try:
             case = reference.case(variant.kind, words, arguments, f"special{len(reference.special)}.raw")
-            again, _, _ = reference.call(case.inputs_path, case.cotangents_path)
+            again, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)
             compare.compare(case.outputs, again, compare.Figures(), what=reference.what)
         except (Bad, compare.Mismatch):
             self._check_device()

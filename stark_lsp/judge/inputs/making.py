@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import types
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +11,6 @@ import torch
 from ...contract.errors import Bad, blame
 from ..reference.loading import lookup
 
-SLOW = 0.3
-"""Seconds of making inputs on the CPU after which the GPU makes them, where there is one."""
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of one call."""
 
@@ -70,8 +67,8 @@ class InputMaker:
             raise Bad(
                 "The class has no inputs.", "Add a get_inputs() function to the file, or a stark.input table.", path
             )
-        self._slow = False
-        """Whether making inputs on the CPU took long."""
+        self._refuses = False
+        """Whether the user's function does not bear another default device than the CPU."""
 
     def init_arguments(self, seed: int) -> Arguments:
         """Return the constructor's arguments.
@@ -95,27 +92,23 @@ class InputMaker:
         Parameters
         ----------
         device
-            Where they are needed. If that is a GPU and the CPU was slow the first time, tensors for which the
-            function names no device are made there: a seed then gives other values than on the CPU, but the same
-            ones each time. A function that does not bear this is called as usual.
+            Where they are needed. Tensors for which the function names no device are made there at once: a seed then
+            gives other values than on the CPU, but the same ones each time, and gigabytes take milliseconds. A
+            function that does not bear this, for instance with a generator of its own or with NumPy, is called as
+            usual.
 
         Raises
         ------
         Bad
             The user's function raises, or the table cannot be read.
         """
-        if self._slow and device != "cpu":
+        if device != "cpu" and not self._refuses:
             try:
                 with torch.device(device):
                     return self._made(seed)
             except Bad:
-                # For instance a generator of its own, which lives on the CPU.
-                self._slow = False
-                return self._made(seed)
-        begin = time.monotonic()
-        made = self._made(seed)
-        self._slow = self._slow or time.monotonic() - begin > SLOW
-        return made
+                self._refuses = True
+        return self._made(seed)
 
     def _made(self, seed: int) -> Arguments:
         torch.manual_seed(seed)

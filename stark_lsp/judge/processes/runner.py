@@ -135,6 +135,7 @@ class Runner:
         try:
             if self._shared[0] >= 0:
                 self._exchange = self._timed.exchange = Exchange.attach(*self._shared)
+                self._exchange.tell = self._pour
         except (Unavailable, RuntimeError) as error:
             print(f"Tensors travel by files: {error}", file=sys.stderr)
         return {"shares": self._exchange is not None}
@@ -169,6 +170,11 @@ class Runner:
             return {"error": "Extensions are built on the main thread only."}
         self._channel.send({"build": request})
         return dict(self._channel.receive()["built"])
+
+    def _pour(self, piece: dict[str, int]) -> bool:
+        """Have the judge take a piece of a tensor in the midst of a command; returns whether it did."""
+        self._channel.send({"pour": piece})
+        return self._channel.receive().get("poured") is True
 
     def _start(self, threads: int, device: str, *, gradients: bool) -> None:
         self._torch.set_num_threads(threads)
@@ -332,6 +338,9 @@ class Runner:
 
     def hold(self, *, inputs: list[str], warmup: int, round_ms: float, picking: bool) -> dict[str, Any]:
         """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
+        if self._device == "cuda":
+            # Blocks of the sizes of checked calls.
+            self._torch.cuda.empty_cache()
         sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
         return self._timed.hold(
             self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup, picking=picking

@@ -15,6 +15,7 @@ from typing import Any
 from ...contract import process_trees
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
 from ..transport import claims, tensorfile
+from ..transport.exchange import Overflow
 from ..transport.handover import Gpu
 from .capture import Capture
 from .confinement import Confinement, Tool
@@ -279,6 +280,8 @@ class RunnerProcess:
         self.wait_ready()
         self._rests = None
         self._channel.nonce = secrets.token_hex(16)
+        if self.exchange is not None:
+            self.exchange.forget()
         self._send({"command": command, **params}, run_s)
         answer = self._receive(run_s, build_s)
         self._rests = time.monotonic()
@@ -306,15 +309,18 @@ class RunnerProcess:
         limits = {False: run_s, True: build_s or run_s}
         while True:
             begin = time.monotonic()
-            request = None
+            request = piece = None
             building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
                 if message.pop("nonce", "") != self._channel.nonce:
                     raise ChannelDamaged("an answer to another request than the last one")
                 request = message.get("build")
-                if not isinstance(request, dict):
-                    return message
+                piece = message.get("pour")
+                if not isinstance(piece, dict):
+                    piece = None
+                    if not isinstance(request, dict):
+                        return message
             except ChannelClosed:
                 raise self._death() from None
             except ChannelDamaged as error:
@@ -329,7 +335,9 @@ class RunnerProcess:
             if spent[building] > limits[building]:
                 self.kill()
                 raise RunnerTimedOut(building, limits[building])
-            if request is not None:
+            if piece is not None:
+                self._take_piece(piece, run_s)
+            elif request is not None:
                 self._build(request, run_s)
 
     def _compilers(self) -> list[int]:
@@ -348,6 +356,17 @@ class RunnerProcess:
         self._rests = None
         self.build_s += time.monotonic() - begin
         self._send({"built": answer}, run_s)
+
+    def _take_piece(self, piece: dict[str, Any], run_s: float) -> None:
+        """Take a piece of a tensor that is larger than the memory that is shared with it."""
+        try:
+            if self.exchange is None:
+                raise Overflow("there is no shared memory")
+            taken = self.exchange.pour(piece.get("place"), piece.get("nbytes"), piece.get("left"))
+        except Overflow as error:
+            self.kill()
+            raise RunnerForged(f"a piece of a tensor that is none: {error}") from error
+        self._send({"poured": taken}, run_s)
 
     def _watch(self) -> None:
         """Kill it when it floods its log or passes a limit."""

@@ -10,6 +10,7 @@ import torch
 
 from ...contract.errors import Bad, Degenerate
 from ..correctness import compare, layout
+from ..correctness.difference import difference
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile
@@ -29,6 +30,10 @@ RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", 
 """Parts of the names of operators that draw random numbers."""
 
 
+class Constant(Degenerate):
+    """Its result does not depend on its inputs."""
+
+
 class Examination:
     """The examination of a reference, by its first case.
 
@@ -44,7 +49,9 @@ class Examination:
         self._reference = reference
         self._first = first
         self.seconds = 0.0
-        """That a call takes."""
+        """That a call takes, with all that goes with it."""
+        self.call_s = 0.0
+        """That it takes by itself."""
         self.exact: Exact | None = None
         """The reference in float64, where that was affordable."""
 
@@ -57,8 +64,8 @@ class Examination:
         """
         reference, first = self._reference, self._first
         watch = Stopwatch()
-        again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True)
-        self.seconds = watch.seconds()
+        again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
+        self.seconds, self.call_s = watch.seconds(), reference.call_s
         try:
             compare.compare(first.outputs, again, compare.Figures(), what=reference.what)
         except compare.Mismatch as error:
@@ -66,15 +73,36 @@ class Examination:
         for owners, more in zip(first.sharing, layout.shared(ranges)):  # noqa: B905 - Python 3.9
             owners |= more
         assert after is not None
-        before = tensorfile.load(first.inputs_path)
+        before = reference.before(first.inputs_path)
         if not unchanged(before, after):
             reference.changes_inputs = True
-            first.inputs_after = after
+            first.inputs_after = after.moved("cpu")
             reference.notes.append("The reference changes its inputs in place; a candidate must change them alike.")
         self._refuse_not_finite()
         if before.nbytes <= FLOAT64_LIMIT and self.seconds <= FLOAT64_SECONDS:
             self.exact = self.wide()
             first.exact, first.own_errors = measure(reference, self.exact, first)
+        else:
+            self._measure_part()
+
+    def _measure_part(self) -> None:
+        """Run the first samples of the batch in float64, where all of it would take too much memory or time.
+
+        Only where the reference maps samples one by one: what it gives for these alone must be what it gave for them
+        among the others.
+        """
+        reference, first = self._reference, self._first
+        variant = special.smaller(reference.arguments(first.inputs_path))
+        for _, make in variant.alternatives if variant is not None else []:
+            try:
+                case = reference.case(CaseKind.BATCH, "", make(), "part.raw", keep=False)
+            except Bad:
+                continue
+            rows = first_rows(first.outputs.tensors, case.outputs.tensors)
+            if rows is not None and _close(rows, case.outputs.tensors):
+                first.exact, first.own_errors = measure(reference, self.wide(), case)
+                return
+        reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
 
     def _random(self, text: str) -> Bad:
         """Return the refusal of a random reference, with what makes it random where that is known."""
@@ -141,10 +169,11 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     Raises
     ------
     Degenerate
+        It takes no tensor.
+    Constant
     """
     first = reference.cases[0]
-    before = tensorfile.load(first.inputs_path)
-    if not any(tensor.numel() for tensor in before.tensors):
+    if not any(tensor.numel() for tensor in first.forms):
         raise Degenerate(
             f"{reference.qualname} takes no tensor: its result is the same in each call.",
             "Give forward() the tensors it works on, or compute the result once and keep it.",
@@ -155,10 +184,11 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     probe = os.path.join(reference.folder, "probe.raw")
     try:
         if not others:
-            others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw")]
+            others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw", keep=False)]
         if any(not _alike(reference, first, other) for other in others):
             return
-        moving = any(not unchanged(before, tensorfile.load(other.inputs_path)) for other in others)
+        before = tensorfile.load(first.inputs_path)
+        moving = any(not unchanged(before, reference.before(other.inputs_path)) for other in others)
     finally:
         for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):
             if os.path.exists(path):
@@ -178,7 +208,7 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
         return
     tolerance = compare.tolerance_for(first.outputs.tensors[0].dtype)
     within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
-    raise Degenerate(
+    raise Constant(
         f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
         "Check what forward() does with these inputs; a result that does not depend on them can be computed once.",
         reference.path,
@@ -193,6 +223,25 @@ def _alike(reference: Reference, one: Case, other: Case) -> bool:
     except compare.Mismatch:
         return False
     return True
+
+
+def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Return the first samples of results, as many as `part` has of each; None where they differ in more than that."""
+    if len(whole) != len(part):
+        return None
+    rows = [
+        a[: b.shape[0]] if a.dim() and b.dim() else a
+        for a, b in zip(whole, part)  # noqa: B905 - Python 3.9
+    ]
+    return rows if [tensor.shape for tensor in rows] == [tensor.shape for tensor in part] else None
+
+
+def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    """Whether results are the same within the usual tolerance."""
+    return all(
+        gap.same_pattern and gap.max_rel <= compare.tolerance_for(a.dtype)
+        for a, gap in ((a, difference(a, b)) for a, b in zip(one, other))  # noqa: B905 - Python 3.9
+    )
 
 
 def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:

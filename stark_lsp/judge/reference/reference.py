@@ -9,24 +9,31 @@ import copy
 import itertools
 import os
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ...contract.errors import Bad, blame, describe
+from ...contract.errors import Bad, Degenerate, blame, describe
 from ..correctness import backward, compare, forward, layout
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile, values
-from . import examine, loading, modules, training
+from . import examine, loading, memory_plan, modules, training
 
-MEMORY_SHARE = 0.25
-"""Share of the machine's memory that inputs and expected outputs of all seeds may take."""
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the first result is kept while another is made."""
 DEVICE_SHARE = 0.05
 """Share of a GPU's memory that expected outputs may take; they are compared there."""
+RESCALED = (
+    "With the weights of its constructor the result hardly depends on the inputs, so that a constant would pass: it is "
+    "judged with these weights scaled so that inputs come through (standard deviation sqrt(2 / fan-in)), with running "
+    "statistics to match."
+)
+UNFIT = "An input cannot be handed to a candidate"
+PASSING_SHARE = {"cpu": 0.05, "cuda": 0.2}
+"""Share of the memory of a device that one result, or the inputs of the latest case, may take for a short while."""
 
 
 class Reference:
@@ -88,6 +95,12 @@ class Reference:
         self._kept = 0
         """Bytes of results that are kept on the GPU."""
         self._held: list[torch.Tensor] = []
+        self._latest: tuple[str, tensorfile.Loaded] | None = None
+        """Inputs of the latest case on the device, and their file."""
+        self._working = 0
+        self.call_s = 0.0
+        """Of the latest call."""
+        self._making_s = 0.0
         progress("Loading the file")
         self.document = loading.load_document(self.path, self.text)
         self._class = loading.find_class(self.document, self.path, self.qualname, self.line)
@@ -98,7 +111,16 @@ class Reference:
         self.trained_path = os.path.join(folder, "trained.raw")
         self.module = self._construct()
         progress("Running the reference")
-        self._run(seeds, special_inputs)
+        try:
+            self._run(seeds, special_inputs)
+        except examine.Constant as error:
+            if not self._rescaled():
+                raise
+            self.gradients = gradients
+            try:
+                self._run(seeds, special_inputs)
+            except Degenerate:
+                raise error from None
 
     def _construct(self) -> Any:
         """Build the module; its arguments and weights go to files."""
@@ -107,8 +129,7 @@ class Reference:
         try:
             torch.manual_seed(modules.CONSTRUCTION_SEED)
             module = self._class(*args, **kwargs)
-            state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
-            tensorfile.save(self.weights_path, state)
+            self._save_weights(module)
             return modules.place(module, self.device, self.mode)
         except torch.cuda.OutOfMemoryError as error:
             raise self._too_large(error) from error
@@ -120,6 +141,10 @@ class Reference:
                 self.path,
                 self.line,
             ) from error
+
+    def _save_weights(self, module: Any) -> None:
+        state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+        tensorfile.save(self.weights_path, state)
 
     def save(self, path: str, tree: Any, message: str) -> int:
         """Write a tree to a file; returns the bytes of it.
@@ -152,36 +177,67 @@ class Reference:
         trained = training.trained_state(self.module.to("cpu"))
         self.module.to(self.device)
         # The first cases have the weights of the constructor, the rest such as training leaves.
-        plain = seeds if trained is None else (seeds + 1) // 2
         first = self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, 0)
         self._record(first)
         examination = examine.Examination(self, first)
         examination.run()
         self.backward = backward.prepare(self, first)
-        fit = max(1, int(MEMORY_SHARE * _memory() / max(1, first.inputs_nbytes + first.outputs.nbytes)))
-        if fit < seeds:
-            self.notes.append(f"The inputs are large: {fit} instead of {seeds} different ones are checked.")
-        for index in range(1, min(plain, fit)):
+        self.plan = self._planned(first, examination.call_s, seeds)
+        note = self.plan.note(seeds)
+        self.notes += [note] if note else []
+        seeds = self.plan.cases
+        plain = seeds if trained is None else (seeds + 1) // 2
+        for index in range(1, plain):
             self._seeded(drawn.randrange(1 << 31), CaseKind.SEEDED, index)
         alike = [case.inputs_path for case in self.cases[1:2]]
         examine.refuse_constant(self, lambda: self._made(drawn.randrange(1 << 31)))
         unusual = fair.SpecialCases(self, examination) if special_inputs else None
         if unusual is not None:
             other = self.loaded(alike[0]) if alike else self._made(drawn.randrange(1 << 31))
-            unusual.make(self.loaded(first.inputs_path), other)
-            del other
+            # Gigabytes stay where they are; a small part of them is all that is made into something else.
+            own = self.arguments(first.inputs_path) if self.plan.large else self.loaded(first.inputs_path)
+            unusual.make(own, other)
+            del own, other
         if trained is not None:
             tensorfile.save(self.trained_path, trained)
             self.module.load_state_dict(trained, strict=False)
-        for index in range(plain, min(seeds, fit)):
+        for index in range(plain, seeds):
             case = self._seeded(drawn.randrange(1 << 31), CaseKind.MOVED_WEIGHTS, index)
             if index == plain:
                 examination.measure_moved(case)
         if unusual is not None and trained is not None:
             unusual.make_moved()
         self.module.load_state_dict(initial, strict=False)
+        self._latest = None
         if self.device == "cuda":
             torch.cuda.empty_cache()
+
+    def _rescaled(self) -> bool:
+        """Give it weights that let the inputs through, and begin anew; returns whether there are any."""
+        args, kwargs = self.arguments(self.cases[0].inputs_path)
+
+        def call() -> None:
+            self.module(*args, **kwargs)
+
+        if not training.rescale(self.module, call):
+            return False
+        self._save_weights(self.module)
+        self.cases, self._held, self.notes, self._kept = [], [], [RESCALED], 0
+        self.changes_inputs = self.differentiable = False
+        self.backward = None
+        self._numbers = itertools.count()
+        return True
+
+    def _planned(self, first: Case, seconds: float, seeds: int) -> memory_plan.Plan:
+        """Return how much of this problem is made and kept at a time."""
+        weights = nbytes_of(dict(self.module.state_dict()))
+        sizes = memory_plan.Sizes(
+            first.inputs_nbytes, first.outputs.nbytes, weights, self._working, seconds, self._making_s
+        )
+        if self.device == "cpu":
+            return memory_plan.on_cpu(sizes, seeds, _memory())
+        free, total = torch.cuda.mem_get_info()
+        return memory_plan.on_gpu(sizes, seeds, _memory(), free + torch.cuda.memory_reserved(), total)
 
     def _record(self, first: Case) -> None:
         """See whether the class bears being called where gradients are recorded, and what they lead back from."""
@@ -191,8 +247,7 @@ class Reference:
         try:
             args, kwargs = self.arguments(first.inputs_path)
             with modules.forward_context(self.mode, gradients=True):
-                result = self.module(*args, **kwargs)
-            modules.synchronize(self.device)
+                result = self._measured(lambda: self.module(*args, **kwargs))
             self.differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         except Exception as error:  # noqa: BLE001 - the user's class; said in the notes
             self.gradients = first.recorded = False
@@ -201,12 +256,18 @@ class Reference:
 
     def loaded(self, path: str) -> making.Arguments:
         """Return the inputs of a file on the CPU."""
-        tree = tensorfile.load(path).tree("cpu", lambda name: loading.lookup(self.document, name))
+        tree = self._tree(tensorfile.load(path), "cpu")
         return tree[0], tree[1]
 
     def _made(self, seed: int) -> making.Arguments:
         """Return inputs as the user makes them."""
-        return self._maker.inputs(seed, self.device)
+        # The first use of a GPU takes seconds of its own.
+        modules.synchronize(self.device)
+        begin = time.monotonic()
+        made = self._maker.inputs(seed, self.device)
+        modules.synchronize(self.device)
+        self._making_s = min(self._making_s or float("inf"), time.monotonic() - begin)
+        return made
 
     def _seeded(self, seed: int, kind: CaseKind, index: int) -> Case:
         """Add a case with inputs as the user makes them."""
@@ -219,13 +280,15 @@ class Reference:
         self.cases.append(case)
         return case
 
-    def case(self, kind: CaseKind, words: str, arguments: making.Arguments, name: str) -> Case:
+    def case(self, kind: CaseKind, words: str, arguments: making.Arguments, name: str, *, keep: bool = True) -> Case:
         """Return a case of these inputs, run once.
 
         Parameters
         ----------
         name
             Of the inputs' file.
+        keep
+            See `call`; without it there may be no file, and the case is to be used before there is another one.
 
         Raises
         ------
@@ -233,9 +296,17 @@ class Reference:
             The inputs cannot be handed over, or the forward pass raises.
         """
         path = os.path.join(self.folder, name)
-        nbytes = self.save(path, arguments, "An input cannot be handed to a candidate")
+        # What is there need not be read again.
+        self._latest = None
+        nbytes = nbytes_of(arguments)
+        if self._passing(nbytes):
+            self._latest = path, self._copy(arguments, self.device, UNFIT)
+        if keep or self._latest is None:
+            nbytes = self.save(path, arguments, UNFIT)
+        forms = [torch.empty_like(tensor, device="meta") for tensor in modules.tensors_of(arguments)]
+        del arguments
         cotangents = self.write_cotangents(path) if self.mode == modules.TRAINING else ""
-        outputs, ranges, after = self.call(path, cotangents)
+        outputs, ranges, after = self.call(path, cotangents, keep=keep)
         recorded = self.gradients and next(self._numbers) % 2 == 0
         if self.cases and self.gradients and not recorded and kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
             words += ", under torch.no_grad()"
@@ -244,6 +315,7 @@ class Reference:
         case.results = sum(name.startswith("output") for name in self.output_names(outputs))
         case.cotangents_path = cotangents
         case.inputs_nbytes = nbytes
+        case.forms = forms
         case.inputs_after = after if self.changes_inputs else None
         return case
 
@@ -264,9 +336,18 @@ class Reference:
         return path
 
     def call(
-        self, inputs_path: str, cotangents: str, *, with_inputs: bool = False
+        self, inputs_path: str, cotangents: str, *, with_inputs: bool = False, keep: bool = True
     ) -> tuple[tensorfile.Loaded, layout.Ranges, tensorfile.Loaded | None]:
         """Call the module once on the inputs of a file.
+
+        Parameters
+        ----------
+        inputs_path, cotangents
+            Files of the inputs, and of what flows into the outputs for a training step.
+        with_inputs
+            Return the inputs as they are afterwards.
+        keep
+            Whether what is returned lives as long as the reference.
 
         Returns
         -------
@@ -281,15 +362,19 @@ class Reference:
         arguments = self.arguments(inputs_path)
         flows = self.cotangents(cotangents) if cotangents else None
         result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
-        outputs = self._capture(result, f"{self.qualname} returned something that cannot be compared")
+        unfit = f"{self.qualname} returned something that cannot be compared"
         found: list[torch.Tensor] = []
-        values.encode(result, found)
+        try:
+            values.encode(result, found)
+        except values.NotPlain as error:
+            raise self._not_plain(unfit, error) from error
         ranges = layout.report(found, arguments, self.module, self._held)
         # The first result lives until the second is there, so that memory that is used again is seen.
-        self._held = found if not self.cases and outputs.nbytes <= HOLD_LIMIT else []
+        self._held = found if not self.cases and nbytes_of(result) <= HOLD_LIMIT else []
+        outputs = self._capture(result, unfit, keep)
         after = None
         if with_inputs or self.changes_inputs:
-            after = self._capture(arguments, "An input cannot be handed to a candidate")
+            after = self._capture(arguments, UNFIT, keep)
         if not outputs.tensors:
             raise Bad(
                 f"{self.qualname} returned no tensor.",
@@ -301,9 +386,7 @@ class Reference:
 
     def _call(self, call: Callable[[], Any]) -> Any:
         try:
-            result = call()
-            modules.synchronize(self.device)
-            return result
+            return self._measured(call)
         except (torch.cuda.OutOfMemoryError, MemoryError) as error:
             raise self._too_large(error) from error
         except (Exception, SystemExit) as error:
@@ -315,17 +398,43 @@ class Reference:
                 self.line,
             ) from error
 
-    def _capture(self, tree: Any, message: str) -> tensorfile.Loaded:
+    def _passing(self, nbytes: int) -> bool:
+        """Whether so many bytes may lie on the device for a short while."""
+        free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else _memory()
+        return nbytes <= PASSING_SHARE[self.device] * free
+
+    def _measured(self, call: Callable[[], Any]) -> Any:
+        """Make a call, and note how long it takes and what memory it needs meanwhile."""
+        modules.synchronize(self.device)
+        before = 0
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        begin = time.monotonic()
+        result = call()
+        modules.synchronize(self.device)
+        self.call_s = time.monotonic() - begin
+        if self.device == "cuda":
+            taken = torch.cuda.max_memory_allocated() - before
+            self._working = max(self._working, taken - nbytes_of(result))
+        return result
+
+    def _capture(self, tree: Any, message: str, keep: bool) -> tensorfile.Loaded:
         """Return a copy of a tree; on the GPU while there is room for it."""
         nbytes = nbytes_of(tree)
         place = "cpu"
         if self.device == "cuda":
             _, total = torch.cuda.mem_get_info()
-            if self._kept + nbytes <= DEVICE_SHARE * total:
+            if not keep:
+                place = "cuda" if self._passing(nbytes) else "cpu"
+            elif self._kept + nbytes <= DEVICE_SHARE * total:
                 self._kept += nbytes
                 place = "cuda"
+        return self._copy(tree, place, message)
+
+    def _copy(self, tree: Any, device: str, message: str) -> tensorfile.Loaded:
         try:
-            return tensorfile.capture(tree, place)
+            return tensorfile.capture(tree, device)
         except values.NotPlain as error:
             raise self._not_plain(message, error) from error
 
@@ -350,25 +459,31 @@ class Reference:
 
     def arguments(self, inputs_path: str) -> making.Arguments:
         """Return fresh inputs of a case on the device."""
-        loaded = tensorfile.load(inputs_path, device=self.device)
-        tree = loaded.tree(self.device, lambda name: loading.lookup(self.document, name))
+        loaded = self.before(inputs_path)
+        if self._latest is not None and loaded is self._latest[1]:
+            loaded = _copied(loaded)
+        tree = self._tree(loaded, self.device)
         return tree[0], tree[1]
+
+    def before(self, inputs_path: str) -> tensorfile.Loaded:
+        """Return inputs on the device, to look at them only."""
+        if self._latest is not None and self._latest[0] == inputs_path:
+            return self._latest[1]
+        return tensorfile.load(inputs_path, device=self.device)
+
+    def _tree(self, loaded: tensorfile.Loaded, device: str) -> Any:
+        return loaded.tree(device, lambda name: loading.lookup(self.document, name))
 
     def fingerprints(self, case: Case) -> list[int]:
         """Return the fingerprints of a case's inputs (see `forward.fingerprint`)."""
         if case.fingerprints is None:
-            loaded = tensorfile.load(case.inputs_path, device=self.device)
-            case.fingerprints = [forward.fingerprint(tensor) for tensor in loaded.tensors]
+            case.fingerprints = [forward.fingerprint(tensor) for tensor in self.before(case.inputs_path).tensors]
         return case.fingerprints
 
     @property
     def own_errors(self) -> list[float] | None:
         """For each output the reference's own relative error against float64, on the first case; None if unknown."""
         return self.cases[0].own_errors
-
-    def input_tensors(self) -> list[torch.Tensor]:
-        """Return the first case's input tensors (CPU)."""
-        return tensorfile.load(self.cases[0].inputs_path).tensors
 
     def release(self) -> None:
         """Give the device's memory back; the module stays on the CPU."""
@@ -380,6 +495,15 @@ class Reference:
 def nbytes_of(tree: Any) -> int:
     """Return the bytes that the elements of a tree's tensors take."""
     return sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
+
+
+def _copied(loaded: tensorfile.Loaded) -> tensorfile.Loaded:
+    """Return the same in memory of its own."""
+    copies = [
+        tensorfile.bytes_of(tensor).clone().view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
+        for tensor in loaded.tensors
+    ]
+    return tensorfile.Loaded(loaded.skeleton, copies, loaded.heads)
 
 
 def choose_device(wanted: str) -> str:

@@ -7,6 +7,8 @@ that have seen data.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +18,11 @@ SHARE = 0.1
 """How far a parameter is moved, as a share of its own spread."""
 LEAST_SPREAD = 0.5
 """Spread taken for a parameter whose elements are all equal, such as a bias of zeros."""
+LAYERS = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
+"""Whose weights are rescaled."""
+NORMS = torch.nn.modules.batchnorm._BatchNorm
+NOTICED = 0.05
+"""Share of a weight's scale that changes something."""
 
 
 def trained_state(module: Any) -> dict[str, torch.Tensor] | None:
@@ -49,3 +56,62 @@ def trained_state(module: Any) -> dict[str, torch.Tensor] | None:
             moved[place] = (value.float() + (step.abs() if key.endswith("running_var") else step)).to(value.dtype)
         result[key] = moved[place]
     return result if moved else None
+
+
+def rescale(module: Any, call: Callable[[], Any]) -> bool:
+    """Give linear layers and convolutions weights of the scale that keeps what flows through them as large as it is.
+
+    With torch's own initialization what a deep network makes of its inputs shrinks from layer to layer, until nothing
+    but biases is left of it. Directions of weights stay; statistics of normalizations become those of one call.
+
+    Parameters
+    ----------
+    module
+        Changed in place.
+    call
+        Calls it once.
+
+    Returns
+    -------
+    bool
+        Whether anything was changed by more than a little.
+    """
+    changed = False
+    with torch.no_grad():
+        layers = [layer for layer in module.modules() if isinstance(layer, LAYERS) and "weight" in layer._parameters]
+        # A tied weight once.
+        for layer in {id(layer.weight): layer for layer in layers}.values():
+            weight = layer.weight
+            inputs = weight.shape[0] // layer.groups if getattr(layer, "transposed", False) else weight.shape[1]
+            wanted = math.sqrt(2.0 / max(1, inputs * math.prod(weight.shape[2:])))
+            spread = float(weight.float().std()) if weight.numel() > 1 and weight.is_floating_point() else 0.0
+            if math.isfinite(spread) and spread > 0.0:
+                weight.mul_(wanted / spread)
+                changed = changed or abs(wanted / spread - 1.0) > NOTICED
+        if changed:
+            _measure_statistics(module, call)
+    return changed
+
+
+def _measure_statistics(module: Any, call: Callable[[], Any]) -> None:
+    """Have running statistics be those of one call; where it raises, they stay as they are."""
+    layers = [layer for layer in module.modules() if isinstance(layer, NORMS) and layer.running_mean is not None]
+    before = [
+        (layer.training, layer.momentum, {name: buffer.clone() for name, buffer in layer.named_buffers()})
+        for layer in layers
+    ]
+    failed = False
+    for layer in layers:
+        layer.train()
+        layer.momentum = 1.0
+    try:
+        call()
+    except (RuntimeError, ValueError):
+        # Such as one value for each channel.
+        failed = True
+    for layer, (training, momentum, buffers) in zip(layers, before):  # noqa: B905 - Python 3.9
+        layer.train(training)
+        layer.momentum = momentum
+        for name, buffer in layer.named_buffers():
+            if failed or name == "num_batches_tracked":
+                buffer.copy_(buffers[name])

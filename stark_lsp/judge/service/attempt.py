@@ -118,6 +118,8 @@ class Attempt:
             with self._stage("time"):
                 measured = self._time(runner)
             with self._working(), self._stage("profile"):
+                if self._reference.plan.large:
+                    self._ask("time", "let_go")
                 self._verifier.check_again()
                 examined = self._examine(runner)
             self._profile = self._described(examined, measured)
@@ -163,6 +165,9 @@ class Attempt:
             yield
         finally:
             self._stages.append((name, time.monotonic() - begin))
+            if self._reference.plan.large:
+                # What was compared here would be missed by the next process.
+                torch.cuda.empty_cache()
 
     def _limit(self, name: str) -> float:
         """Return after how many seconds in a stage something other than the candidate must be broken."""

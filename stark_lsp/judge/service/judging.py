@@ -13,7 +13,7 @@ from ...contract.errors import Broken
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
 from ..building.triton_cache import TritonCache
-from ..correctness.verify import AFTER_LIMIT
+from ..correctness.verify import AFTER_LIMIT, ROOM
 from ..device import fingerprint, observe, slots
 from ..processes import confinement
 from ..processes.children import RUNNER, Children
@@ -77,11 +77,10 @@ class Judge:
             gradients=bool(settings["gradients"]),
         )
         self.threads = torch.get_num_threads()
-        self.parallel = int(settings["parallel"]) or _parallel(self.reference.device)
+        self.parallel = min(int(settings["parallel"]) or _parallel(self.reference.device), self.reference.plan.parallel)
         self.endings = Endings(self.parallel)
-        inputs = self.reference.input_tensors()
         progress("Looking at the machine", 60.0)
-        self.environment = fingerprint.environment(self.reference.device, self.threads, inputs)
+        self.environment = fingerprint.environment(self.reference.device, self.threads, self.reference.cases[0].forms)
         toolchain = [
             str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
         ]
@@ -146,15 +145,20 @@ class Judge:
         paths = [path for case in cases for path in (case.inputs_path, case.cotangents_path) if path]
         rotating = handover.size_of(timing_inputs(reference))
         children = REFERENCE_RUNNERS + self.parallel + spares(reference.device)
+        total = torch.cuda.mem_get_info()[1]
+        # Beside the outputs, small inputs and an earlier result come back.
+        answered = [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases]
         nbytes = handover.exchange_bytes(
             [rotating, *(handover.size_of([path]) for path in paths)],
-            # Beside the outputs, small inputs and an earlier result come back.
-            [2 * case.outputs.nbytes + min(case.inputs_nbytes, AFTER_LIMIT) for case in cases],
+            answered,
             children=children,
             resident=handover.size_of(paths),
-            total=torch.cuda.mem_get_info()[1],
+            total=total,
         )
-        return handover.Gpu(handover.Resident(paths if nbytes else []), nbytes)
+        if nbytes:
+            return handover.Gpu(handover.Resident(paths), nbytes, 0)
+        piece = handover.piece_bytes(answered, children=children, total=total)
+        return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + ROOM)
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.children.builder()
@@ -191,19 +195,26 @@ class Judge:
             except RUNNER_FAILURES as error:
                 details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
                 raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-            messages = {name: self._compile(name, progress) for name in COMPILED}
-            self.compiled = [name for name, message in messages.items() if not message]
-            progress("Timing the reference", timing_s)
-            times, notes = timing.baselines(self.bench, self.settings, ["eager", *self.compiled])
-        self.reference.notes += notes
-        found: dict[str, Any] = {"eager": times.timing("eager")}
-        for name, message in messages.items():
-            found |= {name: None if message else times.timing(name), f"{name}_message": message}
-        if os.path.getsize(self.reference.cases[0].inputs_path) > 1 << 28:
-            # Two resident copies of a large problem could leave too little memory for a candidate.
-            for name in self.compiled:
-                self.bench.drop(name)
-        return found
+            eager: dict[str, Any] | None = None
+            found: dict[str, Any] = {}
+            plan = self.reference.plan
+            for names in groups(list(COMPILED), plan.beside + 1):
+                messages = {name: self._compile(name, progress) for name in names}
+                there = [name for name in names if not messages[name]]
+                found |= {f"{name}_message": message for name, message in messages.items()} | dict.fromkeys(names)
+                if eager is None or there:
+                    progress("Timing the reference", timing_s)
+                    times, notes = timing.baselines(self.bench, self.settings, ["eager", *there])
+                    self.reference.notes += notes
+                    eager = eager or times.timing("eager")
+                    found |= {name: times.timing(name) for name in there}
+                self.compiled += there
+                if not plan.compiled:
+                    # What is large could leave too little memory for what comes next.
+                    for name in there:
+                        self.bench.drop(name)
+        self.compiled = self.compiled[: plan.beside]
+        return {"eager": eager, **found}
 
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
@@ -321,6 +332,11 @@ class Judge:
             else:
                 attempt.end()
             self._reserve.end()
+
+
+def groups(names: list[str], most: int) -> list[list[str]]:
+    """Return names in groups of at most `most`, in order."""
+    return [names[begin : begin + most] for begin in range(0, len(names), most)]
 
 
 def _parallel(device: str) -> int:

@@ -24,10 +24,6 @@ from ..timing.recheck import Recheck
 from ..timing.rounds import FEWEST, Side
 from ..timing.timer import Timer
 
-SETS = 3
-"""Input sets that the inputs of timed calls are mixed from."""
-SETS_LIMIT = {"cpu": 1 << 30, "cuda": 8 << 30}
-"""Bytes of inputs that a runner holds for timing; one set is held in any case."""
 MOST_SPARES = 5
 """Each holds a context on the GPU, half a gigabyte of its memory."""
 LARGE_GPU = 32 << 30
@@ -39,8 +35,6 @@ TWIN = "twin"
 """A second process of the eager reference."""
 COMPILED = {"compile": "default", "max_autotune": "max-autotune"}
 """Sides of the reference that torch.compile makes, with its mode."""
-TWIN_LIMIT = 256 << 20
-"""Bytes of inputs up to which there is one."""
 BETWEEN = {"cpu": 0.06, "cuda": 0.003}
 """What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
 SESSIONS = 16
@@ -218,7 +212,7 @@ class Bench:
             except RUNNER_FAILURES:
                 return None
 
-        names = ("eager", TWIN) if self._twins else ("eager",)
+        names = ("eager", TWIN) if self._reference.plan.twin else ("eager",)
         with self._lock, ThreadPoolExecutor(len(names), thread_name_prefix="stark-reference") as pool:
             self._sides.update(zip(names, pool.map(start, names)))  # noqa: B905 - Python 3.9
 
@@ -239,7 +233,7 @@ class Bench:
         """
         first = self.held(name)
         # With too few rounds for an interval there is nothing for a second process to widen.
-        second = self.held(TWIN) if name == "eager" and self._twins and len(seeds) >= FEWEST else first
+        second = self.held(TWIN) if name == "eager" and self._reference.plan.twin and len(seeds) >= FEWEST else first
 
         def once(index: int) -> list[float]:
             timer = second if of_twin(index) else first
@@ -300,14 +294,9 @@ class Bench:
             apart = math.log(intervals.median(first) / intervals.median(second))
             self._apart = [*self._apart, apart][-SESSIONS:]
 
-    @property
-    def _twins(self) -> bool:
-        """Whether the problem is small enough to have the reference in memory once more."""
-        return os.path.getsize(self._reference.cases[0].inputs_path) <= TWIN_LIMIT
-
     def recheck(self) -> Recheck:
         """Return what looks at the outputs of timed calls."""
-        return Recheck(self.output_bytes, self._reference.cases[0].own_errors)
+        return Recheck(self.output_bytes, self._reference.cases[0].own_errors, self._reference.plan.looks)
 
     def _start_reference(self, name: str) -> Timer:
         reference = self._reference
@@ -359,13 +348,11 @@ class Bench:
 
 def timing_inputs(reference: Reference) -> list[str]:
     """Return the files that the inputs of timed calls are mixed from."""
-    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST][:SETS]
-    # What is the same for every seed takes other values as well, where the reference bears them.
-    cases += [case for case in reference.special if case.words.startswith(constants.ONLY)]
-    paths = [case.inputs_path for case in cases]
-    limit = SETS_LIMIT[reference.device]
-    while len(paths) > 1 and sum(os.path.getsize(path) for path in paths) > limit:
-        paths.pop()
+    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
+    paths = [case.inputs_path for case in cases[: reference.plan.sets]]
+    if len(paths) > 1:
+        # What is the same for every seed takes other values as well, where the reference bears them.
+        paths += [case.inputs_path for case in reference.special if case.words.startswith(constants.ONLY)]
     return paths
 
 

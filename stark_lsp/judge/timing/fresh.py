@@ -19,8 +19,8 @@ from ..transport import tensorfile, values
 
 RING = 3
 """Buffers that calls take turns with; a call finds those of the calls before it untouched."""
-RING_LIMIT = 1 << 30
-"""Bytes of inputs from which two buffers must do."""
+RING_LIMITS = (1 << 30, 2 << 30)
+"""Bytes of inputs from which two buffers must do, and from which one must."""
 SAMPLE = 4096
 """Elements that are looked at to see what kind of numbers a tensor holds."""
 FEW = 16
@@ -49,6 +49,11 @@ _Generator = torch.Generator
 _randperm = torch.randperm
 _randint = torch.randint
 _searchsorted = torch.searchsorted
+
+
+def buffers(nbytes: int) -> int:
+    """Return how many buffers calls take turns with whose inputs take so many bytes."""
+    return RING - sum(nbytes > limit for limit in RING_LIMITS)
 
 
 class Mixable(NamedTuple):
@@ -247,6 +252,11 @@ class _Input:
         self._weights = weights
         self._buffers = [tensorfile.surrounded(self._nbytes, first.device, margin) for _ in range(ring)]
 
+    @property
+    def buffer(self) -> torch.Tensor:
+        """The bytes of one of the buffers."""
+        return self._buffers[0]
+
     def mix(self, place: int, shift: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
         """Return a mixture in the buffer `place`, moved by `shift` steps."""
         flat = tensorfile.middle(self._buffers[place], self._nbytes, self._margin, shift)
@@ -425,7 +435,7 @@ class Mixer:
         self._lookup = lookup
         self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
         """Bytes of the inputs of one call."""
-        self._ring = RING if self.nbytes <= RING_LIMIT else 2
+        self._ring = buffers(self.nbytes)
         self._picking = picking and bool(columns)
         self._device = columns[0][0].device if columns else torch.device("cpu")
         weights = Weights(max((_span(column[0]) for column in columns), default=0), self._device)
@@ -436,6 +446,10 @@ class Mixer:
     def sets(self) -> int:
         """How many sets there are to mix."""
         return len(self._skeletons)
+
+    def lend(self, nbytes: int) -> torch.Tensor | None:
+        """Return so many bytes of the memory that inputs are mixed in, None if no input has as many."""
+        return next((one.buffer[:nbytes] for one in self._inputs if one.buffer.numel() >= nbytes), None)
 
     def inputs(self, seed: str, index: int) -> Any:
         """Return the arguments of call `index`; they stay valid until a few calls later.

@@ -4,11 +4,11 @@ Nobody knows beforehand how many rounds there will be, so a reservoir is kept of
 of rounds it is a sample of them in which each is as likely as any other, and in each of its rounds one call was drawn
 after the outputs of all its calls had been pledged (sampling algorithm R, https://doi.org/10.1145/3147.3165). Whoever
 leaves out the work of a share `f` of the timed calls, in whatever rounds, goes unseen with a probability of at most
-`(1 - f) ** n`, where `n` is the size of the reservoir: `MOST`, or `FEWEST` however large outputs are; of fewer rounds
-all are looked at. (The mean of products of `n` of some numbers is never above the `n`-th power of their mean.) For 30 %
-of the calls that is 6 %, or 12 % for large outputs. The rounds that the judge times by its own clock have a reservoir
-of their own, which holds two at least: together 3 %, or 6 %. The last round is looked at in any case, so whoever stops
-working and does not begin again is always found.
+`(1 - f) ** n`, where `n` is the size of the reservoir: `MOST`, or `FEWEST` for large outputs, and fewer for gigabytes
+(`memory_plan`); of fewer rounds all are looked at. (The mean of products of `n` of some numbers is never above the
+`n`-th power of their mean.) For 30 % of the calls that is 6 %, or 12 % for large outputs. The rounds that the judge
+times by its own clock have a reservoir of their own, which holds two at least: together 3 %, or 6 %. The last round is
+looked at in any case, so whoever stops working and does not begin again is always found.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ BYTES = 64 << 20
 """Bytes of outputs that more than `FEWEST` calls may take."""
 GPU_SHARE = 16
 """On a GPU they may take one part in so many of its memory; the others wait on the host."""
+FREE_SHARE = 8
+"""Where there are fewer than `FEWEST`, one may take one part in so many of what is free."""
 
 
 Reliably = Callable[[Timer], contextlib.AbstractContextManager[None]]
@@ -125,6 +127,9 @@ class Recheck:
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         # By the files' limit, not by what a file says of itself.
         if (self._most + 1) * self._bytes * GPU_SHARE <= total:
+            return outputs
+        if self._most < FEWEST and self._bytes * FREE_SHARE <= torch.cuda.mem_get_info()[0]:
+            # There are few of them.
             return outputs
         return outputs.moved("cpu")
 

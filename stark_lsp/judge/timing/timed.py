@@ -24,6 +24,8 @@ FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
 LITTLE = 16 << 20
 """Bytes of inputs and outputs of a call that one thread copies soon enough."""
+LENT = 1 << 30
+"""Bytes of an output from which none is kept for calls that do nothing."""
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
 _get_threads = torch.get_num_threads
@@ -48,7 +50,7 @@ class Timed:
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
         """Return what the judge may ask for, by name."""
-        return {"time": self.time, "kept": self.kept, "alone": self.alone}
+        return {"time": self.time, "kept": self.kept, "alone": self.alone, "let_go": self.let_go}
 
     def hold(
         self,
@@ -94,6 +96,8 @@ class Timed:
         self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
         # Kept apart from what the candidate might write to later.
         self._kept.take(result)
+        self._sample = self._standing_in(result)
+        result = None
         cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
         count = round_ms / max(cost, 1e-3)
         if cost < 2 * round_ms:
@@ -102,15 +106,28 @@ class Timed:
         most = min(self._kept.calls, clock.FRESH) if device == "cuda" else self._kept.calls
         calls = int(max(1, min(most, count)))
         self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
-        self._sample = result
         return {"calls": calls, "cost_ms": cost, "sets": self._mixer.sets}
 
-    def let_go(self) -> None:
+    def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
         self._mixer = self._kept = self._sample = None
         if self._clock is not None:
             self._clock.let_go()
+        return {}
+
+    def _standing_in(self, result: Any) -> Any:
+        """Return what calls return that do nothing: a result, or for gigabytes memory of inputs in its form."""
+        tensors = modules.tensors_of(result)
+        nbytes = max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
+        memory = self._mixer.lend(nbytes) if self._mixer is not None and nbytes > LENT else None
+        if memory is None or not all(type(one) is torch.Tensor and one.is_contiguous() for one in tensors):
+            return result
+
+        def form(tensor: torch.Tensor) -> torch.Tensor:
+            return memory[: tensor.numel() * tensor.element_size()].view(tensor.dtype).view(tensor.shape)
+
+        return modules.map_tensors(result, form)
 
     def _inputs(self, seed: str, number: int) -> Any:
         if self._mixer is None:

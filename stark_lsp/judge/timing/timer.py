@@ -16,7 +16,7 @@ from .wall import Sample
 
 MOST = 200
 """Calls of one round."""
-DEVICE_LIMIT = 4 << 30
+DEVICE_LIMIT = 64 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
 HEADER_ROOM = 1 << 20
 """Bytes of an output file besides the tensors."""

@@ -16,6 +16,8 @@ EXCHANGE_SHARE = 0.2
 """Of the GPU's memory, for the memory that is shared with all children together."""
 RESIDENT_SHARE = 0.1
 """Of the GPU's memory, for the inputs that stay there."""
+PIECE = 256 << 20
+"""Size of the memory by which what does not fit is poured, piece by piece."""
 SLACK = 4 << 20
 """Bytes that are lost between tensors, and those of small ones."""
 
@@ -55,18 +57,23 @@ class Gpu:
         Inputs that stay there.
     nbytes
         Size of the memory that each runner shares with the judge; 0 for none.
+    most
+        Bytes that come back for one request at most.
     """
 
-    def __init__(self, resident: Resident, nbytes: int) -> None:
+    def __init__(self, resident: Resident, nbytes: int, most: int) -> None:
         self.resident = resident
         self._nbytes = nbytes
+        self._most = most
 
     def exchange(self) -> Exchange | None:
         """Allocate memory for one runner; None if tensors are to travel by files."""
         if not self._nbytes:
             return None
         try:
-            return Exchange.create(self._nbytes)
+            made = Exchange.create(self._nbytes)
+            made.most = self._most
+            return made
         except Unavailable:
             # Files always work.
             return None
@@ -95,6 +102,17 @@ def exchange_bytes(asked: list[int], answered: list[int], *, children: int, resi
         return 0
     size = max([*asked, *answered]) + SLACK
     return size if size * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total else 0
+
+
+def piece_bytes(answered: list[int], *, children: int, total: int) -> int:
+    """Return the size of the memory by which answers are poured where they do not fit, 0 if that is not worth it.
+
+    Parameters
+    ----------
+    answered, children, total
+        See `exchange_bytes`.
+    """
+    return PIECE if max(answered, default=0) > PIECE and PIECE * children <= EXCHANGE_SHARE * total else 0
 
 
 def size_of(paths: list[str]) -> int:
