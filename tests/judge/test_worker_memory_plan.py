@@ -111,3 +111,10 @@ def test_of_gigabytes_no_result_is_kept_for_calls_that_do_nothing(monkeypatch: p
 
 def test_the_more_bytes_the_fewer_buffers() -> None:
     assert [fresh.buffers(nbytes) for nbytes in (1 << 20, 1 * GIB, 2 * GIB, 3 * GIB)] == [3, 3, 2, 1]
+
+
+def test_what_cannot_be_timed_by_turns_is_told_before_a_candidate_is_blamed() -> None:
+    softmax = PROBLEMS["softmax of 4096x393216"]
+    assert memory_plan.lacking(softmax, 79 * GIB) is None
+    assert "48.0 GiB of the GPU's memory; 40.0 GiB are free" in (memory_plan.lacking(softmax, 40 * GIB) or "")
+    assert memory_plan.lacking(softmax._replace(working=20 * GIB), 79 * GIB) is not None

@@ -107,7 +107,8 @@ def _moved(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     if not tensor.dtype.is_floating_point:
         return tensor
     step = ROUNDINGS * torch.finfo(tensor.dtype).eps
-    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)).to(tensor.device)
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    noise = torch.randn(tensor.shape, generator=generator, device=tensor.device)
     return (tensor.detach() * (1.0 + step * noise)).to(tensor.dtype)
 
 

@@ -265,11 +265,16 @@ class TimedStep:
 
 def random_cotangents(result: Any) -> list[torch.Tensor | None]:
     """Return random gradients for the outputs that lead back to something, None for the others."""
-    generator = torch.Generator().manual_seed(COTANGENT_SEED)
-    return [
-        torch.randn(tensor.shape, generator=generator).to(tensor.device, tensor.dtype) if tensor.requires_grad else None
-        for tensor in in_order(result)
-    ]
+    # One for each device: where they are needed, gigabytes take milliseconds.
+    generators: dict[torch.device, torch.Generator] = {}
+
+    def random(tensor: torch.Tensor) -> torch.Tensor:
+        device = tensor.device
+        if device not in generators:
+            generators[device] = torch.Generator(device).manual_seed(COTANGENT_SEED)
+        return torch.randn(tensor.shape, generator=generators[device], device=device).to(tensor.dtype)
+
+    return [random(tensor) if tensor.requires_grad else None for tensor in in_order(result)]
 
 
 def in_order(result: Any) -> list[torch.Tensor]:

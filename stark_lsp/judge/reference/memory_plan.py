@@ -96,7 +96,7 @@ class Plan(NamedTuple):
                 if self.beside == 0
                 else "of what torch.compile makes one is timed beside candidates"
             )
-        return f"The problem is large: {'; '.join(left)}." if left else None
+        return f"The problem is large or slow: {'; '.join(left)}." if left else None
 
 
 def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
@@ -114,6 +114,17 @@ def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
     results = 1 if timed.LENT < sizes.outputs <= sizes.inputs else 2
     inputs = (sets + fresh.buffers(sizes.inputs)) * sizes.inputs
     return sizes.weights + inputs + results * sizes.outputs + kept_outputs + sizes.working
+
+
+def lacking(sizes: Sizes, free: int) -> str | None:
+    """Say that a GPU cannot hold the original and a candidate that take turns, None if it can."""
+    needed = 2 * timed_bytes(sizes, 1, 0)
+    if needed <= free:
+        return None
+    return (
+        f"The original and a candidate, timed by turns, would take {needed / 2**30:.1f} GiB of the GPU's memory; "
+        f"{free / 2**30:.1f} GiB are free"
+    )
 
 
 def on_cpu(sizes: Sizes, seeds: int, memory: int) -> Plan:

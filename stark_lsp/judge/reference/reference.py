@@ -237,7 +237,10 @@ class Reference:
         if self.device == "cpu":
             return memory_plan.on_cpu(sizes, seeds, _memory())
         free, total = torch.cuda.mem_get_info()
-        return memory_plan.on_gpu(sizes, seeds, _memory(), free + torch.cuda.memory_reserved(), total)
+        free += torch.cuda.memory_reserved()
+        if lacking := memory_plan.lacking(sizes, free):
+            raise Bad(f"{lacking}.", "Use smaller inputs, or another GPU.", self.path, self.line)
+        return memory_plan.on_gpu(sizes, seeds, _memory(), free, total)
 
     def _record(self, first: Case) -> None:
         """See whether the class bears being called where gradients are recorded, and what they lead back from."""

@@ -83,6 +83,9 @@ class Timed:
         self._call, self._device, self._lookup = call, device, lookup
         self._kept = self._sample = None
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
+        if device == "cuda":
+            # To see what kind of numbers gigabytes are takes as much again.
+            torch.cuda.empty_cache()
         self._clock = self._clock or clock.Clock(device)
         begin = _now()
         result = None
