@@ -352,7 +352,7 @@ def test_the_digest_of_a_large_output_is_made_by_several_threads_and_is_the_same
     monkeypatch.setattr(kept, "_get_threads", lambda: 4)
     together = kept.digests(outputs, "cpu")
     monkeypatch.setattr(kept, "_get_threads", lambda: 1)
-    assert together == [kept.digest_of(*output) for output in outputs]
+    assert together == [kept.digest_of(*output, "cpu") for output in outputs]
 
 
 def test_outputs_whose_size_depends_on_the_inputs_are_kept_too() -> None:
