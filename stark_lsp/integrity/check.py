@@ -10,9 +10,7 @@ from stark_lsp.integrity import builds, rules_native, rules_python
 from stark_lsp.integrity.facts import Note, Reading, Refusal, Rule, Told
 from stark_lsp.integrity.source import Source
 
-_Refuses = Callable[[Source], Iterator[Refusal]]
-
-RULES: tuple[_Refuses, ...] = (
+RULES: tuple[Callable[[Source], Iterator[Refusal]], ...] = (
     rules_python.candidate,
     rules_python.patching,
     rules_python.precision,
@@ -32,7 +30,6 @@ NOTES: tuple[Callable[[Source], Iterator[Note]], ...] = (rules_python.notes, rul
 """What only notes."""
 _OWN_RULES = (Rule.CANDIDATE, Rule.UNUSED, Rule.ORIGINAL)
 """What is not excused by the original's doing the same."""
-TOO_DEEP = "It is nested too deep to be read before it is run."
 
 
 def read(source: str, class_name: str, reference: str = "", reference_class: str = "Model") -> Reading:
@@ -60,7 +57,7 @@ def read(source: str, class_name: str, reference: str = "", reference_class: str
     except SyntaxError:
         return Reading(Told(source))
     except (RecursionError, MemoryError):
-        return Reading(Told(source), (), (Note(TOO_DEEP, None),))
+        return Reading(Told(source), (), (Note("It is nested too deep to be read before it is run.", None),))
 
 
 def told(source: str) -> Told:
