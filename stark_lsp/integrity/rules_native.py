@@ -27,7 +27,7 @@ HEADERS = listed(
 )
 _FAMILIES = re.compile(
     r"(torch|ATen|c10|caffe2|pybind11|cub|thrust|cuda|cooperative_groups|cutlass|cute|nv|crt|oneapi|nvtx3|hip|device"
-    r"|experimental)/.+|(cuda|cu[A-Zbdfrs]|nv[rtA-Z]|sm_|device_|mkl|hip|oneapi|dnnl|sleef|arm_|cutlass)[\w+./]*"
+    r"|experimental|tbb|Eigen)/.+|(cuda|cu[A-Zbdfrst]|nv[rtA-Z]|sm_|device_|texture_|surface_|vector_|mkl|hip|oneapi|dnnl|sleef|arm_|cutlass)[\w+./]*"
     r"|\w*intrin\.h"
 )
 """Headers of torch, CUDA and CUTLASS, and of the CPU's instructions."""
