@@ -258,9 +258,9 @@ class _Input:
         """The bytes of one of the buffers."""
         return self._buffers[0]
 
-    def mix(self, place: int, shift: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
-        """Return a mixture in the buffer `place`, moved by `shift` steps."""
-        flat = tensorfile.middle(self._buffers[place], self._nbytes, self._margin, shift)
+    def mix(self, place: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
+        """Return a mixture in the buffer `place`."""
+        flat = self._buffers[place][self._margin : self._margin + self._nbytes]
         out = flat.view(self._dtype)
         view = out.as_strided(self._shape, self._stride)
         if not self._kind.mixed:
@@ -462,10 +462,9 @@ class Mixer:
         one = rng.randrange(count)
         other = (one + rng.randrange(1, count)) % count if count > 1 else one
         draw = Draw((one, other, rng.randrange(count)), rng.uniform(0.2, 0.8), rng.random(), rng.randrange(SLACK))
-        place, shift = index % self._ring, rng.randrange(tensorfile.SHIFTS)
         pick = Pick(rng.getrandbits(63), count, self._device) if self._picking else None
         with torch.no_grad():
-            tensors = [item.mix(place, shift, draw, pick) for item in self._inputs]
+            tensors = [item.mix(index % self._ring, draw, pick) for item in self._inputs]
         return values.decode(self._skeletons[one], tensors, self._lookup)
 
 
