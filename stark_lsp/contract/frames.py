@@ -65,6 +65,8 @@ class Channel:
         self._write_fd = write_fd
         self._buffer = bytearray()
         self._lock = threading.Lock()
+        self.nonce = ""
+        """Goes with each frame that is sent: a request's, with its answer too, so that none can be prepared ahead."""
 
     def send(self, message: dict[str, Any], deadline: float | None = None) -> None:
         """Write one frame; safe from several threads.
@@ -81,6 +83,7 @@ class Channel:
             The other side is gone.
         DeadlinePassed
         """
+        message = {**message, "nonce": self.nonce} if self.nonce else message
         body = json.dumps(plain(message), allow_nan=False).encode("utf-8", "backslashreplace")
         view = memoryview(HEADER.pack(len(body)) + body)
         with self._lock:

@@ -11,7 +11,7 @@ class VerdictStatus(str, Enum):
     OK = "OK"
     """Compiled, ran, matched the reference on every seed, and was timed."""
     REFUSED = "REFUSED"
-    """The static integrity check refused the source; it was never run."""
+    """The static check refused the source, which was never run; or it asked for a build that is not allowed."""
     COMPILE_ERROR = "COMPILE_ERROR"
     """A compiler rejected a kernel of the candidate."""
     LOAD_ERROR = "LOAD_ERROR"

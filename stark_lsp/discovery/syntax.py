@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
 import warnings
+
+from stark_lsp.core.parsing import BOM, LONGEST, ONE_AT_A_TIME, parse
+
+__all__ = [
+    "BOM",
+    "LONGEST",
+    "blocks",
+    "check_compiles",
+    "class_names",
+    "find_class",
+    "first_line",
+    "keep_ends",
+    "last_line",
+    "parse",
+    "split_lines",
+]
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-BOM = "\ufeff"
-LONGEST = 2_000_000
-"""Most characters of a text that is looked into: a parse cannot be interrupted, and everything else waits for it."""
-_ONE_AT_A_TIME = threading.Lock()
-# Documents are read in several threads. Python 3.11 counts the depth of all trees that are being made in one place and
-# fails with SystemError when two are; and what warnings are ignored is no thread's own either.
-
-
-def parse(text: str) -> ast.Module:
-    """Return the syntax tree of `text`; line numbers are those of `text`, a byte order mark is ignored.
-
-    Raises
-    ------
-    SyntaxError
-        The text is not Python, for whatever reason (null bytes and absurd nesting included).
-    """
-    text = text.removeprefix(BOM)
-    try:
-        with _ONE_AT_A_TIME, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a user's invalid escape sequence is not ours to report
-            return ast.parse(text)
-    except SyntaxError:
-        raise
-    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-        raise SyntaxError(f"not readable as Python: {error}") from error
 
 
 def check_compiles(text: str) -> None:
@@ -45,7 +35,7 @@ def check_compiles(text: str) -> None:
         Python would not take the text as a file.
     """
     try:
-        with _ONE_AT_A_TIME, warnings.catch_warnings():
+        with ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(text.removeprefix(BOM), "<document>", "exec", dont_inherit=True)
     except SyntaxError:

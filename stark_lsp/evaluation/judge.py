@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,15 +15,18 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
-from stark_lsp.core.verdict import EditCheck, Reference, Verdict
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import EditCheck, Environment, Reference, Stage, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
+from stark_lsp.integrity import Reading, read, told
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
 """Told in a few words what goes on."""
 
+READING = "Reading the candidate"
 IMPORTING = "Importing torch"
 """A step whose limit is not ours to set."""
 START_LIMIT_S = 30.0
@@ -62,6 +67,7 @@ class WorkerJudge:
         self._scratch = ""
         self._starting = asyncio.Lock()
         self._prepared = False
+        self._environment: Environment | None = None
         self._closed = False
         self._under_way = 0
         self._told: Fault | None = None
@@ -132,6 +138,7 @@ class WorkerJudge:
                 line=self._problem.class_span.start + 1,
             ) from error
         reference = _read(answer, Reference)
+        self._environment = reference.environment
         self._prepared = True
         return reference
 
@@ -154,7 +161,9 @@ class WorkerJudge:
         return dict(await self._ask("analyze", {}, self._settings.load_timeout_s))
 
     async def evaluate(self, candidate: Candidate) -> Verdict:
-        """Build, verify and time a candidate against eager; a bad candidate is a verdict, never an exception.
+        """Read, build, verify and time a candidate against eager; a bad one is a verdict, never an exception.
+
+        What the static check refuses is never sent to the worker.
 
         Raises
         ------
@@ -198,7 +207,8 @@ class WorkerJudge:
         BadInput, Fault
             As for `evaluate`.
         """
-        params = {"path": path, "text": text, "qualname": qualname}
+        known = await asyncio.to_thread(told, text)
+        params = {"path": path, "text": text, "qualname": qualname, "told": to_wire(known)}
         return _read(await self._ask("check_edit", params, self._limit_s(self._settings.seeds + 10)), EditCheck)
 
     async def close(self) -> None:
@@ -212,11 +222,31 @@ class WorkerJudge:
         limit_s = self._limit_s(self._settings.seeds + 3 * rounds + 10)
         self._under_way += 1
         try:
+            reading, checked = await self._check(candidate)
+            if reading.refusal is not None:
+                return Verdict(
+                    VerdictStatus.REFUSED,
+                    reading.refusal.message,
+                    reading.refusal.line,
+                    environment=self._environment,
+                    stages_s=(checked,),
+                    failed_in=Stage.CHECK,
+                )
             # Those before it may have to end first; each word from the worker sets a limit of its own.
-            params = {"candidate": to_wire(candidate), "tools": tools}
-            return _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
+            params = {"candidate": to_wire(candidate), "told": to_wire(reading.told), "tools": tools}
+            verdict = _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
+            notes = tuple(dict.fromkeys([*(note.message for note in reading.notes), *verdict.notes]))
+            return replace(verdict, notes=notes, stages_s=(checked, *verdict.stages_s))
         finally:
             self._under_way -= 1
+
+    async def _check(self, candidate: Candidate) -> tuple[Reading, tuple[str, float]]:
+        """Read a candidate; returns what was found, and the stage with its seconds."""
+        self._notice(READING)
+        begin = time.monotonic()
+        problem = self._problem
+        reading = await asyncio.to_thread(read, candidate.source, candidate.class_name, problem.text, problem.qualname)
+        return reading, (Stage.CHECK.value, time.monotonic() - begin)
 
     def _limit_s(self, steps: int) -> float:
         """Return a limit for so many runs; the worker holds one for each step, this is for one that no longer does."""

@@ -15,7 +15,7 @@ import torch
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.discovery.problems import make_problem
-from stark_lsp.judge.integrity import check, flags
+from stark_lsp.integrity import read
 
 GPU = (pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
 NAMES = ("raw", "inline", "triton", "cpu")
@@ -29,8 +29,9 @@ def pair(name: str) -> tuple[str, str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_static_check_has_nothing_to_say(name: str) -> None:
     reference, candidate = pair(name)
-    assert check(candidate, "ModelNew", reference, "Model") is None
-    assert flags(candidate, "ModelNew", reference, "Model") == ()
+    reading = read(candidate, "ModelNew", reference, "Model")
+    assert reading.refusals == ()
+    assert reading.notes == ()
 
 
 @pytest.mark.parametrize("name", NAMES)

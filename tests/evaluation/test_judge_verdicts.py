@@ -151,7 +151,11 @@ async def test_a_raised_error_names_the_line_of_the_candidate(judge: WorkerJudge
 
 @pytest.mark.parametrize(
     "source",
-    ["def (", "raise ValueError('no')\n" + candidate_with(HONEST), "import nothing_here\n" + candidate_with(HONEST)],
+    [
+        "def (",
+        "raise ValueError('no')\n" + candidate_with(HONEST),
+        "import triton.nothing_here\n" + candidate_with(HONEST),
+    ],
 )
 async def test_a_file_that_does_not_load_is_a_load_error(judge: WorkerJudge, source: str) -> None:
     verdict = await verdict_of(judge, source)

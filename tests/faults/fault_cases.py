@@ -263,7 +263,7 @@ FAULTS: dict[str, Fault] = {
         kernel('for (int fd = 0; fd < 256; ++fd) ask(WRITE, fd, (long)"\\1\\2\\3{\\"ms\\": [0]}", 15);'), TAMPERED
     ),
     "builds asked for by somebody who reads no answer": Fault(
-        kernel(forged('{"build":{}}', 20000)), STOPPED | REFUSED, runs=False
+        kernel(forged('{"build":{}}', 20000)), TAMPERED, runs=False
     ),
     "an answer of the wrong kinds": Fault(
         kernel(forged('{"result":{"odd":5,"ranges":{"outputs":[[1e999,2]]},"calls":"x"}}')),

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stark_lsp.judge.integrity.parsing import syntax_tree
+from stark_lsp.core.parsing import parse
 
 WIDE = "def f(a, b=1):\n    return [a.b(c)[d] for c, d in zip(a, b) if c]\n\n" * 60
 DEEP = "x = " + "f(" * 60 + ")" * 60 + " + x" * 60
@@ -39,7 +39,7 @@ def test_several_candidates_are_read_at_the_same_time() -> None:
 
     def read(source: str) -> int:
         together.wait()
-        return sum(len(syntax_tree(source).body) for _ in range(40))
+        return sum(len(parse(source).body) for _ in range(40))
 
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(read, (WIDE, DEEP, WIDE)))

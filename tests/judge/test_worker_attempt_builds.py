@@ -18,20 +18,24 @@ from stark_lsp.judge.service.asked import LATE_BUILD, MOST_BUILDS
 from stark_lsp.judge.service.attempt import Attempt
 from stark_lsp.judge.service.classify import Finding
 from stark_lsp.judge.service.failed import Failed
+from stark_lsp.judge.service.told import Told
 
 REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
 RUNNER: Any = SimpleNamespace(give=lambda path: path, pid=1)
 OTHER: Any = SimpleNamespace(give=lambda path: path, pid=2)
 
 
-def attempt(folder: Path, build: Callable[[dict[str, Any]], Built], source: str = "", device: str = "cuda") -> Attempt:
+def attempt(
+    folder: Path, build: Callable[[dict[str, Any]], Built], alternatives: tuple[str, ...] = (), device: str = "cuda"
+) -> Attempt:
     judge: Any = SimpleNamespace(
         bench=SimpleNamespace(quiet=Quiet(str(folder), "gpu")),
         reference=SimpleNamespace(device=device, weights_path="weights.pt"),
         settings={"build_timeout_s": 5.0},
         builds=SimpleNamespace(build=lambda request, seconds: build(request)),
     )
-    return Attempt(judge, {"source": source, "class_name": "ModelNew"}, False, lambda text, seconds: None)
+    told = Told("", alternatives=alternatives)
+    return Attempt(judge, {"source": "", "class_name": "ModelNew"}, False, lambda text, seconds: None, told=told)
 
 
 def within(seconds: float, run: Callable[[], Any]) -> Any:
@@ -104,16 +108,10 @@ def test_each_process_may_build_so_many_and_none_may_build_more(tmp_path: Path) 
         assert "More than" in one._build(runner, dict(REQUEST))["error"]
 
 
-FIRST_OR_SECOND = """
-from torch.utils.cpp_extension import load_inline
-try:
-    kernel = load_inline("first", "int a;")
-except RuntimeError:
-    kernel = load_inline("second", "int a;")
-"""
+FIRST_OR_SECOND = ("first", "sec*")
 
 
-def asked(folder: Path, source: str, outcome: dict[str, bool]) -> Attempt:
+def asked(folder: Path, alternatives: tuple[str, ...], outcome: dict[str, bool]) -> Attempt:
     """Return an attempt that asked for extensions, in that order, of which some built."""
 
     def build(request: dict[str, Any]) -> Built:
@@ -121,7 +119,7 @@ def asked(folder: Path, source: str, outcome: dict[str, bool]) -> Attempt:
             return Built(library="made.so")
         return Built(error="Error building extension 'x': error: no such flag", failure=Failure.COMPILER)
 
-    one = attempt(folder, build, source, device="cpu")
+    one = attempt(folder, build, alternatives, device="cpu")
     one._works = True
     for name in outcome:
         one._build(RUNNER, {**REQUEST, "name": name})
@@ -138,7 +136,7 @@ def test_a_failed_build_is_no_error_where_another_one_took_its_place(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("source", "outcome"),
+    ("alternatives", "outcome"),
     [
         (FIRST_OR_SECOND, {"first": False, "second": False}),
         (FIRST_OR_SECOND, {"first": False}),
@@ -146,12 +144,12 @@ def test_a_failed_build_is_no_error_where_another_one_took_its_place(tmp_path: P
         (FIRST_OR_SECOND, {"first": False, "third": True}),
         (FIRST_OR_SECOND, {"second": True, "first": False}),
         (FIRST_OR_SECOND, {"third": False, "first": False, "second": True}),
-        ("", {"first": False, "second": True}),
+        ((), {"first": False, "second": True}),
     ],
 )
 def test_a_failed_build_is_an_error_wherever_nothing_took_its_place(
-    tmp_path: Path, source: str, outcome: dict[str, bool]
+    tmp_path: Path, alternatives: tuple[str, ...], outcome: dict[str, bool]
 ) -> None:
-    one = asked(tmp_path, source, outcome)
+    one = asked(tmp_path, alternatives, outcome)
     assert one._asked.considered(Finding("OK", "")).status == "COMPILE_ERROR"
     assert one._asked.considered(Finding("REFUSED", "")).status == "REFUSED"

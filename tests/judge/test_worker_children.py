@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 from stark_lsp.judge.device.slots import Quiet
 from stark_lsp.judge.processes.children import AT_ONCE, BUILDER, RUNNER, Children
 from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.runners import RunnerForged
 from stark_lsp.judge.sandbox import Layer
 
 
@@ -114,3 +115,37 @@ def test_nothing_is_left_of_a_process_that_could_not_be_started(
     with pytest.raises(OSError, match="temporarily"):
         children.runner()
     assert running(tmp_path / "children") == 0
+
+
+FORGES = """
+import os, stat, struct
+
+text = b'{"result": {"weights_message": "forged"}}'
+for number in range(3, 20):
+    try:
+        if stat.S_ISFIFO(os.fstat(number).st_mode):
+            os.write(number, struct.pack(">I", len(text)) + text)
+    except OSError:
+        pass
+"""
+
+
+def test_an_answer_that_does_not_know_the_request_is_a_forgery(children: Children, tmp_path: Path) -> None:
+    runner = children.runner()
+    (tmp_path / "candidate.py").write_text(FORGES)
+    with pytest.raises(RunnerForged):
+        runner.ask(
+            "load_candidate",
+            path=str(tmp_path / "candidate.py"),
+            context=str(tmp_path / "model.py"),
+            class_name="ModelNew",
+            init="",
+            weights="",
+            device="cpu",
+            mode="eval",
+            gradients=False,
+            threads=1,
+            run_s=60.0,
+        )
+    assert not runner.alive
+    children.end(runner)

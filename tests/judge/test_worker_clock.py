@@ -159,7 +159,7 @@ def test_outputs_that_are_made_up_after_the_round_do_not_have_the_pledged_digest
     made = candidate.round("seed")
     held = candidate.runner.timed._kept  # type: ignore[attr-defined]
     for index in range(len(made.pledge)):
-        held.tree(index, None).copy_(honest(torch.ones(32, 16)))
+        held.output(index)[1][0].copy_(honest(torch.ones(32, 16)))
     recheck = Recheck(32 * 16 * 4, None)
     recheck.look("seed", made, candidate)
     with pytest.raises(Failed) as raised:

@@ -28,6 +28,15 @@ def test_messages_arrive_in_order_and_whole() -> None:
         assert found["bad"] == "nan"
 
 
+def test_a_frame_carries_the_nonce_of_its_side() -> None:
+    one, other = pipe()
+    one.nonce = "abc"
+    one.send({"a": 1})
+    other.send({})
+    assert other.receive(time.monotonic() + 5) == {"a": 1, "nonce": "abc"}
+    assert one.receive(time.monotonic() + 5) == {}
+
+
 def test_silence_passes_the_deadline_and_an_end_is_noticed() -> None:
     one, other = pipe()
     with pytest.raises(DeadlinePassed):

@@ -138,6 +138,10 @@ def test_a_fixed_number_of_calls_is_made_in_rounds_whose_outputs_can_all_be_kept
     assert Plan(settings(0), final=False, most=most).calls is None
 
 
+def digest_of(tensor: torch.Tensor) -> int:
+    return kept.digest_of({"k": "tensor", "v": 0}, [tensor])
+
+
 def hostile(path: str, heads: list[dict[str, object]], tree: object = None) -> None:
     """Write a file whose header says what it likes."""
     whole = {"place": 0, "nbytes": 4, "requires_grad": False, "device": "cpu", "type": ""}
@@ -185,7 +189,7 @@ def test_what_a_runner_claims_to_have_kept_never_harms_the_judge(name: str, tmp_
     drawn = Recheck(8, None)
 
     def judged() -> None:
-        drawn.look("seed", Round(Sample(1.0, [1.0]), [kept.digest_of([torch.zeros(2)])]), runner)
+        drawn.look("seed", Round(Sample(1.0, [1.0]), [digest_of(torch.zeros(2))]), runner)
         drawn.judge(runner, runner)
 
     with pytest.raises(Failed) as raised:
@@ -219,7 +223,7 @@ def test_a_reference_that_is_lost_is_asked_again_and_nothing_is_forgotten() -> N
     candidate: Any = Candidate()
     drawn = Recheck(8, None)
     for number in range(3):
-        drawn.look(f"seed {number}", Round(Sample(1.0, [1.0]), [kept.digest_of([torch.ones(2)])]), candidate)
+        drawn.look(f"seed {number}", Round(Sample(1.0, [1.0]), [digest_of(torch.ones(2))]), candidate)
     with pytest.raises(Lost):
         drawn.judge(candidate, eager)
     drawn.judge(candidate, eager)

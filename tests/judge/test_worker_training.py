@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from verify_cases import finding, make_reference, verify
+from verify_cases import finding, make_reference, module_text, verify
 
 from stark_lsp.contract.errors import Bad
 from stark_lsp.judge.correctness import forward
@@ -66,6 +66,22 @@ def test_the_same_module_passes_and_so_does_an_honest_function_with_a_backward(
     assert verifier.figures.max_abs == 0.0
     body = "return Square.apply(self.norm(F.linear(x, self.linear.weight, self.linear.bias)))"
     assert finding(reference, tmp_path, body, init=INIT, before=SQUARE.replace("FACTOR", "1")) == ("OK", "")
+
+
+def test_gradients_flow_into_the_same_keys_of_a_dict_in_another_order(tmp_path: Path) -> None:
+    body = 'y = self.linear(x)\nreturn {"y": y, "a": torch.relu(y)}'
+    other = 'y = self.linear(x)\nreturn {"a": torch.relu(y), "y": y}'
+    init = "self.linear = nn.Linear(12, 12)\n"
+    reference = make_reference(tmp_path / "r", body, "torch.randn(8, 12)", init=init, mode="training")
+    assert finding(reference, tmp_path / "c", other, init=init) == ("OK", "")
+    steps = []
+    for text in (body, other):
+        scope: dict[str, object] = {}
+        exec(module_text(text, init=init), scope)
+        torch.manual_seed(1)
+        step = forward.TimedStep()
+        steps.append(step(scope["Model"](), ((torch.ones(3, 12),), {})))  # type: ignore[operator]
+    assert torch.equal(*(found["gradient of input 1"] for found in steps))
 
 
 def test_a_wrong_backward_is_found_out(reference: Reference, tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Re
         ("y = x * self.weight + 1.0\nreturn torch.relu(y) / (x != 0).any()", "NOT_FINITE", "all inputs zero"),
         ("y = torch.empty_like(x)\ny[:-1] = torch.relu(x * self.weight + 1.0)[:-1]\nreturn y", "NOT_FINITE", ""),
         (
-            "z = x.as_strided((x.numel(),), (1,), x.storage_offset() + 1).sum() * 0\n" + HONEST + " + z",
+            "near = (ctypes.c_float * x.numel()).from_address(x.data_ptr() + 4)\n"
+            + (HONEST + " + torch.frombuffer(near, dtype=x.dtype).sum() * 0"),
             "NOT_FINITE",
             "",
         ),
@@ -83,7 +84,7 @@ def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Re
 def test_each_wrong_candidate_is_found_out(
     scaled: Reference, tmp_path: Path, body: str, status: str, words: str
 ) -> None:
-    before = "class Odd(torch.Tensor):\n    pass\n"
+    before = "import ctypes\n\nclass Odd(torch.Tensor):\n    pass\n"
     found, message = finding(scaled, tmp_path, body, init=WEIGHT, before=before)
     assert (found, words in message) == (status, True), (found, message)
 
@@ -159,6 +160,20 @@ def test_views_are_fine_where_the_reference_returns_one(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "r", "return x.t(), x[0].expand(3, 8)", "torch.randn(8, 8)")
     for body in ("return x.t(), x[0].expand(3, 8)", "return x.t().clone(), x[:1].repeat(3, 1)"):
         assert finding(reference, tmp_path / "c", body) == ("OK", "")
+
+
+def test_a_dict_in_another_order_is_held_against_the_same_keys_in_values_and_in_memory(tmp_path: Path) -> None:
+    reference = make_reference(tmp_path / "r", 'return {"twice": x * 2.0, "b": (x, x.sum())}', "torch.randn(7, 13)")
+    for number, body in enumerate(
+        (
+            'return {"b": (x, x.sum()), "twice": x + x}',
+            'return {"b": (x.clone(), x.sum()), "twice": x + x}',
+        )
+    ):
+        assert finding(reference, tmp_path / str(number), body) == ("OK", "")
+    reference = make_reference(tmp_path / "s", 'return {"a": x * 1.0, "b": x}', "torch.randn(7, 13)")
+    found = finding(reference, tmp_path / "t", 'return {"b": x.clone(), "a": x}')
+    assert "Output number 1 shares its memory with an input" in found[1]
 
 
 def test_an_expanded_output_is_found_out(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from random_specs import pointwise_specs, reduction_specs
 
 from stark_lsp.core.status import VerdictStatus
+from stark_lsp.integrity import read
 from stark_lsp.playbook.kernels import Variant, render, safer, supports, variants
 from stark_lsp.playbook.kernels.places import RESERVED
 from stark_lsp.playbook.spec import KernelSpec, Operand, Output, Step
@@ -55,6 +56,17 @@ def test_every_variant_of_a_supported_spec_renders_as_python_on_both_devices(dat
         assert len(labels) == len(choices)
         for variant in choices:
             ast.parse(render([(spec, variant, "fallback")], device))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_static_check_has_nothing_to_say_and_names_the_kernels(device: str) -> None:
+    main = "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return scaled(x)\n"
+    for variant in variants(row_sum(), device):
+        reading = read(f"{render([(row_sum(), variant, 'fallback')], device)}\n\n{main}", "ModelNew")
+        assert reading.refusals == ()
+        assert reading.notes == ()
+        assert reading.told.kernels
+        assert reading.told.judged.count("raise") > 0
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -132,6 +132,13 @@ def test_limits_and_scheduling_of_others_are_left_alone(machine: str) -> None:
 
 
 @BOTH
+def test_what_a_child_starts_stays_below_it(machine: str) -> None:
+    number = seccomp.PRCTL[0 if machine == X86 else 1]
+    assert answer(machine, number, 36, 0, shared=True) == EPERM
+    assert answer(machine, number, 15, 1, shared=True) == ALLOWED
+
+
+@BOTH
 def test_signals_stay_inside_where_landlock_cannot_see_to_it(machine: str) -> None:
     which = 0 if machine == X86 else 1
     kill = seccomp.SIGNALS["kill"][which] or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, command, need, policy_of, python
 
-from stark_lsp.judge.sandbox import Layer
+from stark_lsp.judge.sandbox import Layer, watch
 
 EACH_LAYER = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
 MIB = 1 << 20
@@ -128,3 +129,39 @@ def wait_for(condition: object, seconds: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came to be"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("layer", [*LAYERS, Layer.PROCESS])
+def test_what_was_orphaned_on_purpose_still_counts_as_its_own(layer: Layer, tmp_path: Path) -> None:
+    if layer is not Layer.PROCESS:
+        need(layer)
+    code = """
+import os, sys, time
+def leave():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            print(os.getpid(), flush=True)
+            time.sleep(60)
+        os._exit(0)
+    os.wait()
+leave()
+import ctypes
+ctypes.CDLL(None).prctl(36, ctypes.c_ulong(0), 0, 0, 0)
+leave()
+print("done", flush=True)
+sys.stdin.read()
+"""
+    line = command(layer, policy_of("run", tmp_path / "f"), [sys.executable, "-I", "-c", code])
+    child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert sum(child.stdout.readline().strip().isdigit() for _ in range(3)) == 2
+        # Nobody keeps a plain process from letting go of what it starts next.
+        own, left = (3, 2) if layer is Layer.BUBBLEWRAP else (1, 1 if layer is Layer.PROCESS else 2)
+        assert len(watch.tree(child.pid)) == own + left
+    finally:
+        for pid in watch.tree(child.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        child.wait(10)

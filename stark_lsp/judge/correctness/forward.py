@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 Arguments = Any
 """`(args, kwargs)` of one call."""
-MARGIN = 4096
-"""Bytes of NaN before and behind each input of a checked call."""
-MARGIN_LIMIT = 64 << 20
-"""Bytes of inputs up to which that is done."""
 POISON = 0xFF
 """A byte that makes NaN of any floating type when repeated."""
 POISON_SHARE = 0.25
@@ -117,8 +113,7 @@ class Forward:
             An output should have a gradient and has none.
         """
         loaded = tensorfile.load(inputs, device=device, exchange=exchange)
-        wide = MARGIN if margin and loaded.nbytes <= MARGIN_LIMIT else 0
-        arguments = loaded.tree(device, lookup, wide)
+        arguments = loaded.tree(device, lookup, tensorfile.margin_of(loaded.nbytes) if margin else 0)
         del loaded
         mode = modules.TRAINING if cotangents else mode
         flows = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
@@ -130,13 +125,14 @@ class Forward:
             modules.synchronize(device)
         differentiable = any(tensor.requires_grad for tensor in modules.tensors_of(result))
         result = modules.detached(result)
-        found = modules.tensors_of(result)
-        odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in PLAIN})
+        found: list[torch.Tensor] = []
+        skeleton = values.encode(result, found)
+        odd = sorted({type(tensor).__name__ for tensor in found if type(tensor) not in values.PLAIN})
         if odd:
             return {"odd": odd, "ranges": None, "fingerprints": [], "differentiable": differentiable}
-        ranges = layout.report(result, arguments, module, self._held)
+        ranges = layout.report(found, arguments, module, self._held)
         if outputs:
-            tensorfile.save(outputs, result, exchange)
+            tensorfile.write(outputs, skeleton, found, exchange)
         if inputs_after:
             tensorfile.save(inputs_after, arguments, exchange)
         if held:
@@ -156,7 +152,8 @@ def arrive_late(tensors: list[torch.Tensor]) -> None:
 
     Whatever is started on this stream afterwards meets the values, as in any program.
     """
-    pieces = [tensorfile.bytes_of(tensor) for tensor in tensors]
+    # By `data`, so that their versions do not tell of it.
+    pieces = [tensorfile.bytes_of(tensor.data) for tensor in tensors]
     values_of = [piece.clone() for piece in pieces]
     for piece in pieces:
         piece.fill_(POISON)
@@ -166,10 +163,6 @@ def arrive_late(tensors: list[torch.Tensor]) -> None:
         piece.copy_(value)
         # Its memory must not be given to another stream before the copy is made.
         value.record_stream(torch.cuda.current_stream())
-
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types an output may have."""
 
 
 def step(
@@ -216,7 +209,8 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
     Parameters
     ----------
     cotangents
-        For each output tensor in order the gradient that flows into it; None for one that has none, such as indices.
+        For each output tensor, as `in_order` has them, the gradient that flows into it; None for one that has none,
+        such as indices.
 
     Returns
     -------
@@ -236,7 +230,7 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
         parameter.grad = None
     with modules.forward_context(modules.TRAINING):
         result = module(*args, **kwargs)
-        found = modules.tensors_of(result)
+        found = in_order(result)
         pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]  # noqa: B905
         for number, (tensor, flow) in enumerate(pairs):
             if not tensor.requires_grad:
@@ -280,7 +274,13 @@ def random_cotangents(result: Any) -> list[torch.Tensor | None]:
             generators[device] = torch.Generator(device).manual_seed(COTANGENT_SEED)
         return torch.randn(tensor.shape, generator=generators[device], device=device).to(tensor.dtype)
 
-    return [random(tensor) if tensor.requires_grad else None for tensor in modules.tensors_of(result)]
+    return [random(tensor) if tensor.requires_grad else None for tensor in in_order(result)]
+
+
+def in_order(result: Any) -> list[torch.Tensor]:
+    """Return the tensors of a result in the order of their paths."""
+    tensors: list[torch.Tensor] = []
+    return [tensors[number] for number in values.places(values.encode(result, tensors))]
 
 
 def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..reference.reference import Reference
 from ..service.asking import Ask
 from ..service.classify import Finding
 from ..service.failed import Failed
-from ..transport import claims, tensorfile
+from ..transport import claims, tensorfile, values
 from . import compare, layout
 from .difference import relative_errors
 
@@ -83,8 +83,10 @@ class Verifier:
         first = plain[0]
         outputs = self._check(first, hold=first.outputs.nbytes <= HOLD_LIMIT)
         if first.exact is not None:
+            order = values.matched(first.outputs.skeleton, outputs.skeleton)
             # Of a large problem only the first samples were run in float64.
-            errors = relative_errors(first.exact, first_rows(outputs.tensors, first.exact) or [])
+            found = first_rows([outputs.tensors[number] for number in order], first.exact)
+            errors = relative_errors(first.exact, found or [])
             self.figures.float64 = max(errors) if errors else None
         self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
@@ -195,7 +197,7 @@ class Verifier:
                 raise Failed(Finding("WRONG_RESULT", _with(OUT_OF_STREAM, case))) from error
             raise Failed(Finding(error.status, _with(str(error), case))) from error
         self._check_inputs(case, after)
-        self._check_sharing(case, sharing)
+        self._check_sharing(case, outputs, sharing)
         return outputs
 
     def _right_if_waited_for(self, case: Case) -> bool:
@@ -207,11 +209,12 @@ class Verifier:
             return False
         return True
 
-    def _check_sharing(self, case: Case, sharing: list[set[str]]) -> None:
-        """See that outputs lie in memory of their own, unless the reference's do not."""
+    def _check_sharing(self, case: Case, outputs: tensorfile.Loaded, sharing: list[set[str]]) -> None:
+        """See that outputs, of the right structure, lie in memory of their own, unless the reference's do not."""
         first = self._reference.cases[0]
         allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
-        problem = layout.sharing_problem(allowed, sharing)
+        order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
+        problem = layout.sharing_problem(allowed, [sharing[number] for number in order if number < len(sharing)])
         if problem is not None:
             raise Failed(Finding("WRONG_RESULT", _with(problem, case)))
 
@@ -222,7 +225,7 @@ class Verifier:
             compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
         except compare.Mismatch as error:
             raise Failed(Finding("NONDETERMINISTIC", words + str(error))) from error
-        self._check_sharing(case, sharing)
+        self._check_sharing(case, outputs, sharing)
 
     def _forward(
         self, case: Case, *, hold: bool = False, look_back: bool = True, late: bool = True
@@ -295,9 +298,12 @@ class Verifier:
 
     def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
         """Whether a result is still what it was; one that shares the memory of weights may not be."""
-        pairs = zip(held.tensors, earlier.tensors, self._reference.cases[0].sharing)  # noqa: B905 - Python 3.9
+        first = self._reference.cases[0]
+        order = values.matched(first.outputs.skeleton, held.skeleton)
+        pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(
-            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and _equal(a, b)) for a, b, owners in pairs
+            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and _equal(a, b))
+            for (a, b), owners in zip(pairs, first.sharing)  # noqa: B905 - Python 3.9
         )
 
     def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:

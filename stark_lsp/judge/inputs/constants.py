@@ -22,6 +22,8 @@ FACTOR = 0.75
 ALONE = 2
 """So many inputs are changed alone, each in a case of its own; all others in one more."""
 SEED = 17
+ONLY = "with only "
+"""What the words of such a case begin with."""
 LOOK = 4096
 """Elements that are compared first."""
 PATTERN = "another pattern of zeros and ones"
@@ -108,7 +110,7 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
     for group in groups:
         named = " and ".join(dict.fromkeys(names[index] for index in group))
         what = ", ".join(dict.fromkeys(changes[index][0] for index in group))
-        result.append((f"with only {named} changed: {what}", _replacing(arguments, group, changes)))
+        result.append((f"{ONLY}{named} changed: {what}", _replacing(arguments, group, changes)))
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -278,6 +279,7 @@ class RunnerProcess:
         """
         self.wait_ready()
         self._rests = None
+        self._channel.nonce = secrets.token_hex(16)
         if self.exchange is not None:
             self.exchange.forget()
         self._send({"command": command, **params}, run_s)
@@ -311,6 +313,8 @@ class RunnerProcess:
             building = False
             try:
                 message = self._channel.receive(begin + TICK_S)
+                if message.pop("nonce", "") != self._channel.nonce:
+                    raise ChannelDamaged("an answer to another request than the last one")
                 request = message.get("build")
                 piece = message.get("pour")
                 if not isinstance(piece, dict):

@@ -365,11 +365,16 @@ class Reference:
         arguments = self.arguments(inputs_path)
         flows = self.cotangents(cotangents) if cotangents else None
         result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
-        ranges = layout.report(result, arguments, self.module, self._held)
+        unfit = f"{self.qualname} returned something that cannot be compared"
+        found: list[torch.Tensor] = []
+        try:
+            values.encode(result, found)
+        except values.NotPlain as error:
+            raise self._not_plain(unfit, error) from error
+        ranges = layout.report(found, arguments, self.module, self._held)
         # The first result lives until the second is there, so that memory that is used again is seen.
-        first = not self.cases and nbytes_of(result) <= HOLD_LIMIT
-        self._held = modules.tensors_of(result) if first else []
-        outputs = self._capture(result, f"{self.qualname} returned something that cannot be compared", keep)
+        self._held = found if not self.cases and nbytes_of(result) <= HOLD_LIMIT else []
+        outputs = self._capture(result, unfit, keep)
         after = None
         if with_inputs or self.changes_inputs:
             after = self._capture(arguments, UNFIT, keep)

@@ -48,9 +48,8 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     """Return the command line that runs `argv` under a policy.
 
     Standard streams pass through. The child's root holds what `policy.read` names, at the same paths; `F/in`
-    and `F/out`; a `/tmp` and a `/dev/shm` of its own; its own processes in `/proc`; `/sys` read-only; the GPU's
-    nodes if the policy says so. The environment passes through as well: bubblewrap's own can be read inside
-    (`/proc/1/environ`), so it must hold no secret.
+    and `F/out`; a `/tmp` and a `/dev/shm` of its own; its own processes in `/proc`, but not bubblewrap's; `/sys`
+    read-only; the GPU's nodes if the policy says so. The environment passes through as well.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     line = [bwrap, *NAMESPACES, "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if NO_MORE in known:
         line.append(NO_MORE)
-    line += ["--hostname", "stark", "--proc", "/proc", "--dev", "/dev"]
+    line += ["--hostname", "stark", "--proc", "/proc", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1", "--dev", "/dev"]
     for place, name in (("/dev/shm", "shm"), ("/tmp", "tmp")):
         if "--size" in known:
             line += ["--size", str(policy.tmp_bytes), "--tmpfs", place]

@@ -52,6 +52,8 @@ def _forbidden(layer: Layer, policy: Policy) -> Iterator[tuple[str, Callable[[],
         # CUDA makes a local socket when it starts; it must reach nobody.
         yield "connect to a Unix socket", lambda: _connect("/nowhere")
     yield "create a user namespace", lambda: _call("unshare", CLONE_NEWUSER)
+    if layer is Layer.BUBBLEWRAP:
+        yield "read the sandbox's own environment", lambda: _read("/proc/1/environ")
     if layer is Layer.LANDLOCK:
         yield "read its parent's environment", lambda: _read(f"/proc/{os.getppid()}/environ")
         yield "list the root folder", lambda: os.listdir("/")

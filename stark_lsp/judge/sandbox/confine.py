@@ -76,6 +76,9 @@ def enter(layer: Layer, policy: Policy, *, keep: Iterable[int] = ()) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         # When memory runs out, this process is to go before the editor does.
         file.write("1000")
+    if layer is not Layer.BUBBLEWRAP:
+        # What it starts stays below it, and counts as its own, also when those in between have ended.
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     if layer is Layer.PROCESS:
         return
     _close_all(set(keep))

@@ -198,6 +198,7 @@ CLONE3 = (435, 435)
 IOCTL = (16, 29)
 SOCKETPAIR = (53, 199)
 PRLIMIT = (302, 261)
+PRCTL = (157, 167)
 SETPRIORITY = (141, 140)
 IOPRIO_SET = (251, 30)
 
@@ -309,6 +310,8 @@ def program(
         for name, numbers in SCHEDULING.items():
             if not (pin_threads and name == "sched_setaffinity"):
                 rule(numbers, _only(0, (0, pid), deny))
+        # Whoever is below it stays there.
+        rule(PRCTL, _none_of(0, (kernel.PR_SET_CHILD_SUBREAPER,), deny))
         rule(SETPRIORITY, _only(1, (0, pid), deny))
         rule(IOPRIO_SET, _only(1, (0, pid), deny))
     if hold_signals:

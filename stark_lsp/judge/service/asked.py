@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from typing import Any, Protocol
 
-from .. import integrity
 from ..building.service import Built
 from ..transport import claims
 from .classify import BUILD, Finding, build_finding
 from .failed import Failed
+from .told import Told
 
 MOST_BUILDS = 16
 """Extensions that one process of a candidate may build."""
@@ -19,17 +19,6 @@ NAMED = 80
 REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
 LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
 LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
-
-
-def sources_of(request: dict[str, Any]) -> list[str]:
-    """Return the C++ and CUDA texts of a request to build, whatever else a hostile process has put into it."""
-    texts: list[Any] = []
-    for key in ("cpp_sources", "cuda_sources"):
-        value = request.get(key)
-        texts += value if isinstance(value, list) else [value]
-    files = request.get("files")
-    texts += [item.get("text") for item in files if isinstance(item, dict)] if isinstance(files, list) else []
-    return [text for text in texts if isinstance(text, str)]
 
 
 class Service(Protocol):
@@ -44,16 +33,16 @@ class Asked:
 
     Parameters
     ----------
-    source
-        The candidate.
+    told
+        What the server read in it.
     service
         Builds.
     seconds
         How long one build may take.
     """
 
-    def __init__(self, source: str, service: Service, seconds: float) -> None:
-        self._source = source
+    def __init__(self, told: Told, service: Service, seconds: float) -> None:
+        self._told = told
         self._service = service
         self._seconds = seconds
         self._made: list[tuple[str, Built]] = []
@@ -121,13 +110,12 @@ class Asked:
         built = {name for name, one in self._made if one.library}
         if all(name in built for name, _ in self._made) or finding.status == "REFUSED":
             return finding
-        alternatives = integrity.alternatives(self._source)
         missing, replaced = [], []
         follows = ""
         for name, one in reversed(self._made):
             if one.library:
                 follows = name
-            elif name not in built and alternatives.include(name) and alternatives.include(follows):
+            elif name not in built and self._told.may_replace(name) and self._told.may_replace(follows):
                 replaced.append(REPLACED.format(name=claims.text(name)[:NAMED], other=claims.text(follows)[:NAMED]))
             elif name not in built:
                 missing.append(one)

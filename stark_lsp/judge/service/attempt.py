@@ -1,4 +1,4 @@
-"""The judging of one candidate: check, build and load, verify, time, profile."""
+"""The judging of one candidate: build and load, verify, time, profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import integrity
 from ..building.triton_cache import FOLDER_LIMIT, TritonFolder
 from ..correctness.verify import Verifier
 from ..processes import copies
@@ -22,10 +21,11 @@ from ..timing import timing
 from ..tools.finalist import Tools
 from ..tools.loadable import Loadable
 from ..transport import claims
-from .asked import MOST_BUILDS, Asked, sources_of
+from .asked import MOST_BUILDS, Asked
 from .asking import asking
 from .classify import Finding, stages
 from .failed import Failed
+from .told import Told
 
 if TYPE_CHECKING:
     from .judging import Judge
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 STAGES = {
-    "check": "Reading the candidate",
     "start": "Starting a process for the candidate",
     "load": "Loading the candidate",
     "verify": "Verifying the candidate",
@@ -59,6 +58,8 @@ class Attempt:
         Time it longer, and against torch.compile as well.
     progress
         Told what begins and how long it may take.
+    told
+        What the server read in it; nothing, unless it is given.
     tools
         Run a finalist on a GPU under the tools for finalists as well.
     """
@@ -70,6 +71,7 @@ class Attempt:
         final: bool,
         progress: Progress,
         *,
+        told: Told | None = None,
         tools: bool = False,
     ) -> None:
         self._judge = judge
@@ -78,6 +80,7 @@ class Attempt:
         self._reference = judge.reference
         self._settings = judge.settings
         self._source: str = candidate["source"]
+        self._told = told or Told(self._source)
         self._class_name: str = candidate["class_name"]
         self._final = final
         self._tools = tools and judge.reference.device == "cuda"
@@ -85,7 +88,7 @@ class Attempt:
         self._rest: RestWatch | None = None
         self._triton: TritonFolder | None = None
         self._forwarded = False
-        self._asked = Asked(self._source, judge.builds, float(self._settings["build_timeout_s"]))
+        self._asked = Asked(self._told, judge.builds, float(self._settings["build_timeout_s"]))
         self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
@@ -103,10 +106,7 @@ class Attempt:
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
         try:
-            with self._stage("check"):
-                self._check()
             with self._stage("start"):
-                # Not before the check, which needs no process.
                 self._judge.clear()
                 runner = self._start()
             with self._working():
@@ -188,17 +188,6 @@ class Attempt:
             self._forwarded = True
         return result
 
-    def _check(self) -> None:
-        """Read the source; what can be refused without running it is never run."""
-        reference = self._reference
-        told = (self._source, self._class_name, reference.text, reference.qualname)
-        refusal = integrity.check(*told)
-        if refusal is not None:
-            raise Failed(Finding("REFUSED", *refusal))
-        self._notes += [
-            f"Line {flag.line}: {flag.reason}" if flag.line else flag.reason for flag in integrity.flags(*told)
-        ]
-
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
         """Use the device in the block; waits while somebody is timed on it."""
@@ -237,7 +226,7 @@ class Attempt:
     def _load(self, runner: RunnerProcess) -> str:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
         # Named after nothing that leads to the expected outputs.
-        self._path = runner.files.write("candidate.py", integrity.to_be_judged(self._source))
+        self._path = runner.files.write("candidate.py", self._told.judged)
         runner.builds = lambda request: self._build(runner, request)
         return claims.text(self._ask("load", "load_candidate", **self._loading(runner)).get("weights_message"))
 
@@ -257,17 +246,12 @@ class Attempt:
 
     def _loadable(self) -> Loadable:
         """Return what further processes load it by."""
-        return Loadable(self._judge, integrity.to_be_judged(self._source), self._loading, self._build)
+        return Loadable(self._judge, self._told.judged, self._loading, self._build)
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         if self._asked.full(runner.pid):
             return {"error": f"More than {MOST_BUILDS} extensions."}
-        for text in sources_of(request):
-            # Put together at run time, it may be other text than what the check read.
-            refusal = integrity.check_native(text)
-            if refusal is not None:
-                raise Failed(Finding("REFUSED", f"{refusal.reason} (in C++ that it builds)"))
         request = {**request, "stock": self._final}
         # The runner waits for the compiler, so others may time on the device.
         with self._aside():
@@ -300,7 +284,7 @@ class Attempt:
             return None
         inputs = self._reference.cases[0].inputs_path
         claimed = self._ask("forward", "profile", inputs=runner.give(inputs))
-        kernels = integrity.kernels(self._source).names
+        kernels = self._told.kernels
         if never_launched(kernels, claimed):
             names = ", ".join(sorted(kernels)[:3])
             self._notes.append(
@@ -308,7 +292,7 @@ class Attempt:
             )
         metrics: list[dict[str, Any]] = []
         if self._final and self._tools:
-            tools = Tools(self._loadable(), lambda: self._asked.resources, self._notes)
+            tools = Tools(self._loadable(), self._told.kernels, lambda: self._asked.resources, self._notes)
             metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
         return claimed, metrics
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from .. import integrity
 from ..correctness.verify import Verifier
 from ..transport import claims
-from .asked import MOST_BUILDS, Asked, sources_of
+from .asked import MOST_BUILDS, Asked
 from .asking import asking
 from .classify import Finding
 from .failed import Failed
+from .told import Told
 
 if TYPE_CHECKING:
     from ..processes.runners import RunnerProcess
@@ -31,7 +31,7 @@ LIMIT_S = 600.0
 FILE = "document.py"
 
 
-def check(judge: Judge, path: str, text: str, qualname: str, progress: Progress) -> dict[str, Any]:
+def check(judge: Judge, path: str, text: str, qualname: str, told: Told, progress: Progress) -> dict[str, Any]:
     """Load an edited file and compare its class with the reference.
 
     Parameters
@@ -42,18 +42,20 @@ def check(judge: Judge, path: str, text: str, qualname: str, progress: Progress)
         The whole file after the edit.
     qualname
         The class that the edit brings.
+    told
+        What the server read in the text.
 
     Returns
     -------
     `core.EditCheck` in wire form.
     """
     progress("Trying the edited file", LIMIT_S)
-    finding = _try(judge, path, text, qualname, compare=True)
+    finding = _try(judge, path, text, qualname, told, compare=True)
     if finding is None:
         return {"works": True, "tried": True, "message": "", "line": None}
     reference = judge.reference
     if finding.stage == "load" and path == reference.path:
-        before = _try(judge, path, reference.text, reference.qualname, compare=False)
+        before = _try(judge, path, reference.text, reference.qualname, Told(reference.text), compare=False)
         if before is not None:
             message = f"The edited file could not be tried: it does not load in the sandbox. {before.message}"
             return {"works": True, "tried": False, "message": message, "line": before.line}
@@ -65,11 +67,11 @@ def check(judge: Judge, path: str, text: str, qualname: str, progress: Progress)
     }
 
 
-def _try(judge: Judge, path: str, text: str, qualname: str, *, compare: bool) -> Finding | None:
+def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compare: bool) -> Finding | None:
     """Load a text as the file at `path`, with `compare` also hold its class against the reference."""
     judge.clear()
     runner = judge.children.runner()
-    asked = Asked(text, judge.builds, float(judge.settings["build_timeout_s"]))
+    asked = Asked(told, judge.builds, float(judge.settings["build_timeout_s"]))
     stage = "load"
     with contextlib.ExitStack() as ending:
         ending.callback(judge.children.end, runner)
@@ -114,8 +116,5 @@ def _build(asked: Asked, runner: RunnerProcess, request: dict[str, Any]) -> dict
     """Answer the runner's request to build, as for a finalist, whose libraries are in the cache."""
     if asked.full(runner.pid):
         return {"error": f"More than {MOST_BUILDS} extensions."}
-    for text in sources_of(request):
-        if (refusal := integrity.check_native(text)) is not None:
-            raise Failed(Finding("REFUSED", f"{refusal.reason} (in C++ that it builds)"))
     built = asked.build({**request, "stock": True}, runner.pid, timed=False)
     return {"library": runner.give(built.library)} if built.library else {"error": built.error}

@@ -32,6 +32,7 @@ from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
 from .problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
+from .told import Told
 
 REFERENCE_RUNNERS = 2 + len(COMPILED)
 """Eager, a second process of it, and what torch.compile makes."""
@@ -281,16 +282,22 @@ class Judge:
                 "Wait until the process is gone (ps shows it), or restart the machine.",
             )
 
-    def check_edit(self, path: str, text: str, qualname: str, progress: Progress) -> dict[str, Any]:
+    def check_edit(self, path: str, text: str, qualname: str, told: Told, progress: Progress) -> dict[str, Any]:
         """Return `core.EditCheck` in wire form for a file as it would stand after an accept, see `edited.check`."""
         self._reserve.begin()
         try:
-            return edited.check(self, path, text, qualname, progress)
+            return edited.check(self, path, text, qualname, told, progress)
         finally:
             self._reserve.end()
 
     def judge(
-        self, candidate: dict[str, Any], final: bool, progress: Progress, *, tools: bool = False
+        self,
+        candidate: dict[str, Any],
+        final: bool,
+        progress: Progress,
+        *,
+        told: Told | None = None,
+        tools: bool = False,
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form.
 
@@ -302,6 +309,8 @@ class Judge:
             Time it longer, and against torch.compile as well.
         progress
             Told what begins and how long it may take.
+        told
+            What the server read in the source.
         tools
             Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
 
@@ -310,7 +319,7 @@ class Judge:
         Broken
             The machine or the reference failed, not the candidate.
         """
-        attempt = Attempt(self, candidate, final, progress, tools=tools)
+        attempt = Attempt(self, candidate, final, progress, told=told, tools=tools)
         self._reserve.begin()
         verdict: dict[str, Any] | None = None
         try:

@@ -15,6 +15,7 @@ import torch
 from ...contract.errors import Broken
 from ..building import inductor_cache
 from ..device import fingerprint, slots
+from ..inputs import constants
 from ..processes.children import Children
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
@@ -325,10 +326,10 @@ class Bench:
         except RUNNER_FAILURES as error:
             self._children.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
-                # Its indices may hang together in a way that samples picked from several inputs break.
+                # Its inputs may hang together in a way that elements and samples of several inputs break.
                 self._picking = False
                 reference.notes.append(
-                    "The original does not bear samples of several inputs together: timed calls repeat whole inputs."
+                    "The original does not bear parts of several inputs together: timed calls mix or repeat whole ones."
                 )
                 return self._start_reference(name)
             raise
@@ -348,7 +349,11 @@ class Bench:
 def timing_inputs(reference: Reference) -> list[str]:
     """Return the files that the inputs of timed calls are mixed from."""
     cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
-    return [case.inputs_path for case in cases[: reference.plan.sets]]
+    paths = [case.inputs_path for case in cases[: reference.plan.sets]]
+    if len(paths) > 1:
+        # What is the same for every seed takes other values as well, where the reference bears them.
+        paths += [case.inputs_path for case in reference.special if case.words.startswith(constants.ONLY)]
+    return paths
 
 
 def of_twin(index: int) -> bool:

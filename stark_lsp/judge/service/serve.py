@@ -16,6 +16,7 @@ from ...contract import process_trees
 from ...contract.errors import Bad, Broken, Reported, broken, describe, full_text
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
 from ..sandbox import kernel
+from .told import Told
 
 ENDINGS_S = 0.5
 """Longest wait, once nothing more can be asked, for the end of a candidate that was judged a moment ago."""
@@ -118,10 +119,13 @@ class Worker:
         if method == "analyze":
             return self._judge.analyze()
         if method == "check_edit":
-            return self._judge.check_edit(params["path"], params["text"], params["qualname"], progress)
+            told = Told.read(params["told"])
+            return self._judge.check_edit(params["path"], params["text"], params["qualname"], told, progress)
         if method in JUDGING:
             tools = bool(params.get("tools"))
-            return self._judge.judge(params["candidate"], method == "confirm", progress, tools=tools)
+            told = Told.read(params["told"])
+            final = method == "confirm"
+            return self._judge.judge(params["candidate"], final, progress, told=told, tools=tools)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _try(self, method: str, params: dict[str, Any], progress: Any) -> Any:

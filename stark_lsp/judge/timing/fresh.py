@@ -1,28 +1,26 @@
 """Inputs that no call has seen before: each timed call gets a new mixture of the sets that were made ahead.
 
 A candidate that remembers results by the pointer, the identity or the content of its inputs gains nothing
-then. The mixture depends on the judge's seed and the number of the call alone, so that another process can
-make the same inputs and say what they should have given.
+then, nor does one that adds up results it has: each element is mixed by a weight of its own, so that no earlier
+inputs span the new ones. What inputs depend on is the judge's seed and the number of the call alone, so that another
+process can make the same inputs and say what they should have given. In storage, strides, offset and alignment they
+are like those of checked calls.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
-from ..transport import values
+from ..transport import tensorfile, values
 
 RING = 3
 """Buffers that calls take turns with; a call finds those of the calls before it untouched."""
 RING_LIMITS = (1 << 30, 2 << 30)
 """Bytes of inputs from which two buffers must do, and from which one must."""
-SHIFTS = 4
-"""Different alignments of a buffer."""
-STEP = {"cpu": 64, "cuda": 256}
-"""Bytes between them: as much as torch's own allocator aligns to on a CPU, half of it on a GPU."""
 SAMPLE = 4096
 """Elements that are looked at to see what kind of numbers a tensor holds."""
 FEW = 16
@@ -32,6 +30,17 @@ ROWS = 16
 """With fewer samples than this, too few different choices of them exist."""
 UNIQUE_LIMIT = 1 << 20
 """Elements up to which they are compared with each other."""
+STRUCTURE_LIMIT = 1 << 22
+"""Elements of a tensor that are looked at to see how they hang together."""
+COLUMNS = 8
+"""So few columns may each have a meaning, such as the corners of a box."""
+OFTEN = 0.05
+"""An integer with a larger share than this stands for something, such as padding."""
+PERIOD = 1 << 22
+"""Weights of elements, after which they come again."""
+SLACK = 1 << 18
+"""Places among them at which those of a call begin."""
+WEIGHTS_SEED = 29
 
 _mul = torch.mul
 _add = torch.add
@@ -39,6 +48,7 @@ _Random = random.Random
 _Generator = torch.Generator
 _randperm = torch.randperm
 _randint = torch.randint
+_searchsorted = torch.searchsorted
 
 
 def buffers(nbytes: int) -> int:
@@ -57,6 +67,12 @@ class Mixable(NamedTuple):
     """Where values are not mixed: the dimension along which samples of all sets are picked; -1 for none."""
     permuted: bool = False
     """Whether samples of one set change places instead, since no two of them are equal."""
+    free: bool = False
+    """Whether each element is mixed by a weight of its own; else all by the same."""
+    shuffled: bool = False
+    """Whether places along the last dimension change, alike for all inputs with as many."""
+    renamed: bool = False
+    """Whether integers stand for others of them."""
 
 
 def kind_of(tensors: list[torch.Tensor]) -> Mixable:
@@ -66,9 +82,55 @@ def kind_of(tensors: list[torch.Tensor]) -> Mixable:
     order. It does not keep integers, categories, flags or infinities, so tensors of these are never mixed.
     With one set alone, samples of a batch are mixed with each other; where the first dimension may not be a
     batch (a vector, a square matrix), the values are scaled down a little instead.
+
+    Where elements do not hang together, each has a weight of its own. Where they only have the same sum, or are
+    categories, flags or infinities that are not sorted (as prefixes and triangles are), columns change places. Integers
+    that are neither sorted nor categories stand for others of them, but for those below 1 and those that come often.
     """
     kind = _arithmetic(tensors)
-    return kind if kind.mixed else _picking(tensors)
+    if kind.mixed:
+        whole, sums = _structure(tensors)
+        return kind._replace(free=not (whole or sums), shuffled=sums and not whole and tensors[0].dim() > 1)
+    return _picking(tensors)
+
+
+def _structure(tensors: list[torch.Tensor]) -> tuple[bool, bool]:
+    """Say whether values hang together as a whole in all sets (order, symmetry), and whether their sums are alike."""
+    looked = [_sample(tensor) for tensor in tensors]
+    if tensors[0].dtype.is_complex:
+        return all(map(_symmetric, looked)), False
+    wide = [tensor.double() for tensor in looked]
+    dims = [dim for dim, size in enumerate(wide[0].shape) if size > 1]
+    whole = all(map(_symmetric, wide)) or all(map(_ranked, wide))
+    whole = whole or any(all(_sorted(tensor, dim) for tensor in wide) for dim in dims if wide[0].shape[dim] > 2)
+    limit = max(1e-6, torch.finfo(tensors[0].dtype).eps)
+    sums = False
+    for dim in dims:
+        found = torch.cat([tensor.sum(dim).reshape(-1) for tensor in wide])
+        size = torch.cat([tensor.abs().sum(dim).reshape(-1) for tensor in wide]).mean()
+        sums = sums or (found.numel() > 1 and float(found.max() - found.min()) <= limit * float(size))
+    return whole, sums
+
+
+def _sample(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the first samples of a tensor, as many as are looked at."""
+    if tensor.dim() < 2 or tensor.numel() <= STRUCTURE_LIMIT:
+        return tensor.detach()
+    return tensor.detach()[: max(2, STRUCTURE_LIMIT * tensor.shape[0] // tensor.numel())]
+
+
+def _symmetric(tensor: torch.Tensor) -> bool:
+    """Whether matrices are symmetric."""
+    square = tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2] > 1
+    return square and torch.allclose(tensor, tensor.transpose(-1, -2).conj(), rtol=1e-4, atol=1e-8)
+
+
+def _ranked(tensor: torch.Tensor) -> bool:
+    """Whether one of few columns is never below another, as in boxes."""
+    if tensor.dim() < 2 or not 1 < tensor.shape[-1] <= COLUMNS or tensor.numel() < ROWS * tensor.shape[-1]:
+        return False
+    columns = tensor.reshape(-1, tensor.shape[-1]).unbind(1)
+    return any(bool((one <= other).all()) for one in columns for other in columns if one is not other)
 
 
 def _picking(tensors: list[torch.Tensor]) -> Mixable:
@@ -93,15 +155,48 @@ def _picking(tensors: list[torch.Tensor]) -> Mixable:
         and first.numel() <= UNIQUE_LIMIT
         and all(torch.unique(tensor).numel() == tensor.numel() for tensor in tensors)
     )
-    return Mixable(False, False, dim, unique)
+    loose = first.dim() > 1 and not any(map(_ordered, tensors))
+    renamed = loose and not first.dtype.is_floating_point and first.dtype != torch.bool and _names(tensors) is not None
+    return Mixable(False, False, dim, unique, shuffled=loose and not renamed, renamed=renamed)
 
 
-def _sorted(tensor: torch.Tensor) -> bool:
-    """Whether elements never fall, or never rise."""
-    if tensor.dtype == torch.bool or tensor.dtype.is_complex:
+def _sorted(tensor: torch.Tensor, dim: int = 0) -> bool:
+    """Whether elements never fall along a dimension, or never rise."""
+    if tensor.dtype == torch.bool:
+        tensor = tensor.byte()
+    if tensor.dtype.is_complex:
         return False
-    before, after = tensor[:-1], tensor[1:]
+    before, after = tensor.narrow(dim, 0, tensor.shape[dim] - 1), tensor.narrow(dim, 1, tensor.shape[dim] - 1)
     return bool((before <= after).all()) or bool((before >= after).all())
+
+
+def _ordered(tensor: torch.Tensor) -> bool:
+    """Whether categories or integers mean something as a whole: sorted, as prefixes, triangles or offsets; symmetric.
+
+    Of integers a single long line that is sorted suffices.
+    """
+    looked = _sample(tensor)
+    if looked.dtype.is_complex or _symmetric(looked.double()):
+        return True
+    lines = looked.reshape(-1, looked.shape[-1]).double()
+    steps = lines[:, 1:] - lines[:, :-1]
+    # The difference of two equal infinities is none.
+    steps = torch.where(lines[:, 1:] == lines[:, :-1], 0.0, steps)
+    one = (steps >= 0).all(1) | (steps <= 0).all(1)
+    return bool(one.any()) if lines.shape[1] >= ROWS and not _few(lines) else bool(one.all())
+
+
+def _few(values_of: torch.Tensor) -> bool:
+    return torch.unique(values_of.reshape(-1)[:: max(1, values_of.numel() // SAMPLE)]).numel() <= FEW
+
+
+def _names(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the integers that come in any set, and which of them may stand for others; None if these are few."""
+    if sum(tensor.numel() for tensor in tensors) > UNIQUE_LIMIT:
+        return None
+    found, counts = torch.unique(torch.cat([tensor.reshape(-1).long() for tensor in tensors]), return_counts=True)
+    loose = ((found > 0) & (counts <= OFTEN * counts.sum())).nonzero()[:, 0]
+    return (found, loose) if loose.numel() > 2 * FEW else None
 
 
 def _arithmetic(tensors: list[torch.Tensor]) -> Mixable:
@@ -136,48 +231,86 @@ def _span(tensor: torch.Tensor) -> int:
 class _Input:
     """One tensor of the inputs: what each set has for it, and the buffers it is mixed in."""
 
-    def __init__(self, tensors: list[torch.Tensor], ring: int) -> None:
+    def __init__(self, tensors: list[torch.Tensor], ring: int, margin: int, weights: Weights, loose: bool) -> None:
         first = tensors[0]
-        self._kind = kind_of(tensors)
+        kind = kind_of(tensors)
+        self._kind = kind if loose else kind._replace(free=False, shuffled=False, renamed=False)
         self._shape, self._stride = first.shape, first.stride()
         self._grad = first.requires_grad
         self._dtype = first.dtype
         self._spans = [tensor.detach().as_strided((_span(tensor),), (1,)) for tensor in tensors]
+        self._different = [self._spans[0]]
+        """Of the sets that are not the same."""
+        self._ranks = []
+        for span in self._spans:
+            same = [number for number, other in enumerate(self._different) if torch.equal(span, other)]
+            self._ranks.append(same[0] if same else len(self._different))
+            self._different += [] if same else [span]
+        self._names = _names(tensors) if self._kind.renamed else None
         self._nbytes = self._spans[0].numel() * first.element_size()
-        self._step = STEP.get(first.device.type, 64)
-        room = self._nbytes + SHIFTS * self._step
-        self._buffers = [torch.zeros(room, dtype=torch.uint8, device=first.device) for _ in range(ring)]
+        self._margin = margin
+        self._weights = weights
+        self._buffers = [tensorfile.surrounded(self._nbytes, first.device, margin) for _ in range(ring)]
 
     @property
     def buffer(self) -> torch.Tensor:
         """The bytes of one of the buffers."""
         return self._buffers[0]
 
-    def mix(
-        self, place: int, shift: int, one: int, other: int, weight: float, roll: float, pick: Pick | None
-    ) -> torch.Tensor:
+    def mix(self, place: int, shift: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
         """Return a mixture in the buffer `place`, moved by `shift` steps."""
-        begin = shift * self._step
-        out = self._buffers[place][begin : begin + self._nbytes].view(self._dtype)
-        source = self._spans[one]
+        flat = tensorfile.middle(self._buffers[place], self._nbytes, self._margin, shift)
+        out = flat.view(self._dtype)
+        view = out.as_strided(self._shape, self._stride)
         if not self._kind.mixed:
-            out.copy_(source)
+            out.copy_(self._spans[draw.sets[0]])
             if pick is not None and self._kind.picked >= 0:
-                self._pick(out.as_strided(self._shape, self._stride), one, pick)
-        elif one != other:
-            _mul(source, weight, out=out)
-            _add(out, self._spans[other], alpha=1.0 - weight, out=out)
+                self._pick(view, draw.sets[0], pick)
+        elif len(self._spans) > 1:
+            count = len(self._different)
+            one, other, third = (self._ranks[number] for number in draw.sets)
+            other = other if other != one else (one + 1) % count
+            self._blend(out, self._different[one], self._different[other], draw)
+            self._settle(out, self._different[third], draw)
         elif self._kind.rolled:
             # Between 1 and all but one of the samples.
-            by = self._stride[0] * (1 + int(roll * (self._shape[0] - 1)) % (self._shape[0] - 1))
-            rest = source.numel() - by
-            _mul(source, weight, out=out)
-            _add(out[:rest], source[by:], alpha=1.0 - weight, out=out[:rest])
-            _add(out[rest:], source[:by], alpha=1.0 - weight, out=out[rest:])
+            by = self._stride[0] * (1 + int(draw.roll * (self._shape[0] - 1)) % (self._shape[0] - 1))
+            source, rest = self._spans[0], self._spans[0].numel() - by
+            self._blend(out[:rest], source[:rest], source[by:], draw)
+            self._blend(out[rest:], source[rest:], source[:by], draw)
+            self._settle(out, source, draw)
+        elif self._kind.free:
+            _mul(self._spans[0], 0.8, out=out)
+            for begin, end, weights, _ in self._weights.of(out, draw.begin):
+                _add(out[begin:end], _mul(self._spans[0][begin:end], weights), alpha=0.2, out=out[begin:end])
         else:
-            _mul(source, 0.8 + 0.2 * roll, out=out)
-        fresh = out.as_strided(self._shape, self._stride)
+            _mul(self._spans[0], 0.8 + 0.2 * draw.roll, out=out)
+        if pick is not None and self._kind.shuffled:
+            view.copy_(view.index_select(-1, pick.order(self._shape[-1])))
+        if pick is not None and self._names is not None:
+            found, loose = self._names
+            names = found.clone()
+            names[loose] = found[loose[pick.order(loose.numel())]]
+            view.copy_(names[_searchsorted(found, view.long().contiguous())])
+        fresh = tensorfile.alone(flat, self._dtype, self._shape, self._stride)
         return fresh.requires_grad_(True) if self._grad else fresh
+
+    def _blend(self, out: torch.Tensor, one: torch.Tensor, other: torch.Tensor, draw: Draw) -> None:
+        """Mix two sources, each element by a weight of its own where that may be."""
+        if not self._kind.free:
+            _mul(one, draw.weight, out=out)
+            _add(out, other, alpha=1.0 - draw.weight, out=out)
+            return
+        for begin, end, weights, rest in self._weights.of(out, draw.begin):
+            part = out[begin:end]
+            _mul(one[begin:end], weights, out=part)
+            _add(part, _mul(other[begin:end], rest), out=part)
+
+    def _settle(self, out: torch.Tensor, source: torch.Tensor, draw: Draw) -> None:
+        """Move all of a mixture towards a source, since the weights of many elements have always the same mean."""
+        if self._kind.free:
+            _mul(out, draw.weight, out=out)
+            _add(out, source, alpha=1.0 - draw.weight, out=out)
 
     def _pick(self, out: torch.Tensor, one: int, pick: Pick) -> None:
         """Take samples from other sets, or have those of set `one` change places."""
@@ -190,6 +323,45 @@ class _Input:
             chosen = pick.of(number, self._shape[dim])
             if number != one and chosen.numel():
                 out.index_copy_(dim, chosen, view.index_select(dim, chosen))
+
+
+class Draw(NamedTuple):
+    """What is drawn for all inputs of a call."""
+
+    sets: tuple[int, int, int]
+    weight: float
+    roll: float
+    begin: int
+    """Place of the first element's weight."""
+
+
+class Weights:
+    """Random weights between 0 and 1, the same in all processes, and what is left to 1; both exact in every type.
+
+    Parameters
+    ----------
+    most
+        Elements of the longest input.
+    device
+        Where the inputs are.
+    """
+
+    def __init__(self, most: int, device: torch.device) -> None:
+        self._count = min(most, PERIOD) + SLACK
+        self._device = device
+        self._made: dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def of(self, out: torch.Tensor, begin: int) -> Iterator[tuple[int, int, torch.Tensor, torch.Tensor]]:
+        """Return pieces of a flat tensor: begin, end, weights and what is left to 1."""
+        dtype = torch.empty(0, dtype=out.dtype).abs().dtype
+        if dtype not in self._made:
+            drawn = _randint(1, 256, (self._count,), generator=_Generator().manual_seed(WEIGHTS_SEED)).to(self._device)
+            self._made[dtype] = (drawn / 256).to(dtype), (1 - drawn / 256).to(dtype)
+        weights, rest = self._made[dtype]
+        step = self._count - SLACK
+        for place in range(0, out.numel(), step):
+            size = min(step, out.numel() - place)
+            yield place, place + size, weights[begin : begin + size], rest[begin : begin + size]
 
 
 class Pick:
@@ -242,7 +414,8 @@ class Mixer:
     lookup
         Finds the user's own classes by name.
     picking
-        Pick samples of what cannot be mixed; without it, such inputs are those of one set.
+        Mix elements and pick samples, columns and integers each for itself; without it, what can be mixed is mixed as a
+        whole, and other inputs are those of one set.
     """
 
     def __init__(self, sets: list[Any], lookup: Callable[[str], Any] | None = None, *, picking: bool = True) -> None:
@@ -263,9 +436,11 @@ class Mixer:
         self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
         """Bytes of the inputs of one call."""
         self._ring = buffers(self.nbytes)
-        self._inputs = [_Input(column, self._ring) for column in columns]
         self._picking = picking and bool(columns)
         self._device = columns[0][0].device if columns else torch.device("cpu")
+        weights = Weights(max((_span(column[0]) for column in columns), default=0), self._device)
+        margin = tensorfile.margin_of(self.nbytes)
+        self._inputs = [_Input(column, self._ring, margin, weights, picking) for column in columns]
 
     @property
     def sets(self) -> int:
@@ -290,11 +465,11 @@ class Mixer:
         count = len(self._skeletons)
         one = rng.randrange(count)
         other = (one + rng.randrange(1, count)) % count if count > 1 else one
-        weight, roll = rng.uniform(0.2, 0.8), rng.random()
-        place, shift = index % self._ring, rng.randrange(SHIFTS)
+        draw = Draw((one, other, rng.randrange(count)), rng.uniform(0.2, 0.8), rng.random(), rng.randrange(SLACK))
+        place, shift = index % self._ring, rng.randrange(tensorfile.SHIFTS)
         pick = Pick(rng.getrandbits(63), count, self._device) if self._picking else None
         with torch.no_grad():
-            tensors = [item.mix(place, shift, one, other, weight, roll, pick) for item in self._inputs]
+            tensors = [item.mix(place, shift, draw, pick) for item in self._inputs]
         return values.decode(self._skeletons[one], tensors, self._lookup)
 
 

@@ -2,16 +2,25 @@
 
 The judge learns the digests together with the times, and only then draws the calls whose outputs it wants to
 see. What is not computed by then, in the judge's own wall-clock time, cannot be made up afterwards.
+
+That rests on SHA-256 alone: the process that keeps the outputs is the candidate's, so whoever could find other values
+with the same digest could pledge anything. Sums and mixtures of words that a GPU makes quickly do not bear that, since
+within a tolerance there are countless values to choose from. So bytes of a GPU come to the host in pieces, while other
+threads work on earlier ones.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import hashlib
+import json
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 
 from ..processes import limits
-from ..transport import values
+from ..transport import tensorfile, values
 
 LEAST = {"cpu": 32 << 20, "cuda": 512 << 20}
 """Bytes of outputs of one round that a process may keep however little memory there is."""
@@ -21,12 +30,17 @@ FREE_SHARE = 8
 """Of what is free on a GPU, which others may use as well."""
 MOST = 200
 """Calls of one round."""
-LANES = 4096
-"""Numbers a digest is summed up to before they are weighed by their place."""
-PAD = 8 * LANES
+ALIGN = 64
+PIECE = 4 << 20
+"""Bytes that a thread takes at a time."""
+THREADS = 8
+
+Output = tuple[values.Skeleton, list[torch.Tensor]]
+"""Skeleton and tensors of what a call returned, see `values.encode`."""
 
 _encode = values.encode
-_sum = torch.sum
+_get_threads = torch.get_num_threads
+_sha256 = hashlib.sha256
 
 
 def room(device: str) -> int:
@@ -49,7 +63,7 @@ def fitting(device: str, nbytes: int) -> int:
 
 
 def _padded(nbytes: int) -> int:
-    return max(PAD, -(-nbytes // PAD) * PAD)
+    return max(ALIGN, -(-nbytes // ALIGN) * ALIGN)
 
 
 class Layout(NamedTuple):
@@ -58,16 +72,16 @@ class Layout(NamedTuple):
     begins: list[int]
     nbytes: list[int]
     length: int
-    """Of the row, a multiple of `PAD`."""
+    """Of the row, a multiple of `ALIGN`."""
 
 
 def layout_of(tensors: list[torch.Tensor]) -> Layout:
-    """Lay tensors out one after the other, each at a multiple of 64 bytes."""
+    """Lay tensors out one after the other, each at a multiple of `ALIGN` bytes."""
     begins, nbytes, place = [], [], 0
     for tensor in tensors:
         begins.append(place)
         nbytes.append(tensor.numel() * tensor.element_size())
-        place += -(-nbytes[-1] // 64) * 64
+        place += -(-nbytes[-1] // ALIGN) * ALIGN
     return Layout(begins, nbytes, _padded(place))
 
 
@@ -82,23 +96,36 @@ def copy_into(row: torch.Tensor, tensors: list[torch.Tensor], layout: Layout) ->
     return copies
 
 
-def digests(rows: torch.Tensor) -> list[int]:
-    """Return one number for each row of bytes that changes with any of its bits and their places.
+def digests(outputs: list[Output]) -> list[int]:
+    """Return one number for each output, which no other values, shapes, dtypes or structure have."""
+    pieces = [[piece for tensor in tensors for piece in _pieces(tensor)] for _, tensors in outputs]
+    together = [piece for row in pieces for piece in row]
+    threads = min(THREADS, _get_threads(), len(together))
+    marks: Iterator[str] = map(_mark, together)
+    if threads > 1 and sum(piece.numel() for piece in together) > PIECE:
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            marks = iter(list(pool.map(_mark, together)))
+    found = []
+    for (skeleton, tensors), row in zip(outputs, pieces):  # noqa: B905 - Python 3.9
+        head = [skeleton, [[str(tensor.dtype), list(tensor.shape)] for tensor in tensors], [next(marks) for _ in row]]
+        found.append(int.from_bytes(_sha256(json.dumps(head).encode()).digest(), "big"))
+    return found
 
-    Sums of 64-bit lanes, which wrap around alike on every device.
-    """
-    lanes = rows.view(torch.int64).view(rows.shape[0], -1, LANES)
-    weights = torch.arange(1, 2 * LANES, 2, dtype=torch.int64, device=rows.device) * 0x9E3779B97F4A7C1
-    return [int(value) for value in _sum(_sum(lanes, dim=1) * weights, dim=1).tolist()]
+
+def _pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the bytes of the elements, in order, as they are to be hashed."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).split(PIECE) if tensor.numel() else ()
 
 
-def digest_of(tensors: list[torch.Tensor]) -> int:
-    """Return the digest that `Kept` pledges for these tensors."""
-    layout = layout_of(tensors)
-    device = tensors[0].device if tensors else "cpu"
-    row = torch.zeros(layout.length, dtype=torch.uint8, device=device)
-    copy_into(row, [tensor.detach().to(device) for tensor in tensors], layout)
-    return digests(row.view(1, -1))[0]
+def _mark(piece: torch.Tensor) -> str:
+    if piece.is_cuda:
+        piece = torch.empty(piece.shape, dtype=torch.uint8, pin_memory=True).copy_(piece)
+    return _sha256(tensorfile.memory_of(piece)).hexdigest()
+
+
+def digest_of(skeleton: values.Skeleton, tensors: list[torch.Tensor]) -> int:
+    """Return the digest that `Kept` pledges for an output."""
+    return digests([(skeleton, tensors)])[0]
 
 
 class Kept:
@@ -113,16 +140,12 @@ class Kept:
     """
 
     def __init__(self, result: Any, device: str) -> None:
-        tensors: list[torch.Tensor] = []
-        _encode(result, tensors)
-        self._layout = layout_of(tensors)
-        self._types = [type(tensor) for tensor in tensors]
+        self._layout = layout_of(_stored(result)[1])
         self._device = device
         self.calls = fitting(device, self._layout.length)
         """Calls of a round whose outputs fit."""
         self._rows = torch.zeros((0, self._layout.length), dtype=torch.uint8, device=device)
-        self._found: list[tuple[Any, list[torch.Tensor]]] = []
-        self._outside = False
+        self._found: list[Output] = []
 
     @property
     def nbytes(self) -> int:
@@ -140,7 +163,6 @@ class Kept:
     def begin(self, calls: int) -> None:
         """Begin a round of so many calls, all of which are kept: how many, the judge says, who knows the memory."""
         self._found = []
-        self._outside = False
         if calls > len(self._rows):
             # The old rows go before the new ones come.
             self._rows = self._rows[:0].clone()
@@ -152,30 +174,32 @@ class Kept:
         Raises
         ------
         TypeError
-            It is of another type than before: such a tensor could compute its values only now.
+            It holds another tensor than a plain one, which could compute its values only now.
         """
-        tensors: list[torch.Tensor] = []
-        skeleton = _encode(result, tensors)
-        for tensor, kind in zip(tensors, self._types):  # noqa: B905 - Python 3.9
-            if type(tensor) is not kind:
-                raise TypeError(f"while it was timed it returned a {type(tensor).__name__}, not a {kind.__name__}")
+        skeleton, tensors = _stored(result)
         layout = layout_of(tensors)
         if layout == self._layout and len(self._found) < len(self._rows):
             row = self._rows[len(self._found)]
         else:
             # A shape that depends on the inputs, or one that changes while it is timed.
             row = torch.zeros(layout.length, dtype=torch.uint8, device=self._device)
-            self._outside = True
         with torch.no_grad():
-            self._found.append((skeleton, copy_into(row, [tensor.detach() for tensor in tensors], layout)))
+            self._found.append((skeleton, copy_into(row, tensors, layout)))
 
     def pledge(self) -> list[int]:
         """Return the digests of all outputs of the round, in order."""
-        if self._outside:
-            return [digest_of(tensors) for _, tensors in self._found]
-        return digests(self._rows[: len(self._found)]) if self._found else []
+        return digests(self._found)
 
-    def tree(self, index: int, lookup: values.Lookup | None) -> Any:
-        """Return what call `index` of the round returned."""
-        skeleton, tensors = self._found[index]
-        return values.decode(skeleton, tensors, lookup)
+    def output(self, index: int) -> Output:
+        """Return what call `index` of the round returned, as it is written: nothing is made of it again."""
+        return self._found[index]
+
+
+def _stored(result: Any) -> Output:
+    """Return a result's skeleton and tensors as they are stored, without lazy negation and conjugation."""
+    tensors: list[torch.Tensor] = []
+    skeleton = _encode(result, tensors)
+    for tensor in tensors:
+        if type(tensor) not in values.PLAIN:
+            raise TypeError(f"while it was timed it returned a {type(tensor).__name__}, not a plain torch.Tensor")
+    return skeleton, [tensorfile.resolved(tensor) for tensor in tensors]

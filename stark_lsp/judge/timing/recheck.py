@@ -155,7 +155,7 @@ class Recheck:
             found = seen.outputs
             alike = _alike(expected, found)
             # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
-            if alike and kept.digest_of(found.tensors) != seen.digest:
+            if alike and not _pledged(found, seen.digest):
                 raise Failed(Finding("CHEATED", "It changed what it had returned after it was timed."))
             wrong = self._differs(expected, found)
             if wrong is None and alike:
@@ -188,3 +188,12 @@ def _alike(expected: tensorfile.Loaded, found: tensorfile.Loaded) -> bool:
         sorted((str(tensor.dtype), tuple(tensor.shape)) for tensor in loaded.tensors) for loaded in (expected, found)
     )
     return ours == theirs
+
+
+def _pledged(found: tensorfile.Loaded, digest: int) -> bool:
+    """Whether outputs have the digest that was sent with the times."""
+    try:
+        return kept.digest_of(found.skeleton, found.tensors) == digest
+    except RecursionError:
+        # Our own code does not write a tree so deep.
+        return False

@@ -198,7 +198,7 @@ class Timed:
         """Write what call `index` of the last round returned."""
         if self._kept is None:
             raise LookupError("nothing is kept")
-        tensorfile.save(outputs, self._kept.tree(index, self._lookup), self.exchange)
+        tensorfile.write(outputs, *self._kept.output(index), self.exchange)
         return {}
 
     def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import integrity
 from ..processes.confinement import Tool
 from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
@@ -28,17 +27,22 @@ class Tools:
     ----------
     candidate
         What was verified.
+    kernels
+        Names of the kernels that it defines.
     resources
         Returns what the compiler said of each of its kernels.
     notes
         What a user should know; added to.
     """
 
-    def __init__(self, candidate: Loadable, resources: Callable[[], Mapping[str, Any]], notes: list[str]) -> None:
+    def __init__(
+        self, candidate: Loadable, kernels: Sequence[str], resources: Callable[[], Mapping[str, Any]], notes: list[str]
+    ) -> None:
         self._building = threading.Lock()
         """Held while a pass under a tool asks for a library; several such passes go on at once."""
         self._candidate = replace(candidate, build=self._build_one_by_one)
         self._build = candidate.build
+        self._kernels = kernels
         self._settings = candidate.judge.settings
         self._resources = resources
         self._notes = notes
@@ -79,18 +83,17 @@ class Tools:
         if program is None:
             self._notes.append(sanitize.MISSING)
             return
-        kernels = integrity.kernels(self._candidate.source).names
         tools = [watched.sanitizer(program, tool) for tool in sanitize.TOOLS]
         size = self._candidate.judge.reference.cases[0].inputs_nbytes
         patience = watched.Patience()
         reports = watched.side_by_side(tools, lambda tool: self._watched(tool, "forward", inputs, patience)[1], size)
         for tool, report in zip(sanitize.TOOLS, reports):  # noqa: B905 - Python 3.9
-            found = sanitize.read(report, kernels, self._resources())
+            found = sanitize.read(report, self._kernels, self._resources())
             if found is not None:
                 finding = Finding("CRASHED", found.message)
                 finding.details = cut(report, SANITIZER_LOG)
                 raise Failed(finding)
-            if kernels and not sanitize.complete(report):
+            if self._kernels and not sanitize.complete(report):
                 self._notes.append(sanitize.incomplete(tool))
 
     def _watched(

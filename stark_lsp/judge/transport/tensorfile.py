@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import random
 import stat
 import struct
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.utils.dlpack
 
 from . import values
 
@@ -32,6 +34,21 @@ DTYPES = {str(value).replace("torch.", ""): value for value in vars(torch).value
 STAGE = 32 << 20
 """Bytes that go to or from a GPU at a time."""
 
+MARGIN = 4096
+"""Bytes of NaN before and behind each input."""
+MARGIN_LIMIT = 64 << 20
+"""Bytes of inputs up to which that is done."""
+SHIFTS = 4
+"""Different places of an input in its memory."""
+STEP = 512
+"""Bytes between them: torch's own allocator aligns to as many on a GPU, and to less on a CPU."""
+
+_detach = torch.Tensor.detach
+_resolve_conj = torch.resolve_conj
+_resolve_neg = torch.resolve_neg
+_from_dlpack = torch.utils.dlpack.from_dlpack
+_to_dlpack = torch.utils.dlpack.to_dlpack
+
 
 class Damaged(Exception):
     """The file is not what `save` writes, or not within the limits given."""
@@ -44,24 +61,33 @@ def span(shape: list[int], stride: list[int]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride))  # noqa: B905 - Python 3.9
 
 
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a plain tensor's values without lazy negation and conjugation, and without attributes of the object.
+
+    Those of a candidate may stand in for methods.
+    """
+    return _resolve_neg(_resolve_conj(_detach(tensor)))
+
+
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return the memory span of `tensor` as a contiguous one-dimensional tensor of bytes on its device."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = resolved(tensor)
     count = span(list(tensor.shape), list(tensor.stride()))
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
 
 
 def _head(tensor: torch.Tensor, place: int, nbytes: int) -> dict[str, Any]:
     """Return what a file says of one tensor besides its bytes."""
+    plain = resolved(tensor)
     return {
-        "dtype": str(tensor.dtype).replace("torch.", ""),
-        "shape": list(tensor.shape),
-        "stride": list(tensor.stride()),
+        "dtype": str(plain.dtype).replace("torch.", ""),
+        "shape": list(plain.shape),
+        "stride": list(plain.stride()),
         "place": place,
         "nbytes": nbytes,
         "requires_grad": bool(tensor.requires_grad),
         "device": tensor.device.type,
-        "type": "" if type(tensor) in (torch.Tensor, torch.nn.Parameter) else type(tensor).__name__,
+        "type": "" if type(tensor) in values.PLAIN else type(tensor).__name__,
     }
 
 
@@ -79,7 +105,11 @@ def save(path: str, tree: Any, exchange: Exchange | None = None) -> int:
         The tree holds something that cannot be handed over.
     """
     tensors: list[torch.Tensor] = []
-    skeleton = values.encode(tree, tensors)
+    return write(path, values.encode(tree, tensors), tensors, exchange)
+
+
+def write(path: str, skeleton: values.Skeleton, tensors: list[torch.Tensor], exchange: Exchange | None = None) -> int:
+    """Write what `values.encode` gave; see `save`."""
     heads: list[dict[str, Any]] = []
     blobs: list[torch.Tensor] = []
     place = 0
@@ -136,16 +166,16 @@ def save_shared(path: str, loaded: Loaded, exchange: Exchange) -> bool:
 def _write(file: Any, flat: torch.Tensor) -> None:
     """Write bytes of the host from where they lie, those of a GPU through page-locked memory."""
     if flat.device.type == "cpu":
-        file.write(_memory(flat))
+        file.write(memory_of(flat))
         return
     stage = torch.empty(min(STAGE, flat.numel()), dtype=torch.uint8, pin_memory=True)
     for begin in range(0, flat.numel(), STAGE):
         part = flat[begin : begin + STAGE]
         stage[: part.numel()].copy_(part)
-        file.write(_memory(stage[: part.numel()]))
+        file.write(memory_of(stage[: part.numel()]))
 
 
-def _memory(flat: torch.Tensor) -> memoryview:
+def memory_of(flat: torch.Tensor) -> memoryview:
     """Return the memory of contiguous bytes on the host, without a copy."""
     return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
 
@@ -176,12 +206,12 @@ class Loaded:
             Finds the user's own classes (see `values.decode`).
         margin
             Bytes before and behind each tensor that are filled with NaN, so that a kernel that reads outside its
-            input shows it in its output; a multiple of 512, so that alignment stays. With 0, tensors that are on
-            `device` already are not copied.
+            input shows it in its output, see `margin_of`; there may be a few more before it. With 0, tensors that are
+            on `device` already are not copied.
         """
         placed = []
         for tensor, head in zip(self.tensors, self.heads):  # noqa: B905 - Python 3.9
-            moved = _embed(tensor, device, margin) if margin else _to_device(tensor, device)
+            moved = _embed(tensor, device, margin)
             placed.append(moved.requires_grad_() if head["requires_grad"] else moved)
         return values.decode(self.skeleton, placed, lookup)
 
@@ -201,7 +231,7 @@ def capture(tree: Any, device: str) -> Loaded:
         flat = bytes_of(tensor)
         heads.append(_head(tensor, 0, flat.numel()))
         copied = flat.to(device, copy=True).view(tensor.dtype)
-        copies.append(copied.as_strided(tensor.shape, tensor.stride(), 0))
+        copies.append(copied.as_strided(heads[-1]["shape"], heads[-1]["stride"], 0))
     return Loaded(skeleton, copies, heads)
 
 
@@ -215,13 +245,40 @@ def _to_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
 
 
 def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
-    """Copy a tensor into the middle of a wider piece of memory full of NaN (integers: -1), strides kept."""
+    """Return a tensor on a device, with a margin in the middle of a wider piece of memory full of NaN; strides kept."""
     flat = bytes_of(tensor)
+    if margin:
+        wide = surrounded(flat.numel(), device, margin)
+        flat = middle(wide, flat.numel(), margin, random.randrange(SHIFTS)).copy_(flat)
+    return alone(flat.to(device), tensor.dtype, tensor.shape, tensor.stride())
+
+
+def margin_of(nbytes: int) -> int:
+    """Return the margin around each input of a call, given the bytes of all; none around large ones."""
+    return MARGIN if nbytes <= MARGIN_LIMIT else 0
+
+
+def surrounded(nbytes: int, device: str | torch.device, margin: int) -> torch.Tensor:
+    """Return memory for so many bytes with a margin around them, all of it NaN (integers: -1)."""
     # Bytes of ones are NaN in every floating type of torch that has one.
-    wide = torch.full((flat.numel() + 2 * margin,), 0xFF, dtype=torch.uint8, device=device)
-    middle = wide[margin : margin + flat.numel()]
-    middle.copy_(flat)
-    return middle.view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
+    room = nbytes + 2 * margin + (SHIFTS * STEP if margin else 0)
+    return torch.full((room,), 0xFF, dtype=torch.uint8, device=device)
+
+
+def middle(wide: torch.Tensor, nbytes: int, margin: int, shift: int) -> torch.Tensor:
+    """Return the bytes inside of what `surrounded` gave, moved by `shift` steps where there is a margin."""
+    begin = margin + (shift * STEP if margin else 0)
+    return wide[begin : begin + nbytes]
+
+
+def alone(flat: torch.Tensor, dtype: torch.dtype, shape: Any, stride: Any) -> torch.Tensor:
+    """Return a tensor over bytes that lie in a wider memory, with a storage of its own that ends where they do.
+
+    So nobody can tell by size and offset of the storage what else lies there, nor what the input is made for.
+    """
+    if not flat.numel():
+        return torch.empty_strided(shape, stride, dtype=dtype, device=flat.device)
+    return _from_dlpack(_to_dlpack(flat)).view(dtype).as_strided(shape, stride)
 
 
 def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exchange | None = None) -> Loaded:
@@ -320,7 +377,7 @@ def _read(
     for begin in range(0, nbytes, STAGE):
         count = min(STAGE, nbytes - begin)
         part = data[begin : begin + count] if device == "cpu" else stage[:count]
-        if file.readinto(_memory(part)) != count:
+        if file.readinto(memory_of(part)) != count:
             raise Damaged("the file ends early")
         if device != "cpu":
             data[begin : begin + count].copy_(part)

@@ -21,6 +21,8 @@ Skeleton = Any
 """JSON: plain values as they are, everything else as an object whose `k` names its kind."""
 Lookup = Callable[[str], Any]
 """Finds a class, function or enum of the user's module by its qualified name; None if there is none."""
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types an output may have."""
 
 
 class NotPlain(Exception):
@@ -42,62 +44,82 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
     NotPlain
         `tree` holds something else.
     """
-    if tree is None or (isinstance(tree, (bool, str)) and not isinstance(tree, enum.Enum)):
+    # By the type and what is stored alone: a hostile class could compute what it holds only when it is asked.
+    kind = type(tree)
+    if tree is None or kind is bool:
         return tree
-    if isinstance(tree, torch.Tensor):
+    if issubclass(kind, torch.Tensor):
         return _encode_tensor(tree, tensors, path)
-    if isinstance(tree, enum.Enum):
-        return {"k": "enum", "v": f"{type(tree).__qualname__}.{tree.name}"}
-    if isinstance(tree, int):
-        return int(tree)
-    if isinstance(tree, float):
-        return tree if math.isfinite(tree) else {"k": "float", "v": str(tree)}
-    if isinstance(tree, complex):
+    if issubclass(kind, enum.Enum):
+        return {"k": "enum", "v": f"{_qualname(kind)}.{_own(tree)['_name_']}"}
+    if issubclass(kind, str):
+        return str.__str__(tree)
+    if issubclass(kind, int):
+        return int.__int__(tree)
+    if issubclass(kind, float):
+        number = float.__float__(tree)
+        return number if math.isfinite(number) else {"k": "float", "v": str(number)}
+    if issubclass(kind, complex):
         return {"k": "complex", "v": [str(tree.real), str(tree.imag)]}
-    if isinstance(tree, torch.Size):
-        return {"k": "tuple", "v": [int(item) for item in tree]}
-    if isinstance(tree, (torch.dtype, torch.device)):
-        kind = "dtype" if isinstance(tree, torch.dtype) else "device"
-        return {"k": kind, "v": str(tree).replace("torch.", "")}
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = [field.name for field in dataclasses.fields(tree)]
-        own = getattr(tree, "__dict__", {})
-        # What is stored is taken: to read an attribute may run code, and refuse.
-        values = [
-            encode(own[name] if name in own else getattr(tree, name), tensors, f"{path}.{name}") for name in names
-        ]
+    if kind in (torch.dtype, torch.device):
+        return {"k": kind.__name__, "v": str(tree).replace("torch.", "")}
+    fields = _of_class(kind, "__dataclass_fields__")
+    if type(fields) is dict:
+        record: Any = types.SimpleNamespace(__dataclass_fields__=fields)
+        names = [field.name for field in dataclasses.fields(record)]
+        own = _own(tree)
+        made = [encode(own[name] if name in own else _shared(tree, name), tensors, f"{path}.{name}") for name in names]
         for name in sorted(set(own).difference(names)):
             # What it keeps besides its fields, as configurations of transformers do; what is not plain is left out.
             with contextlib.suppress(NotPlain):
                 encode(own[name], [])
-                values.append(encode(own[name], tensors, f"{path}.{name}"))
+                made.append(encode(own[name], tensors, f"{path}.{name}"))
                 names.append(name)
-        return {"k": "dataclass", "name": type(tree).__qualname__, "fields": names, "v": values}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        names = list(tree._fields)
-        values = [encode(getattr(tree, name), tensors, f"{path}.{name}") for name in names]
-        return {"k": "namedtuple", "name": type(tree).__qualname__, "fields": names, "v": values}
-    if isinstance(tree, (list, tuple)):
-        values = [encode(item, tensors, f"{path}[{index}]") for index, item in enumerate(tree)]
-        return {"k": "list" if isinstance(tree, list) else "tuple", "v": values}
-    if isinstance(tree, dict):
-        return {
-            "k": "dict",
-            "v": [
-                [encode(key, tensors, path), encode(value, tensors, f"{path}[{key!r}]")] for key, value in tree.items()
-            ],
-        }
-    if isinstance(tree, torch.nn.Module):
+        return {"k": "dataclass", "name": _qualname(kind), "fields": names, "v": made}
+    names = _of_class(kind, "_fields")
+    if issubclass(kind, tuple) and type(names) is tuple:
+        made = [encode(item, tensors, f"{path}.{name}") for name, item in zip(names, tuple.__iter__(tree))]  # noqa: B905
+        return {"k": "namedtuple", "name": _qualname(kind), "fields": list(names), "v": made}
+    if issubclass(kind, (list, tuple)):
+        base = list if issubclass(kind, list) else tuple
+        made = [encode(item, tensors, f"{path}[{index}]") for index, item in enumerate(base.__iter__(tree))]
+        return {"k": base.__name__, "v": made}
+    if issubclass(kind, dict):
+        pairs = [(encode(key, tensors, path), value) for key, value in dict.items(tree)]
+        return {"k": "dict", "v": [[key, encode(value, tensors, f"{path}[{key!r}]")] for key, value in pairs]}
+    if issubclass(kind, torch.nn.Module):
         return _encode_module(tree, tensors, path)
-    if isinstance(tree, functools.partial):
+    if issubclass(kind, functools.partial):
         return {"k": "partial", "v": encode([tree.func, tree.args, tree.keywords], tensors, path)}
     if _is_settings(tree):
-        own = vars(tree)
+        own = _own(tree)
         made = [encode(value, tensors, f"{path}.{name}") for name, value in own.items()]
-        return {"k": "settings", "name": type(tree).__qualname__, "fields": list(own), "v": made}
+        return {"k": "settings", "name": _qualname(kind), "fields": list(own), "v": made}
     if callable(tree) and "<" not in getattr(tree, "__qualname__", "<"):
         return {"k": "name", "module": str(getattr(tree, "__module__", "")), "v": tree.__qualname__}
-    raise NotPlain(f"{path or 'it'} is a {type(tree).__module__}.{type(tree).__qualname__}")
+    raise NotPlain(f"{path or 'it'} is a {kind.__module__}.{_qualname(kind)}")
+
+
+_qualname = vars(type)["__qualname__"].__get__
+_mro = vars(type)["__mro__"].__get__
+_dict = vars(type)["__dict__"].__get__
+
+
+def _of_class(kind: type, name: str) -> Any:
+    """Return what a class or a base of it holds under a name; None if none does."""
+    return next((_dict(base)[name] for base in _mro(kind) if name in _dict(base)), None)
+
+
+def _own(record: Any) -> dict[str, Any]:
+    """Return the attributes of an object as they are stored; none of a class that stands in for them."""
+    found = _of_class(type(record), "__dict__")
+    return found.__get__(record) if type(found) is types.GetSetDescriptorType else {}
+
+
+def _shared(record: Any, name: str) -> Any:
+    """Return what is stored under a name in a slot, or in the class."""
+    found = _of_class(type(record), name)
+    return found.__get__(record) if type(found) is types.MemberDescriptorType else found
 
 
 def _encode_module(module: torch.nn.Module, tensors: list[torch.Tensor], path: str) -> Skeleton:
@@ -118,7 +140,7 @@ def _is_settings(value: Any) -> bool:
     if kind is types.SimpleNamespace:
         return True
     plain = all(base is object or (base.__flags__ & _HEAP and "__slots__" not in vars(base)) for base in kind.__mro__)
-    return plain and not callable(value) and bool(getattr(value, "__dict__", None))
+    return plain and not callable(value) and bool(_own(value))
 
 
 _HEAP = 1 << 9
@@ -270,3 +292,13 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
             found += flatten(item, f"{path}.{name}")
         return found
     return [(path, skeleton)]
+
+
+def places(tree: Skeleton) -> list[int]:
+    """Return the numbers of a tree's tensors in the order of their paths, however a dict was filled."""
+    return [leaf["v"] for _, leaf in flatten(tree) if isinstance(leaf, dict) and leaf.get("k") == "tensor"]
+
+
+def matched(one: Skeleton, other: Skeleton) -> list[int]:
+    """Return for each tensor of a tree, by its number, which one is in its place in a tree of the same structure."""
+    return [theirs for _, theirs in sorted(zip(places(one), places(other)))]  # noqa: B905 - Python 3.9

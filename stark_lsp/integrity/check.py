@@ -1,0 +1,118 @@
+"""The entry point of the static check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from stark_lsp.core.parsing import LONGEST
+from stark_lsp.integrity import builds, rules_native, rules_python
+from stark_lsp.integrity.facts import Note, Reading, Refusal, Rule, Told
+from stark_lsp.integrity.source import Source
+
+_Refuses = Callable[[Source], Iterator[Refusal]]
+
+RULES: tuple[_Refuses, ...] = (
+    rules_python.candidate,
+    rules_python.patching,
+    rules_python.precision,
+    rules_python.imports,
+    rules_python.uses,
+    rules_python.interpreter,
+    rules_python.environment,
+    rules_python.libraries,
+    rules_python.original,
+    rules_native.options,
+    rules_native.includes,
+    rules_native.calls,
+    rules_native.unused,
+)
+"""What refuses, in the order in which it is told."""
+NOTES: tuple[Callable[[Source], Iterator[Note]], ...] = (rules_python.notes, rules_native.notes, builds.notes)
+"""What only notes."""
+_OWN_RULES = (Rule.CANDIDATE, Rule.UNUSED, Rule.ORIGINAL)
+"""What is not excused by the original's doing the same."""
+TOO_DEEP = "It is nested too deep to be read before it is run."
+
+
+def read(source: str, class_name: str, reference: str = "", reference_class: str = "Model") -> Reading:
+    """Return what speaks against a candidate, what is worth a note, and what the judge is told of it.
+
+    What the original does itself is not held against it. A source that is not Python is not refused: loading it
+    reports the syntax error.
+
+    Parameters
+    ----------
+    source
+        Text of the candidate's file.
+    class_name
+        Its class.
+    reference
+        Text of the original; without it, what the original does is not known.
+    reference_class
+        The original's class, possibly dotted.
+    """
+    if len(source) > LONGEST:
+        return Reading(Told(source), (Refusal(Rule.LENGTH, "It is too long to be read.", None),))
+    try:
+        file = Source(source, class_name, _reference(reference, reference_class.rpartition(".")[2]))
+        return Reading(_told(file), _refusals(file), _notes(file))
+    except SyntaxError:
+        return Reading(Told(source))
+    except (RecursionError, MemoryError):
+        return Reading(Told(source), (), (Note(TOO_DEEP, None),))
+
+
+def told(source: str) -> Told:
+    """Return what the judge is told of a source that is not checked, such as a file after an edit."""
+    try:
+        return _told(Source(source, "")) if len(source) <= LONGEST else Told(source)
+    except (SyntaxError, RecursionError, MemoryError):
+        return Told(source)
+
+
+def _told(file: Source) -> Told:
+    return Told(builds.to_be_judged(file), _kernels(file), builds.alternatives(file))
+
+
+@lru_cache(maxsize=4)
+def _reference(text: str, class_name: str) -> Source | None:
+    """Read the original; None if it is not known or cannot be read."""
+    if not text or len(text) > LONGEST:
+        return None
+    try:
+        return Source(text, class_name)
+    except (SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _refusals(file: Source) -> tuple[Refusal, ...]:
+    excused: set[tuple[Rule, str]] = set()
+    if file.reference is not None:
+        excused = {(one.rule, one.reason) for rule in RULES for one in rule(file.reference)}
+    found: dict[tuple[Rule, str], Refusal] = {}
+    for rule in RULES:
+        for one in sorted(rule(file), key=lambda one: one.line or 0):
+            if one.rule in _OWN_RULES or (one.rule, one.reason) not in excused:
+                found.setdefault((one.rule, one.reason), one)
+    return tuple(found.values())
+
+
+def _notes(file: Source) -> tuple[Note, ...]:
+    found: dict[str, Note] = {}
+    ours = {note.reason for look in NOTES for note in look(file.reference)} if file.reference is not None else set()
+    for note in sorted((note for look in NOTES for note in look(file)), key=lambda note: note.line or 0):
+        if note.reason not in ours:
+            found.setdefault(note.reason, note)
+    return tuple(found.values())
+
+
+def _kernels(file: Source) -> tuple[str, ...]:
+    """Return the names of `@triton.jit` functions, `__global__` functions and functions that a library exports."""
+    names = [function.name for function in file.jit_functions]
+    bound = any(word.arg == "functions" for call in file.builds for word in call.keywords)
+    for native in file.natives:
+        for function in native.unit.functions:
+            if function.kernel or function.exported or (bound and function.outer and function.name in file.words):
+                names.append(function.name)
+    return tuple(dict.fromkeys(names))

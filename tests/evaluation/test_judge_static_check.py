@@ -1,0 +1,93 @@
+"""Candidates are read on the server's side: what is refused never reaches the worker, which is told of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_cases import HONEST, QUICK, RAW, candidate_with, make_problem
+
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Timing, Verdict
+from stark_lsp.core.wire import to_wire
+from stark_lsp.evaluation.judge import READING, WorkerJudge
+from stark_lsp.evaluation.supervisor import WorkerState
+
+ENVIRONMENT = Environment("a CPU", "cpu", "3.11", "/usr/bin/python3", "2.9")
+TIMING = Timing(1.0, 0.9, 1.1, 9)
+
+
+class FakeSupervisor:
+    """Answers as a worker would, and keeps what it was asked."""
+
+    state = WorkerState.IDLE
+    loss = None
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def request(self, method: str, params: dict[str, Any], **options: Any) -> Any:
+        self.asked.append((method, params))
+        if method == "prepare":
+            return to_wire(Reference(ENVIRONMENT, Baselines(TIMING)))
+        if method == "check_edit":
+            return to_wire(EditCheck(True, True))
+        return to_wire(Verdict(Status.OK, runtime=TIMING, stages_s=(("start", 0.5),), notes=("A loaded machine.",)))
+
+
+@pytest.fixture
+def supervisor() -> FakeSupervisor:
+    return FakeSupervisor()
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def judge(tmp_path: Path, supervisor: FakeSupervisor, told: list[str]) -> WorkerJudge:
+    problem = make_problem(tmp_path / "model.py")
+    hire: Any = lambda: supervisor  # noqa: E731
+    made = WorkerJudge(problem, QUICK, tmp_path, hire, told.append)
+    await made.prepare(lambda text: None)
+    return made
+
+
+async def test_what_is_refused_never_reaches_the_worker(
+    judge: WorkerJudge, supervisor: FakeSupervisor, told: list[str]
+) -> None:
+    for verdict in (
+        await judge.evaluate(Candidate("import subprocess\n" + candidate_with(HONEST))),
+        await judge.confirm(Candidate("import subprocess\n" + candidate_with(HONEST))),
+    ):
+        assert verdict.status is Status.REFUSED
+        assert verdict.message.startswith("It imports subprocess. ")
+        assert verdict.line == 1
+        assert verdict.failed_in is Stage.CHECK
+        assert verdict.environment == ENVIRONMENT
+        assert [stage for stage, _ in verdict.stages_s] == ["check"]
+        assert verdict.runtime is None
+    assert [method for method, _ in supervisor.asked] == ["prepare"]
+    assert told == [READING, READING]
+    assert judge.under_way == 0
+
+
+async def test_the_worker_is_told_of_what_it_runs(judge: WorkerJudge, supervisor: FakeSupervisor) -> None:
+    verdict = await judge.evaluate(Candidate("import time\nBEGIN = time.perf_counter()\n" + RAW))
+    assert verdict.status is Status.OK
+    assert verdict.notes == ("Line 2: It looks at the clock.", "A loaded machine.")
+    assert [stage for stage, _ in verdict.stages_s] == ["check", "start"]
+    method, params = supervisor.asked[-1]
+    assert method == "evaluate"
+    assert params["told"]["judged"] == params["candidate"]["source"]
+    assert len(params["told"]["kernels"]) == 1
+
+
+async def test_an_edited_file_is_read_too(judge: WorkerJudge, supervisor: FakeSupervisor) -> None:
+    assert await judge.check_edit("/project/model.py", RAW, "ModelNew") == EditCheck(True, True)
+    told = supervisor.asked[-1][1]["told"]
+    assert told["judged"] == RAW
+    assert len(told["kernels"]) == 1
