@@ -17,6 +17,8 @@ TRITON = (
     + '''import triton
 import triton.language as tl
 
+PASS_NAN: tl.constexpr = tl.PropagateNan.ALL
+
 
 class Recomputed(torch.autograd.Function):
     """The kernel forward; backward computes the PyTorch form anew."""
@@ -261,9 +263,11 @@ def max_pool(x_ptr, out_ptr, n, height, width, BLOCK: tl.constexpr):
     row, plane = rest % height, rest // height
     base = x_ptr + (plane * 2 * height + 2 * row) * 2 * width + 2 * column
     inside = place < n
-    one = tl.maximum(tl.load(base, mask=inside), tl.load(base + 1, mask=inside))
-    two = tl.maximum(tl.load(base + 2 * width, mask=inside), tl.load(base + 2 * width + 1, mask=inside))
-    tl.store(out_ptr + place, tl.maximum(one, two), mask=inside)
+    one = tl.maximum(tl.load(base, mask=inside), tl.load(base + 1, mask=inside), PASS_NAN)
+    two = tl.maximum(
+        tl.load(base + 2 * width, mask=inside), tl.load(base + 2 * width + 1, mask=inside), PASS_NAN
+    )
+    tl.store(out_ptr + place, tl.maximum(one, two, PASS_NAN), mask=inside)
 
 """
 
@@ -291,7 +295,7 @@ MOBILE = """layers = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32),
 LSTM = "self.lstm = nn.LSTM(256, 512, num_layers=4, batch_first=True)\n        self.head = nn.Linear(512, 64)"
 
 GELU = "x * 0.5 * (1.0 + tl.erf(x * 0.7071067811865476))"
-CLAMPS = "tl.minimum(tl.maximum(tl.minimum(tl.maximum(x + bias, 0.0), 1.0) * 2.0, 0.0), 1.0) * 0.5"
+CLAMPS = "tl.clamp(tl.clamp(x + bias, 0.0, 1.0, PASS_NAN) * 2.0, 0.0, 1.0, PASS_NAN) * 0.5"
 BATCH_NORM = "self.norm = nn.BatchNorm2d(64)"
 
 
@@ -423,14 +427,14 @@ REAL = [
             "        max_pool[(triton.cdiv(out.numel(), 1024),)](x, out, out.numel(), h, w, BLOCK=1024)\n"
             "        return out",
         ),
-        "tl.maximum(one, two), mask",
+        "tl.maximum(one, two, PASS_NAN), mask",
         "one, mask",
     ),
     _with_epilogue(
         "conv2d",
         "nn.Conv2d(64, 128, 3, padding=1)",
         "torch.relu(x)",
-        "tl.maximum(x + bias, 0.0)",
+        "tl.maximum(x + bias, 0.0, PASS_NAN)",
         "torch.randn(32, 64, 256, 256)",
         "F.conv2d(x, weight, {bias}, padding=1)",
     ),
@@ -454,7 +458,7 @@ REAL = [
         "gemm",
         "nn.Linear(8192, 8192)",
         "torch.relu(x)",
-        "tl.maximum(x + bias, 0.0)",
+        "tl.maximum(x + bias, 0.0, PASS_NAN)",
         "torch.randn(8192, 8192)",
         "F.linear(x, weight, {bias})",
     ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from stark_lsp.judge.reference.reference import Reference
 from stark_lsp.judge.transport import tensorfile
 from stark_lsp.judge.transport.exchange import Exchange
 
@@ -19,7 +21,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 CHILD = """
 import sys
 import torch
-from stark_lsp.judge import tensorfile
+from stark_lsp.judge.transport import tensorfile
 from stark_lsp.judge.transport.exchange import Exchange
 
 memory = Exchange.attach(int(sys.argv[1]), int(sys.argv[2]))
@@ -59,3 +61,49 @@ def test_a_child_reads_and_answers_through_shared_memory(tmp_path: Path) -> None
     del loaded, found, tensors, one, other
     torch.cuda.empty_cache()
     assert torch.cuda.mem_get_info()[0] > free - (64 << 20)
+
+
+def test_what_is_larger_than_the_memory_is_poured_through_it(tmp_path: Path) -> None:
+    judge = Exchange.create(4 << 20)
+    child = Exchange.attach(os.dup(judge.fd), judge.nbytes)
+    judge.most = 256 << 20
+    child.tell = lambda piece: judge.pour(**piece)
+    tensors = [
+        torch.arange(100, device="cuda"),
+        torch.randn(5 << 20, device="cuda"),
+        torch.randn(9 << 20).cuda().half(),
+    ]
+    path = str(tmp_path / "answer")
+    tensorfile.save(path, tensors, child)
+    assert os.path.getsize(path) < 4096
+    found = tensorfile.load(path, 256 << 20, "cuda", judge)
+    assert all(torch.equal(one, other) for one, other in zip(found.tensors, tensors, strict=True))
+    judge.forget()
+    child.close()
+    judge.close()
+
+
+def test_a_large_reference_is_made_on_the_gpu(tmp_path: Path) -> None:
+    text = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return torch.softmax(x, 1)\n"
+        "\n\ndef get_inputs():\n    return [torch.rand(1024, 1 << 18)]\n"
+    )
+    problem = {
+        "path": str(tmp_path / "module.py"),
+        "text": text,
+        "qualname": "Model",
+        "mode": "eval",
+        "class_span": {"start": 3, "end": 0},
+        "device": "cuda",
+        "inputs": {"source": "functions", "inputs_function": "get_inputs", "init_function": None},
+    }
+    begin = time.monotonic()
+    torch.cuda.reset_peak_memory_stats()
+    reference = Reference(problem, 5, str(tmp_path), lambda text: None)
+    print(f"{time.monotonic() - begin:.1f} s", reference.plan, *reference.notes, sep="\n")
+    assert reference.plan.large
+    assert reference.cases[0].own_errors is not None
+    assert {"seeded", "batch", "strided"} <= {case.kind.value for case in reference.cases + reference.special}
+    assert tensorfile.load(reference.cases[0].inputs_path).heads[0]["device"] == "cuda"
+    assert torch.cuda.memory_allocated() <= 0.06 * torch.cuda.mem_get_info()[1]

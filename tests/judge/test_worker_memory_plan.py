@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from stark_lsp.judge.reference import memory_plan
 from stark_lsp.judge.reference.memory_plan import CASES, COMPILED, LOOKS, SETS, Plan, Sizes, timed_bytes
+from stark_lsp.judge.service import judging
 from stark_lsp.judge.timing import fresh, kept, recheck, timed
 
 GIB = 1 << 30
@@ -118,3 +119,9 @@ def test_what_cannot_be_timed_by_turns_is_told_before_a_candidate_is_blamed() ->
     assert memory_plan.lacking(softmax, 79 * GIB) is None
     assert "48.0 GiB of the GPU's memory; 40.0 GiB are free" in (memory_plan.lacking(softmax, 40 * GIB) or "")
     assert memory_plan.lacking(softmax._replace(working=20 * GIB), 79 * GIB) is not None
+
+
+def test_what_torch_compile_makes_is_timed_in_as_many_sessions_as_memory_asks_for() -> None:
+    names = ["compile", "max_autotune"]
+    assert judging.groups(names, COMPILED + 1) == [names]
+    assert judging.groups(names, 1) == [["compile"], ["max_autotune"]]

@@ -262,3 +262,21 @@ def test_what_comes_by_shared_memory_counts_for_the_limit(tmp_path: Path) -> Non
     assert os.path.getsize(path) < 1000
     with pytest.raises(tensorfile.Damaged):
         tensorfile.load(path, limit=1000, exchange=memory)
+
+
+def test_large_tensors_are_read_in_pieces_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorfile, "SEVERAL", 1000)
+    monkeypatch.setattr(tensorfile, "STAGE", 96)
+    tensors = [torch.randn(700), torch.arange(3), torch.randn(30, 40).t()]
+    path = tmp_path / "f"
+    tensorfile.save(str(path), tensors)
+    found = tensorfile.load(str(path)).tensors
+    assert all(torch.equal(one, other) for one, other in zip(found, tensors, strict=True))
+    assert found[2].stride() == tensors[2].stride()
+
+
+def test_one_that_ends_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(1000))
+    with open(path, "rb") as file, pytest.raises(tensorfile.Damaged, match="ends early"):
+        tensorfile._read_in_threads(file.fileno(), 0, torch.empty(1001, dtype=torch.uint8))

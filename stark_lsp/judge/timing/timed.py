@@ -167,7 +167,13 @@ class Timed:
             _set_threads(threads)
 
     def time(
-        self, seed: str, calls: int, flush: bool = True, empty: bool = False, block: bool = False
+        self,
+        seed: str,
+        calls: int,
+        flush: bool = True,
+        empty: bool = False,
+        block: bool = False,
+        pledge: bool = True,
     ) -> dict[str, Any]:
         """Time one round; one call goes before it untimed, since the process was idle.
 
@@ -183,6 +189,8 @@ class Timed:
             See `clock.Clock.measure`.
         empty
             Return the last result instead of calling the module, to learn what goes with a call besides it.
+        pledge
+            Return the digests of the outputs.
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
@@ -192,7 +200,7 @@ class Timed:
         self._kept.begin(calls)
         times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block)
         with self._alone():
-            return {"ms": times, "pledge": self._kept.pledge()}
+            return {"ms": times, "pledge": self._kept.pledge() if pledge else []}
 
     def kept(self, index: int, outputs: str) -> dict[str, Any]:
         """Write what call `index` of the last round returned."""

@@ -7,9 +7,11 @@ its strides reach over, so that layouts such as channels-last survive.
 
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import json
 import os
+import queue
 import stat
 import struct
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,9 @@ MAX_DIMS = 64
 DTYPES = {str(value).replace("torch.", ""): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 STAGE = 32 << 20
 """Bytes that go to or from a GPU at a time."""
+SEVERAL = 256 << 20
+"""Bytes of a tensor from which it is read in so many threads."""
+THREADS = 4
 
 MARGIN = 4096
 """Bytes of NaN before and behind each input."""
@@ -360,6 +365,9 @@ def _read(
         taken = exchange.take(place, nbytes).to(device)
         return taken.view(dtype).as_strided(head["shape"], head["stride"])
     data = torch.empty(nbytes, dtype=torch.uint8, device=device)
+    if nbytes >= SEVERAL and hasattr(os, "preadv"):
+        _read_in_threads(file.fileno(), place, data)
+        return data.view(dtype).as_strided(head["shape"], head["stride"])
     stage = data if device == "cpu" else torch.empty(min(STAGE, nbytes), dtype=torch.uint8, pin_memory=True)
     file.seek(place)
     for begin in range(0, nbytes, STAGE):
@@ -370,6 +378,28 @@ def _read(
         if device != "cpu":
             data[begin : begin + count].copy_(part)
     return data.view(dtype).as_strided(head["shape"], head["stride"])
+
+
+def _read_in_threads(fd: int, place: int, data: torch.Tensor) -> None:
+    """Read bytes from a place in a file in several threads: one takes longer than a GPU does to get them."""
+    stages: queue.SimpleQueue[torch.Tensor] = queue.SimpleQueue()
+    for _ in range(THREADS if data.is_cuda else 0):
+        stages.put(torch.empty(STAGE, dtype=torch.uint8, pin_memory=True))
+
+    def read(begin: int) -> None:
+        part = data[begin : begin + STAGE]
+        stage = stages.get() if data.is_cuda else part
+        try:
+            if os.preadv(fd, [memory_of(stage[: part.numel()])], place + begin) != part.numel():
+                raise Damaged("the file ends early")
+            if data.is_cuda:
+                part.copy_(stage[: part.numel()])
+        finally:
+            stages.put(stage)
+
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+        for _ in pool.map(read, range(0, data.numel(), STAGE)):
+            pass
 
 
 def describe(loaded: Loaded) -> tuple[str, ...]:
