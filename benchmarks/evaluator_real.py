@@ -93,6 +93,7 @@ class ModelNew(nn.Module):
         {init}
 
     def forward(self, {arguments}):
+        x = x.contiguous()
         {forward}
 """
 
