@@ -10,9 +10,7 @@ from stark_lsp.integrity import builds, rules_native, rules_python
 from stark_lsp.integrity.facts import Note, Reading, Refusal, Rule, Told
 from stark_lsp.integrity.source import Source
 
-_Refuses = Callable[[Source], Iterator[Refusal]]
-
-RULES: tuple[_Refuses, ...] = (
+RULES: tuple[Callable[[Source], Iterator[Refusal]], ...] = (
     rules_python.candidate,
     rules_python.patching,
     rules_python.precision,
@@ -32,7 +30,6 @@ NOTES: tuple[Callable[[Source], Iterator[Note]], ...] = (rules_python.notes, rul
 """What only notes."""
 _OWN_RULES = (Rule.CANDIDATE, Rule.UNUSED, Rule.ORIGINAL)
 """What is not excused by the original's doing the same."""
-TOO_DEEP = "It is nested too deep to be read before it is run."
 
 
 def read(source: str, class_name: str, reference: str = "", reference_class: str = "Model") -> Reading:
@@ -55,12 +52,13 @@ def read(source: str, class_name: str, reference: str = "", reference_class: str
     if len(source) > LONGEST:
         return Reading(Told(source), (Refusal(Rule.LENGTH, "It is too long to be read.", None),))
     try:
-        file = Source(source, class_name, _reference(reference, reference_class.rpartition(".")[2]))
-        return Reading(_told(file), _refusals(file), _notes(file))
+        original, facts, unusual = _original(reference, reference_class.rpartition(".")[2])
+        file = Source(source, class_name, original)
+        return Reading(_told(file), _refusals(file, facts), _notes(file, unusual))
     except SyntaxError:
         return Reading(Told(source))
     except (RecursionError, MemoryError):
-        return Reading(Told(source), (), (Note(TOO_DEEP, None),))
+        return Reading(Told(source), (), (Note("It is nested too deep to be read before it is run.", None),))
 
 
 def told(source: str) -> Told:
@@ -76,20 +74,19 @@ def _told(file: Source) -> Told:
 
 
 @lru_cache(maxsize=4)
-def _reference(text: str, class_name: str) -> Source | None:
-    """Read the original; None if it is not known or cannot be read."""
-    if not text or len(text) > LONGEST:
-        return None
+def _original(text: str, class_name: str) -> tuple[Source | None, frozenset[tuple[Rule, str]], frozenset[str]]:
+    """Read the original and what is found in it; nothing if it is not known or cannot be read."""
     try:
-        return Source(text, class_name)
+        if text and len(text) <= LONGEST:
+            source = Source(text, class_name)
+            facts = frozenset((one.rule, one.reason) for rule in RULES for one in rule(source))
+            return source, facts, frozenset(note.reason for look in NOTES for note in look(source))
     except (SyntaxError, RecursionError, MemoryError):
-        return None
+        return None, frozenset(), frozenset()
+    return None, frozenset(), frozenset()
 
 
-def _refusals(file: Source) -> tuple[Refusal, ...]:
-    excused: set[tuple[Rule, str]] = set()
-    if file.reference is not None:
-        excused = {(one.rule, one.reason) for rule in RULES for one in rule(file.reference)}
+def _refusals(file: Source, excused: frozenset[tuple[Rule, str]]) -> tuple[Refusal, ...]:
     found: dict[tuple[Rule, str], Refusal] = {}
     for rule in RULES:
         for one in sorted(rule(file), key=lambda one: one.line or 0):
@@ -98,11 +95,10 @@ def _refusals(file: Source) -> tuple[Refusal, ...]:
     return tuple(found.values())
 
 
-def _notes(file: Source) -> tuple[Note, ...]:
+def _notes(file: Source, excused: frozenset[str]) -> tuple[Note, ...]:
     found: dict[str, Note] = {}
-    ours = {note.reason for look in NOTES for note in look(file.reference)} if file.reference is not None else set()
     for note in sorted((note for look in NOTES for note in look(file)), key=lambda note: note.line or 0):
-        if note.reason not in ours:
+        if note.reason not in excused:
             found.setdefault(note.reason, note)
     return tuple(found.values())
 

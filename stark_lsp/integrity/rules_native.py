@@ -27,7 +27,7 @@ HEADERS = listed(
 )
 _FAMILIES = re.compile(
     r"(torch|ATen|c10|caffe2|pybind11|cub|thrust|cuda|cooperative_groups|cutlass|cute|nv|crt|oneapi|nvtx3|hip|device"
-    r"|experimental)/.+|(cuda|cu[A-Zbdfrs]|nv[rtA-Z]|sm_|device_|mkl|hip|oneapi|dnnl|sleef|arm_|cutlass)[\w+./]*"
+    r"|experimental|tbb|Eigen)/.+|(cuda|cu[A-Zbdfrst]|nv[rtA-Z]|sm_|device_|texture_|surface_|vector_|mkl|hip|oneapi|dnnl|sleef|arm_|cutlass)[\w+./]*"
     r"|\w*intrin\.h"
 )
 """Headers of torch, CUDA and CUTLASS, and of the CPU's instructions."""
@@ -283,8 +283,11 @@ def notes(source: Source) -> Iterator[Note]:
         for argument in source.source_arguments(call):
             # What is handed on by a name was read where it is written.
             named = isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)) and source.natives
-            if source.folder.fold(argument) is None and not named:
+            text = source.folder.fold(argument)
+            if text is None and not named:
                 yield Note("The source of its kernel is only known at run time.", call.lineno)
+            elif text is not None and not text.whole:
+                yield Note("A part of its kernel's source is only known at run time.", call.lineno)
     lower = any(word in source.reference_text for word in ("half", "float16", "autocast"))
     for native in source.natives:
         tokens = native.unit.tokens

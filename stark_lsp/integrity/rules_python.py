@@ -39,7 +39,7 @@ _PREFIXES = {
         "torch.utils.benchmark torch._inductor.codecache torch._import_dotted_name importlib.metadata.EntryPoint "
         "torch.fx.graph_module._exec_with_source",
         Rule.INTERPRETER: "sys._getframe sys._current_frames sys._getframemodulename sys.settrace sys.setprofile "
-        "sys.modules sys.meta_path sys.path_hooks sys.addaudithook sys.monitoring sys.last_traceback "
+        "sys.modules sys.path sys.meta_path sys.path_hooks sys.addaudithook sys.monitoring sys.last_traceback "
         "threading.settrace threading.setprofile threading._active inspect.stack inspect.currentframe inspect.trace "
         "inspect.getouterframes inspect.getinnerframes gc.get_objects gc.get_referrers gc.get_referents gc.callbacks "
         "traceback.walk_stack traceback.walk_tb traceback.extract_stack traceback.StackSummary logging.currentframe "
@@ -130,17 +130,14 @@ def uses(source: Source) -> Iterator[Refusal]:
         if parts[0] not in IMPORTABLE | source.available and path != whole and parts[0] != "builtins":
             yield Refusal(Rule.IMPORTS, f"It uses {parts[0]} through another module.", node.lineno)
         known = next((_PREFIXES[p] for n in range(len(parts), 1, -1) if (p := ".".join(parts[:n])) in _PREFIXES), None)
+        known = Rule.PATCHING if path.startswith(_HOOKS) else known
         shown = path.removeprefix("builtins.").split("()")[0]
         if known is not None:
             yield Refusal(known, f"It {known.does} ({shown}).", node.lineno)
-        elif path.startswith(_HOOKS):
-            yield Refusal(Rule.PATCHING, f"It {Rule.PATCHING.does} ({shown}).", node.lineno)
         elif parts[0] in ("os", "shutil") and len(parts) > 1 and parts[1] not in _OS:
             yield Refusal(Rule.SYSTEM, f"It uses {shown}.", node.lineno)
         elif parts[0] == "pathlib" and path.rpartition(".")[2] in _PATH_METHODS:
             yield Refusal(Rule.FILES, f"It opens files ({path.rpartition('.')[2]}).", node.lineno)
-        elif path.startswith(("sys.path.", "sys.path[]")):
-            yield Refusal(Rule.PATCHING, "It changes where modules are found (sys.path).", node.lineno)
     for call in source.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
             yield Refusal(Rule.FILES, f"It opens files ({call.func.attr}).", call.lineno)

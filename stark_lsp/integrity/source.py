@@ -313,9 +313,7 @@ def _essence(cls: ast.ClassDef) -> str:
     parts = []
     for name in ("__init__", "forward"):
         body = methods[name].body if name in methods else []
-        parts += [ast.dump(item) for item in body if not (isinstance(item, ast.Expr) and _is_text(item.value))]
+        parts += [
+            ast.dump(item) for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
+        ]
     return "\n".join(parts)
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)

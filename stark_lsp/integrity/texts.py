@@ -140,10 +140,10 @@ class Folder:
             return _joined(node, texts)
         if node.func.attr == "replace" and len(node.args) >= 2:
             old, new = (self.said(argument) for argument in node.args[:2])
-            if old and new is not None and base.value.count(old) * len(new) <= LONGEST:
-                value = base.value.replace(old, new)
-                return Text(value, (Piece(0, base.pieces[0].first, base.pieces[-1].last),))
-            return base
+            value = f"{base.value}{HOLE}"
+            if old and base.value.count(old) * len(new or HOLE) <= LONGEST:
+                value = base.value.replace(old, HOLE if new is None else new)
+            return Text(value, (Piece(0, base.pieces[0].first, base.pieces[-1].last),))
         return None
 
 

@@ -104,12 +104,12 @@ def test_an_attempt_that_was_not_compared_is_listed_with_its_time() -> None:
 
 
 @pytest.mark.parametrize("role", [ModelRole.PLAN, ModelRole.SAMPLING, ModelRole.REFLEXION])
-def test_who_decides_knows_that_launching_is_not_timed_on_a_gpu(role: ModelRole) -> None:
+def test_who_decides_knows_what_of_launching_is_timed_on_a_gpu(role: ModelRole) -> None:
     text = asked(role)
-    [line] = [line for line in text.splitlines() if "0.2 ms" in line]
-    assert "caches are cold" in line
-    assert "CUDA graphs" in line
-    assert "0.2 ms" not in asked(role, environment=CPU)
+    [line] = [line for line in text.splitlines() if "0.1 ms" in line]
+    assert "caches are flushed" in line
+    assert "CUDA graph" in line
+    assert "0.1 ms" not in asked(role, environment=CPU)
 
 
 # --- one bandwidth ---------------------------------------------------------------------------------

@@ -125,6 +125,16 @@ def test_honest_cpp_is_not_refused(code: str) -> None:
             "only known at run time",
         ),
         (
+            "from torch.utils.cpp_extension import load_inline\nM = load_inline('a', 'int CALL;'.replace('CALL', make()))",
+            "return M.f(x)",
+            "A part of its kernel's source",
+        ),
+        (
+            "from torch.utils.cpp_extension import load_inline\nM = load_inline('a', f'#include <cmath>{make()}')",
+            "return M.f(x)",
+            "A part of its kernel's source",
+        ),
+        (
             "from torch.utils.cpp_extension import load_inline\ntry:\n    M = load_inline('a', 'int a;')\nexcept Exception:\n    M = None",
             "return M.f(x)",
             "goes on without it",

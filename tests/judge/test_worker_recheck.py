@@ -139,7 +139,7 @@ def test_a_fixed_number_of_calls_is_made_in_rounds_whose_outputs_can_all_be_kept
 
 
 def digest_of(tensor: torch.Tensor) -> int:
-    return kept.digest_of({"k": "tensor", "v": 0}, [tensor])
+    return kept.digest_of({"k": "tensor", "v": 0}, [tensor], "cpu")
 
 
 def hostile(path: str, heads: list[dict[str, object]], tree: object = None) -> None:

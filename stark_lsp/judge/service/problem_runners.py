@@ -296,7 +296,7 @@ class Bench:
 
     def recheck(self) -> Recheck:
         """Return what looks at the outputs of timed calls."""
-        return Recheck(self.output_bytes, self._reference.cases[0].own_errors, self._reference.plan.looks)
+        return Recheck(self.output_bytes, self._reference.cases[0].own_errors, self._reference.plan.looks, self.device)
 
     def _start_reference(self, name: str) -> Timer:
         reference = self._reference

@@ -43,6 +43,7 @@ SLACK = 1 << 18
 WEIGHTS_SEED = 29
 
 _mul = torch.mul
+_lerp = torch.lerp
 _add = torch.add
 _Random = random.Random
 _Generator = torch.Generator
@@ -257,9 +258,9 @@ class _Input:
         """The bytes of one of the buffers."""
         return self._buffers[0]
 
-    def mix(self, place: int, shift: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
-        """Return a mixture in the buffer `place`, moved by `shift` steps."""
-        flat = tensorfile.middle(self._buffers[place], self._nbytes, self._margin, shift)
+    def mix(self, place: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
+        """Return a mixture in the buffer `place`."""
+        flat = self._buffers[place][self._margin : self._margin + self._nbytes]
         out = flat.view(self._dtype)
         view = out.as_strided(self._shape, self._stride)
         if not self._kind.mixed:
@@ -281,8 +282,7 @@ class _Input:
             self._settle(out, source, draw)
         elif self._kind.free:
             _mul(self._spans[0], 0.8, out=out)
-            for begin, end, weights, _ in self._weights.of(out, draw.begin):
-                _add(out[begin:end], _mul(self._spans[0][begin:end], weights), alpha=0.2, out=out[begin:end])
+            self._blend(out, self._spans[0], out, draw)
         else:
             _mul(self._spans[0], 0.8 + 0.2 * draw.roll, out=out)
         if pick is not None and self._kind.shuffled:
@@ -301,16 +301,13 @@ class _Input:
             _mul(one, draw.weight, out=out)
             _add(out, other, alpha=1.0 - draw.weight, out=out)
             return
-        for begin, end, weights, rest in self._weights.of(out, draw.begin):
-            part = out[begin:end]
-            _mul(one[begin:end], weights, out=part)
-            _add(part, _mul(other[begin:end], rest), out=part)
+        for begin, end, weights in self._weights.of(out, draw.begin):
+            _lerp(other[begin:end], one[begin:end], weights, out=out[begin:end])
 
     def _settle(self, out: torch.Tensor, source: torch.Tensor, draw: Draw) -> None:
         """Move all of a mixture towards a source, since the weights of many elements have always the same mean."""
         if self._kind.free:
-            _mul(out, draw.weight, out=out)
-            _add(out, source, alpha=1.0 - draw.weight, out=out)
+            _lerp(source, out, draw.weight, out=out)
 
     def _pick(self, out: torch.Tensor, one: int, pick: Pick) -> None:
         """Take samples from other sets, or have those of set `one` change places."""
@@ -336,7 +333,7 @@ class Draw(NamedTuple):
 
 
 class Weights:
-    """Random weights between 0 and 1, the same in all processes, and what is left to 1; both exact in every type.
+    """Random weights between 0 and 1, the same in all processes.
 
     Parameters
     ----------
@@ -347,21 +344,20 @@ class Weights:
     """
 
     def __init__(self, most: int, device: torch.device) -> None:
-        self._count = min(most, PERIOD) + SLACK
+        self._period = min(most, PERIOD)
         self._device = device
-        self._made: dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._made: dict[torch.dtype, torch.Tensor] = {}
 
-    def of(self, out: torch.Tensor, begin: int) -> Iterator[tuple[int, int, torch.Tensor, torch.Tensor]]:
-        """Return pieces of a flat tensor: begin, end, weights and what is left to 1."""
-        dtype = torch.empty(0, dtype=out.dtype).abs().dtype
-        if dtype not in self._made:
-            drawn = _randint(1, 256, (self._count,), generator=_Generator().manual_seed(WEIGHTS_SEED)).to(self._device)
-            self._made[dtype] = (drawn / 256).to(dtype), (1 - drawn / 256).to(dtype)
-        weights, rest = self._made[dtype]
-        step = self._count - SLACK
-        for place in range(0, out.numel(), step):
-            size = min(step, out.numel() - place)
-            yield place, place + size, weights[begin : begin + size], rest[begin : begin + size]
+    def of(self, out: torch.Tensor, begin: int) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """Return pieces of a flat tensor: begin, end, weights."""
+        if out.dtype not in self._made:
+            generator = _Generator().manual_seed(WEIGHTS_SEED)
+            drawn = torch.rand(self._period + SLACK, generator=generator)
+            self._made[out.dtype] = drawn.to(self._device, out.dtype)
+        weights = self._made[out.dtype]
+        for place in range(0, out.numel(), self._period):
+            size = min(self._period, out.numel() - place)
+            yield place, place + size, weights[begin : begin + size]
 
 
 class Pick:
@@ -466,10 +462,9 @@ class Mixer:
         one = rng.randrange(count)
         other = (one + rng.randrange(1, count)) % count if count > 1 else one
         draw = Draw((one, other, rng.randrange(count)), rng.uniform(0.2, 0.8), rng.random(), rng.randrange(SLACK))
-        place, shift = index % self._ring, rng.randrange(tensorfile.SHIFTS)
         pick = Pick(rng.getrandbits(63), count, self._device) if self._picking else None
         with torch.no_grad():
-            tensors = [item.mix(place, shift, draw, pick) for item in self._inputs]
+            tensors = [item.mix(index % self._ring, draw, pick) for item in self._inputs]
         return values.decode(self._skeletons[one], tensors, self._lookup)
 
 

@@ -3,10 +3,10 @@
 The judge learns the digests together with the times, and only then draws the calls whose outputs it wants to
 see. What is not computed by then, in the judge's own wall-clock time, cannot be made up afterwards.
 
-That rests on SHA-256 alone: the process that keeps the outputs is the candidate's, so whoever could find other values
-with the same digest could pledge anything. Sums and mixtures of words that a GPU makes quickly do not bear that, since
-within a tolerance there are countless values to choose from. So bytes of a GPU come to the host in pieces, while other
-threads work on earlier ones.
+The process that keeps the outputs is the candidate's, so whoever could find other values with the same digest could
+pledge anything; within a tolerance there are countless values to choose from. So a digest is SHA-256 of all bytes.
+Where there is more than the host can hash in time, a GPU first makes 32 bytes of each `BLOCK`: a chain of products,
+shifts and sums over four words that depend on each other, so that meeting in its middle takes 2**128 tries a block.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ ALIGN = 64
 PIECE = 4 << 20
 """Bytes that a thread takes at a time."""
 THREADS = 8
+LARGE = 1 << 20
+"""Bytes of a tensor from which on a GPU makes less of them first."""
+STEPS, LANES = 64, 4
+BLOCK = 8 * STEPS * LANES
+ODD = -0x61C8864680B583EB
+"""2**64 over the golden ratio, as a signed number; it and its multiples by odd numbers are odd."""
 
 Output = tuple[values.Skeleton, list[torch.Tensor]]
 """Skeleton and tensors of what a call returned, see `values.encode`."""
@@ -96,9 +102,17 @@ def copy_into(row: torch.Tensor, tensors: list[torch.Tensor], layout: Layout) ->
     return copies
 
 
-def digests(outputs: list[Output]) -> list[int]:
-    """Return one number for each output, which no other values, shapes, dtypes or structure have."""
-    pieces = [[piece for tensor in tensors for piece in _pieces(tensor)] for _, tensors in outputs]
+def digests(outputs: list[Output], device: str) -> list[int]:
+    """Return one number for each output, which no other values, shapes, dtypes or structure have.
+
+    Parameters
+    ----------
+    outputs
+        As `Kept` has them.
+    device
+        Where the calls were made.
+    """
+    pieces = [[piece for tensor in tensors for piece in _pieces(tensor, device)] for _, tensors in outputs]
     together = [piece for row in pieces for piece in row]
     threads = min(THREADS, _get_threads(), len(together))
     marks: Iterator[str] = map(_mark, together)
@@ -112,9 +126,30 @@ def digests(outputs: list[Output]) -> list[int]:
     return found
 
 
-def _pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def _pieces(tensor: torch.Tensor, device: str) -> tuple[torch.Tensor, ...]:
     """Return the bytes of the elements, in order, as they are to be hashed."""
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).split(PIECE) if tensor.numel() else ()
+    if not tensor.numel():
+        return ()
+    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    if device != "cuda" or data.numel() < LARGE:
+        return data.split(PIECE)
+    whole = data.numel() // BLOCK * BLOCK
+    return *chained(data[:whole]).split(PIECE), data[whole:]
+
+
+def chained(data: torch.Tensor) -> torch.Tensor:
+    """Return 32 bytes for each `BLOCK` of some bytes, which change with any of its bits; the same on every device."""
+    if data.storage_offset() % 8:
+        data = data.clone()
+    words = data.view(torch.int64).view(-1, STEPS, LANES)
+    state = torch.arange(words.shape[0] * LANES, dtype=torch.int64, device=data.device).view(-1, LANES) * ODD
+    for step in range(STEPS):
+        state.bitwise_xor_(words[:, step]).mul_(ODD * (2 * step + 1) % (1 << 63) | 1)
+        state.bitwise_xor_(state >> 29)
+        # An odd matrix, so that nothing of the state is lost.
+        state.add_(state.roll(1, dims=1) << 17)
+    state.mul_(ODD)
+    return state.bitwise_xor_(state >> 32).view(-1).view(torch.uint8)
 
 
 def _mark(piece: torch.Tensor) -> str:
@@ -123,9 +158,9 @@ def _mark(piece: torch.Tensor) -> str:
     return _sha256(tensorfile.memory_of(piece)).hexdigest()
 
 
-def digest_of(skeleton: values.Skeleton, tensors: list[torch.Tensor]) -> int:
-    """Return the digest that `Kept` pledges for an output."""
-    return digests([(skeleton, tensors)])[0]
+def digest_of(skeleton: values.Skeleton, tensors: list[torch.Tensor], device: str) -> int:
+    """Return the digest that `Kept` pledges for an output of a call made on a device."""
+    return digests([(skeleton, tensors)], device)[0]
 
 
 class Kept:
@@ -188,7 +223,7 @@ class Kept:
 
     def pledge(self) -> list[int]:
         """Return the digests of all outputs of the round, in order."""
-        return digests(self._found)
+        return digests(self._found, self._device)
 
     def output(self, index: int) -> Output:
         """Return what call `index` of the round returned, as it is written: nothing is made of it again."""

@@ -66,12 +66,17 @@ class Recheck:
         The reference's own rounding errors, see `compare.compare`.
     most
         Rounds that are looked at, besides the last.
+    device
+        Where the calls are made, `cpu` or `cuda`.
     """
 
-    def __init__(self, expected_bytes: int, own_errors: list[float] | None, most: int = MOST) -> None:
+    def __init__(
+        self, expected_bytes: int, own_errors: list[float] | None, most: int = MOST, device: str = "cpu"
+    ) -> None:
         self._bytes = max(1, expected_bytes)
         self._limit = 4 * expected_bytes + HEADER_ROOM
         self._own_errors = own_errors
+        self._device = device
         self._most = min(most, max(FEWEST, BYTES // self._bytes))
         self._rounds = 0
         self._seen: list[Seen] = []
@@ -79,7 +84,7 @@ class Recheck:
 
     def of_the_clock(self) -> Recheck:
         """Return another one, for the rounds that the judge times by its own clock."""
-        return Recheck(self._bytes, self._own_errors, CLOCK)
+        return Recheck(self._bytes, self._own_errors, CLOCK, self._device)
 
     def look(self, seed: str, made: Round, timer: Timer) -> None:
         """Take in a round that is over; perhaps fetch the output of one of its calls.
@@ -155,7 +160,7 @@ class Recheck:
             found = seen.outputs
             alike = _alike(expected, found)
             # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
-            if alike and not _pledged(found, seen.digest):
+            if alike and not _pledged(found, seen.digest, self._device):
                 raise Failed(Finding("CHEATED", "It changed what it had returned after it was timed."))
             wrong = self._differs(expected, found)
             if wrong is None and alike:
@@ -190,10 +195,10 @@ def _alike(expected: tensorfile.Loaded, found: tensorfile.Loaded) -> bool:
     return ours == theirs
 
 
-def _pledged(found: tensorfile.Loaded, digest: int) -> bool:
+def _pledged(found: tensorfile.Loaded, digest: int, device: str) -> bool:
     """Whether outputs have the digest that was sent with the times."""
     try:
-        return kept.digest_of(found.skeleton, found.tensors) == digest
+        return kept.digest_of(found.skeleton, found.tensors, device) == digest
     except RecursionError:
         # Our own code does not write a tree so deep.
         return False

@@ -12,7 +12,6 @@ import ctypes
 import json
 import os
 import queue
-import random
 import stat
 import struct
 from typing import TYPE_CHECKING, Any
@@ -43,10 +42,6 @@ MARGIN = 4096
 """Bytes of NaN before and behind each input."""
 MARGIN_LIMIT = 64 << 20
 """Bytes of inputs up to which that is done."""
-SHIFTS = 4
-"""Different places of an input in its memory."""
-STEP = 512
-"""Bytes between them: torch's own allocator aligns to as many on a GPU, and to less on a CPU."""
 
 _detach = torch.Tensor.detach
 _resolve_conj = torch.resolve_conj
@@ -211,8 +206,8 @@ class Loaded:
             Finds the user's own classes (see `values.decode`).
         margin
             Bytes before and behind each tensor that are filled with NaN, so that a kernel that reads outside its
-            input shows it in its output, see `margin_of`; there may be a few more before it. With 0, tensors that are
-            on `device` already are not copied.
+            input shows it in its output, see `margin_of`; a multiple of 512, so that alignment stays. With 0, tensors
+            that are on `device` already are not copied.
         """
         placed = []
         for tensor, head in zip(self.tensors, self.heads):  # noqa: B905 - Python 3.9
@@ -254,7 +249,7 @@ def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
     flat = bytes_of(tensor)
     if margin:
         wide = surrounded(flat.numel(), device, margin)
-        flat = middle(wide, flat.numel(), margin, random.randrange(SHIFTS)).copy_(flat)
+        flat = wide[margin : margin + flat.numel()].copy_(flat)
     return alone(flat.to(device), tensor.dtype, tensor.shape, tensor.stride())
 
 
@@ -266,14 +261,7 @@ def margin_of(nbytes: int) -> int:
 def surrounded(nbytes: int, device: str | torch.device, margin: int) -> torch.Tensor:
     """Return memory for so many bytes with a margin around them, all of it NaN (integers: -1)."""
     # Bytes of ones are NaN in every floating type of torch that has one.
-    room = nbytes + 2 * margin + (SHIFTS * STEP if margin else 0)
-    return torch.full((room,), 0xFF, dtype=torch.uint8, device=device)
-
-
-def middle(wide: torch.Tensor, nbytes: int, margin: int, shift: int) -> torch.Tensor:
-    """Return the bytes inside of what `surrounded` gave, moved by `shift` steps where there is a margin."""
-    begin = margin + (shift * STEP if margin else 0)
-    return wide[begin : begin + nbytes]
+    return torch.full((nbytes + 2 * margin,), 0xFF, dtype=torch.uint8, device=device)
 
 
 def alone(flat: torch.Tensor, dtype: torch.dtype, shape: Any, stride: Any) -> torch.Tensor:
