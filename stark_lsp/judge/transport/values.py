@@ -112,8 +112,6 @@ def _of_class(kind: type, name: str) -> Any:
 
 def _own(record: Any) -> dict[str, Any]:
     """Return the attributes of an object as they are stored; none of a class that stands in for them."""
-    if type(record) is types.SimpleNamespace:
-        return vars(record)
     found = _of_class(type(record), "__dict__")
     own = found.__get__(record) if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType) else None
     return own if type(own) is dict else {}
