@@ -95,6 +95,7 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
 def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.runtime is not None:
         yield "one call", f"{figures.timing(verdict.runtime)}, n = {verdict.runtime.n}"
+        yield from _device_time(verdict, 1e3 * verdict.runtime.median_ms)
     if verdict.speedup_vs_eager is not None:
         yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
     if verdict.speedup_vs_compile is not None:
@@ -111,6 +112,15 @@ def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "max-autotune", f"{figures.timing(baselines.max_autotune)}{'' if verdict.max_autotuned else BEFORE}"
     elif why := _first(reference.baselines.max_autotune_message):
         yield "max-autotune", f"no time: {why}"
+
+
+def _device_time(verdict: Verdict, runtime_us: float) -> Iterator[tuple[str, str]]:
+    """Say what of a call on a GPU its kernels take, and what is left."""
+    known = verdict.environment is not None and verdict.environment.device_type == "cuda"
+    if known and verdict.profile is not None and verdict.profile.device_us is not None:
+        device_us = verdict.profile.device_us
+        left = phrases.duration(max(0.0, runtime_us - device_us))
+        yield "device time", f"{phrases.duration(device_us)}, launch overhead {left}"
 
 
 def _first(message: str) -> str:

@@ -46,7 +46,7 @@ REFERENCE = Reference(
 )
 PROFILE = Profile(
     launched=(Launch("fused_kernel", 1, 38.5, "8192x1x1", "256x1x1", 40, 1024, 0, 0.75), Launch("memset", 2, 1.5)),
-    device_us=40.0,
+    device_us=36.0,
     bytes=67108864,
     floor_us=17.0,
     bandwidth_share=0.44,
@@ -80,6 +80,7 @@ def test_all_of_a_good_verdict_is_on_the_page() -> None:
     for part in (
         "Verified  OK",
         "38.5 µs (38.0–39.0), n = 30",
+        "device time            36.0 µs, launch overhead 2.50 µs",
         "5.20x (5.10–5.30)",
         "2.10x (2.00–2.20)",
         "250 µs (240–260)\n",
