@@ -5,57 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
 
+from stark_lsp.contract.process_trees import descendants, kill
+
+__all__ = ["descendants", "kill_marked", "kill_tree"]
+
 _THREADS, _MEMORY, _ENVIRONMENT_END = 17, 20, 48
 """Places of `num_threads`, `vsize` and `env_end` in /proc/<pid>/stat after the command, see proc(5)."""
-
-
-def _table() -> dict[int, tuple[int, bool]]:
-    """Return parent and whether it still runs for every process, zombies too.
-
-    A zombie whose other threads are still ending keeps its children: without it, what is below it would not be found.
-    """
-    found: dict[int, tuple[int, bool]] = {}
-    if sys.platform.startswith("linux"):
-        for name in os.listdir("/proc"):
-            if not name.isdigit():
-                continue
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The command in parentheses may itself hold spaces and parentheses.
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            found[int(name)] = (int(fields[1]), fields[0] not in (b"Z", b"X") or int(fields[_THREADS]) > 1)
-        return found
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False).stdout
-    for line in listing.splitlines():
-        pid, ppid, state = line.split(None, 2)
-        found[int(pid)] = (int(ppid), not state.startswith("Z"))
-    return found
-
-
-def descendants(root: int) -> list[int]:
-    """Return the processes below `root` that still run, or of which a thread still does."""
-    table = _table()
-    children: dict[int, list[int]] = {}
-    for pid, (ppid, _) in table.items():
-        children.setdefault(ppid, []).append(pid)
-    found: list[int] = []
-    queue = [root]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found.extend(below)
-        queue.extend(below)
-    return [pid for pid in found if table[pid][1]]
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def kill_marked(name: str, value: str, seconds: float = 5.0) -> bool:
@@ -80,7 +38,7 @@ def kill_marked(name: str, value: str, seconds: float = 5.0) -> bool:
             return not suspects
         for pid in suspects:
             if everywhere[pid]:
-                _kill(pid)
+                kill(pid)
         time.sleep(0.005)
 
 
@@ -134,9 +92,9 @@ def kill_tree(root: int, seconds: float = 5.0) -> bool:
         if not below or time.monotonic() > deadline:
             break
         for pid in below:
-            _kill(pid)
+            kill(pid)
         time.sleep(0.005)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(root, signal.SIGKILL)
-    _kill(root)
+    kill(root)
     return not below

@@ -8,21 +8,19 @@ import json
 import os
 import secrets
 import signal
-import struct
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from stark_lsp.contract import errors
+from stark_lsp.contract.frames import HEADER, MAX_FRAME
 from stark_lsp.core.errors import BadInput, Degenerate, Fault
 from stark_lsp.evaluation.compilers import compiler_variables
 from stark_lsp.evaluation.environment import worker_environment
 from stark_lsp.evaluation.processes import kill_marked, kill_tree
 from stark_lsp.evaluation.secrecy import hide_memory
 
-HEADER = struct.Struct(">I")
-MAX_FRAME = 64 << 20
-"""Longest frame in bytes; a longer one is taken for damage."""
 LOG_LIMIT = 1 << 20
 """Bytes of the worker's output that are logged; the rest is read and dropped."""
 TAIL_LINES = 30
@@ -356,7 +354,10 @@ class Supervisor:
         )
 
 
-_KINDS: dict[str, type[BadInput] | type[Fault]] = {"bad_input": BadInput, "degenerate": Degenerate}
+_KINDS: dict[str, type[BadInput] | type[Fault]] = {
+    errors.Bad.kind: BadInput,
+    errors.Degenerate.kind: Degenerate,
+}
 """What the worker calls an error, as an exception here; all else is a `Fault`."""
 
 
