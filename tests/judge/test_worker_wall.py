@@ -72,6 +72,18 @@ def test_honest_calls_agree_however_few_of_them_can_be_kept(true_ms: float, most
     assert not disagrees(judged, true_ms, "cuda", busy=False)
 
 
+@pytest.mark.parametrize("true_ms", [0.06, 5.0, 11.0, 40.0])
+def test_the_call_that_finds_an_idle_process_is_charged_to_nobody(true_ms: float) -> None:
+    inner = runner(true_ms, 6.0)
+
+    def run(calls: int) -> Sample:
+        made = inner(calls)
+        return Sample(made.wall_ms + 2.0 * true_ms, made.ms)
+
+    for most in (2, 200):
+        assert judged_ms(run, runner(0.0, 6.0), true_ms, most) == pytest.approx(true_ms)
+
+
 def test_of_many_honest_calls_with_interruptions_hardly_any_is_corrected() -> None:
     corrected = 0
     for seed in range(500):

@@ -19,7 +19,7 @@ from ...contract import process_trees
 LONG = 200
 """Most calls of a round that the judge times by its own clock."""
 LONG_MS = 20.0
-"""How long such a round is to take, if it may have so many calls."""
+"""How much longer than one of a single call such a round is to take, if it may have so many."""
 SURE = 3
 """Measurements of it that are made in any case."""
 MOST = 5
@@ -57,16 +57,22 @@ def judged_ms(candidate: Run, empty: Run, claimed_ms: float, most: int = LONG) -
     most
         Most calls of a round whose outputs can all be kept.
     """
-    calls, most = 1, min(most, LONG)
-    with_calls, without = candidate(calls).wall_ms, float("inf")
-    while calls < most and with_calls < LONG_MS:
-        calls = min(4 * calls, most)
-        with_calls = candidate(calls).wall_ms
+    most = min(most, LONG)
+    short, many = candidate(1).wall_ms, 1
+    while many < most and (many == 1 or candidate(many).wall_ms - short < LONG_MS):
+        many = min(4 * many, most)
+    least: dict[tuple[str, int], float] = {}
     judged = 0.0
     for made in range(1, MOST + 1):
-        without = min(without, empty(calls).wall_ms)
-        with_calls = min(with_calls, candidate(calls).wall_ms)
-        judged = (with_calls - without) / (calls + 1)
+        for name, run in (("candidate", candidate), ("empty", empty)):
+            for calls in (1, many):
+                least[name, calls] = min(run(calls).wall_ms, least.get((name, calls), float("inf")))
+        if many == 1:
+            judged = (least["candidate", 1] - least["empty", 1]) / 2
+        else:
+            # The call that goes before them finds a process that was idle: it is slower, and as slow in both.
+            more = {name: least[name, many] - least[name, 1] for name in ("candidate", "empty")}
+            judged = (more["candidate"] - max(0.0, more["empty"])) / (many - 1)
         if made >= SURE and judged <= claimed_ms:
             break
     return judged
