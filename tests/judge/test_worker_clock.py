@@ -204,15 +204,6 @@ def test_calls_are_timed_without_what_goes_before_and_after() -> None:
     assert max(times) < 10.0
 
 
-def test_an_empty_round_makes_the_same_inputs_and_calls_nothing(tmp_path: Path) -> None:
-    calls = []
-    timer = timer_of(tmp_path, lambda x: calls.append(1) or honest(x))  # type: ignore[func-returns-value]
-    calls.clear()
-    sample = timer.by_the_clock("seed", 7, empty=True).sample
-    assert not calls
-    assert len(sample.ms) == 7
-
-
 def test_nothing_of_a_rehearsal_is_held_and_what_follows_is_timed(tmp_path: Path) -> None:
     called: list[torch.Tensor] = []
     runner = Here(tmp_path, lambda x: called.append(x) or honest(x))  # type: ignore[func-returns-value]

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from stark_lsp.judge.reference import memory_plan
 from stark_lsp.judge.reference.memory_plan import CASES, COMPILED, LOOKS, SETS, Plan, Sizes, timed_bytes
 from stark_lsp.judge.service import judging
-from stark_lsp.judge.timing import fresh, kept, recheck, timed
+from stark_lsp.judge.timing import fresh, kept, recheck
 
 GIB = 1 << 30
 HOST = 128 * GIB
@@ -93,21 +93,6 @@ def test_on_a_cpu_the_machine_decides() -> None:
     assert (small.cases, small.sets, small.twin, small.compiled) == (SEEDS, SETS, True, True)
     large = memory_plan.on_cpu(Sizes(GIB, GIB), SEEDS, 16 * GIB)
     assert (large.cases, large.sets, large.twin, large.compiled) == (2, 1, False, False)
-
-
-def test_of_gigabytes_no_result_is_kept_for_calls_that_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timed, "LENT", 100)
-    held = timed.Timed()
-    sets = [((torch.randn(64, 32),), {})]
-    held.hold(lambda arguments: [arguments[0][0] * 2], sets, "cpu", warmup=1, round_ms=1.0)
-    (one,) = held._sample
-    mixer = held._mixer
-    assert mixer is not None
-    memory = mixer.lend(64)
-    assert memory is not None
-    assert (one.shape, one.dtype, one.data_ptr()) == ((64, 32), torch.float32, memory.data_ptr())
-    assert len(held.time("seed", 2, empty=True)["pledge"]) == 2
-    assert mixer.lend(1 << 20) is None
 
 
 def test_the_more_bytes_the_fewer_buffers() -> None:

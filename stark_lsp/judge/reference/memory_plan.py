@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..timing import fresh, kept, recheck, timed
+from ..timing import fresh, kept, recheck
 
 MEMORY_SHARE = 0.25
 """Share of the machine's memory that inputs and expected outputs of all cases may take."""
@@ -110,10 +110,8 @@ def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
         Bytes of outputs that it may keep in one round, see `kept.room`.
     """
     kept_outputs = max(sizes.outputs, min(room, kept.MOST * sizes.outputs))
-    # One result is being made, and one stays for calls that do nothing, unless the inputs have memory to lend.
-    results = 1 if timed.LENT < sizes.outputs <= sizes.inputs else 2
     inputs = (sets + fresh.buffers(sizes.inputs)) * sizes.inputs
-    return sizes.weights + inputs + results * sizes.outputs + kept_outputs + sizes.working
+    return sizes.weights + inputs + sizes.outputs + kept_outputs + sizes.working
 
 
 def lacking(sizes: Sizes, free: int) -> str | None:

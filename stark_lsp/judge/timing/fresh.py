@@ -253,11 +253,6 @@ class _Input:
         self._weights = weights
         self._buffers = [tensorfile.surrounded(self._nbytes, first.device, margin) for _ in range(ring)]
 
-    @property
-    def buffer(self) -> torch.Tensor:
-        """The bytes of one of the buffers."""
-        return self._buffers[0]
-
     def mix(self, place: int, draw: Draw, pick: Pick | None) -> torch.Tensor:
         """Return a mixture in the buffer `place`."""
         flat = self._buffers[place][self._margin : self._margin + self._nbytes]
@@ -442,10 +437,6 @@ class Mixer:
     def sets(self) -> int:
         """How many sets there are to mix."""
         return len(self._skeletons)
-
-    def lend(self, nbytes: int) -> torch.Tensor | None:
-        """Return so many bytes of the memory that inputs are mixed in, None if no input has as many."""
-        return next((one.buffer[:nbytes] for one in self._inputs if one.buffer.numel() >= nbytes), None)
 
     def inputs(self, seed: str, index: int) -> Any:
         """Return the arguments of call `index`; they stay valid until a few calls later.

@@ -24,8 +24,6 @@ FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
 LITTLE = 16 << 20
 """Bytes of inputs and outputs of a call that one thread copies soon enough."""
-LENT = 1 << 30
-"""Bytes of an output from which none is kept for calls that do nothing."""
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
 _get_threads = torch.get_num_threads
@@ -43,7 +41,6 @@ class Timed:
         self._lookup: Callable[[str], Any] | None = None
         self._device = "cpu"
         self._numbers: list[int] = []
-        self._sample: Any = None
         self._little = False
         self.exchange: Exchange | None = None
         """Memory that outputs are handed over by."""
@@ -81,7 +78,7 @@ class Timed:
             See `fresh.Mixer`.
         """
         self._call, self._device, self._lookup = call, device, lookup
-        self._kept = self._sample = None
+        self._kept = None
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         if device == "cuda":
             # To see what kind of numbers gigabytes are takes as much again.
@@ -99,7 +96,6 @@ class Timed:
         self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
         # Kept apart from what the candidate might write to later.
         self._kept.take(result)
-        self._sample = self._standing_in(result)
         result = None
         cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
         count = round_ms / max(cost, 1e-3)
@@ -114,23 +110,10 @@ class Timed:
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""
         self._call = lambda arguments: None
-        self._mixer = self._kept = self._sample = None
+        self._mixer = self._kept = None
         if self._clock is not None:
             self._clock.let_go()
         return {}
-
-    def _standing_in(self, result: Any) -> Any:
-        """Return what calls return that do nothing: a result, or for gigabytes memory of inputs in its form."""
-        tensors = modules.tensors_of(result)
-        nbytes = max((tensor.numel() * tensor.element_size() for tensor in tensors), default=0)
-        memory = self._mixer.lend(nbytes) if self._mixer is not None and nbytes > LENT else None
-        if memory is None or not all(type(one) is torch.Tensor and one.is_contiguous() for one in tensors):
-            return result
-
-        def form(tensor: torch.Tensor) -> torch.Tensor:
-            return memory[: tensor.numel() * tensor.element_size()].view(tensor.dtype).view(tensor.shape)
-
-        return modules.map_tensors(result, form)
 
     def _inputs(self, seed: str, number: int) -> Any:
         if self._mixer is None:
@@ -171,7 +154,6 @@ class Timed:
         seed: str,
         calls: int,
         flush: bool = True,
-        empty: bool = False,
         block: bool = False,
         pledge: bool = True,
     ) -> dict[str, Any]:
@@ -187,18 +169,17 @@ class Timed:
             Empty the caches before each call.
         block
             See `clock.Clock.measure`.
-        empty
-            Return the last result instead of calling the module, to learn what goes with a call besides it.
         pledge
             Return the digests of the outputs.
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
-        call: Callable[[Any], Any] = (lambda arguments: self._sample) if empty else self._call
         with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
-            call(self._inputs(f"{seed}/first", 0))
+            self._call(self._inputs(f"{seed}/first", 0))
         self._kept.begin(calls)
-        times = self._clock.measure(call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block)
+        times = self._clock.measure(
+            self._call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block
+        )
         with self._alone():
             return {"ms": times, "pledge": self._kept.pledge() if pledge else []}
 

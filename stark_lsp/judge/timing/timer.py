@@ -89,7 +89,7 @@ class Timer:
         self.calls = calls
 
     def round(
-        self, seed: str, calls: int = 0, *, flush: bool = True, empty: bool = False, block: bool = False
+        self, seed: str, calls: int = 0, *, flush: bool = True, block: bool = False, pledge: bool = False
     ) -> Round:
         """Time one round.
 
@@ -99,14 +99,16 @@ class Timer:
             What the inputs are made from.
         calls
             How many; as many as make a round by default.
-        flush, empty, block
+        flush, block
             See `timed.Timed.time`.
+        pledge
+            Have digests made also where they are of no use.
 
         Raises
         ------
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
-        calls = calls or self.calls
+        calls, pledges = calls or self.calls, pledge or self.pledges
         if self.runner.device == "cuda":
             _come_between()
         begin = time.perf_counter_ns()
@@ -115,28 +117,26 @@ class Timer:
             seed=seed,
             calls=calls,
             flush=flush,
-            empty=empty,
             block=block,
-            pledge=self.pledges,
+            pledge=pledges,
             run_s=self._seconds,
         )
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
-        times, pledge = answer.get("ms"), answer.get("pledge")
-        least = 0.0 if empty else 1e-7
-        if not isinstance(times, list) or not all(isinstance(one, float) and least <= one < 1e9 for one in times):
+        times, digests = answer.get("ms"), answer.get("pledge")
+        if not isinstance(times, list) or not all(isinstance(one, float) and 1e-7 <= one < 1e9 for one in times):
             raise self._forged("times", times)
         # Both clocks tick at the same rate; a thousandth is room for those that do not quite.
         if len(times) != calls or sum(times) > 1.001 * wall_ms + 0.1:
             raise self._forged("times of that many calls", times)
         # One for each call, so that any of them may be drawn.
-        pledged = calls if self.pledges else 0
-        if not isinstance(pledge, list) or len(pledge) != pledged or not all(type(one) is int for one in pledge):
-            raise self._forged("digests of that many outputs", pledge)
-        return Round(Sample(wall_ms, times), pledge)
+        pledged = calls if pledges else 0
+        if not isinstance(digests, list) or len(digests) != pledged or not all(type(one) is int for one in digests):
+            raise self._forged("digests of that many outputs", digests)
+        return Round(Sample(wall_ms, times), digests)
 
-    def by_the_clock(self, seed: str, calls: int, *, empty: bool = False) -> Round:
+    def by_the_clock(self, seed: str, calls: int) -> Round:
         """Make a round that the judge times by its own clock: with warm caches, launches hidden on a GPU."""
-        return self.round(seed, calls, flush=False, empty=empty, block=self.runner.device == "cuda")
+        return self.round(seed, calls, flush=False, block=self.runner.device == "cuda", pledge=True)
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.

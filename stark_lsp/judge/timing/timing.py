@@ -213,9 +213,9 @@ class _Attempt:
         """Have the judge's clock count where it allows no time as short as the reported one; returns a note of that."""
         eager, claimed = self._bench.held("eager"), times.median("candidate")
 
-        def empty(calls: int) -> Sample:
+        def trusted(calls: int) -> Sample:
             with self._bench.reliably(eager):
-                return eager.by_the_clock(secrets.token_hex(8), calls, empty=True).sample
+                return eager.by_the_clock(secrets.token_hex(8), calls).sample
 
         def run(calls: int) -> Sample:
             def ask() -> Sample:
@@ -229,7 +229,7 @@ class _Attempt:
 
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
-            judged = wall.judged_ms(run, empty, claimed, fitting(self._bench))
+            judged = wall.judged_ms(run, trusted, claimed, fitting(self._bench))
         self._asking(lambda: recheck.finish(timer))
         if not wall.disagrees(judged, claimed, self._bench.device, busy=watch.busy):
             return []

@@ -1,9 +1,9 @@
 """The judge's own clock, and a candidate that rests while others are timed.
 
 A timed call happens in the candidate's process, which could report any figure. So the judge times whole rounds from
-outside, of the candidate's process and of a trusted one that does all that goes with a call (fresh inputs, copying the
-outputs) but calls nothing; what is left is the calls' time. Where that is longer than what was reported, it counts.
-Nobody is accused: clocks differ for many reasons, and who reported less than is true gains nothing.
+outside. What goes with a call besides it (fresh inputs, copying the outputs, freeing them) it knows from rounds of the
+original, whose reports can be trusted; what is left is the calls' time. Where that is longer than what was reported, it
+counts. Nobody is accused: clocks differ for many reasons, and who reported less than is true gains nothing.
 """
 
 from __future__ import annotations
@@ -43,39 +43,52 @@ Run = Callable[[int], Sample]
 """Makes a round of that many calls with warm caches, after one that is not reported."""
 
 
-def judged_ms(candidate: Run, empty: Run, claimed_ms: float, most: int = LONG) -> float:
+def judged_ms(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG) -> float:
     """Return how long a call takes by the judge's own clock.
 
     Of several rounds the shortest count, since others who are at work on the machine only make them longer.
 
     Parameters
     ----------
-    candidate, empty
-        Rounds of the candidate, and rounds of a trusted runner that calls nothing.
+    candidate, trusted
+        Rounds of the candidate, and of the original.
     claimed_ms
         What was reported; once the judge's figure is no longer than that, no more measurements are made.
     most
         Most calls of a round whose outputs can all be kept.
     """
     most = min(most, LONG)
-    short, many = candidate(1).wall_ms, 1
-    while many < most and (many == 1 or candidate(many).wall_ms - short < LONG_MS):
-        many = min(4 * many, most)
-    least: dict[tuple[str, int], float] = {}
+    lengths = {run: _lengths(run, most) for run in (candidate, trusted)}
+    least: dict[tuple[Run, int], float] = {}
     judged = 0.0
     for made in range(1, MOST + 1):
-        for name, run in (("candidate", candidate), ("empty", empty)):
-            for calls in (1, many):
-                least[name, calls] = min(run(calls).wall_ms, least.get((name, calls), float("inf")))
-        if many == 1:
-            judged = (least["candidate", 1] - least["empty", 1]) / 2
-        else:
-            # The call that goes before them finds a process that was idle: it is slower, and as slow in both.
-            more = {name: least[name, many] - least[name, 1] for name in ("candidate", "empty")}
-            judged = (more["candidate"] - max(0.0, more["empty"])) / (many - 1)
+        for run, calls in ((run, calls) for run, both in lengths.items() for calls in both):
+            sample = run(calls)
+            told = sum(sample.ms) if run is trusted else 0.0
+            # Where one call is all that can be kept, the one before it is taken to be as long.
+            told *= 2 if most == 1 else 1
+            least[run, calls] = min(sample.wall_ms - told, least.get((run, calls), float("inf")))
+        (ours, besides) = (_of_one(least, run, lengths[run]) for run in (candidate, trusted))
+        judged = ours - max(0.0, besides)
+        if most == 1:
+            judged = (least[candidate, 1] - max(0.0, least[trusted, 1])) / 2
         if made >= SURE and judged <= claimed_ms:
             break
     return judged
+
+
+def _lengths(run: Run, most: int) -> tuple[int, ...]:
+    """Return the numbers of calls of a short round and of a much longer one; only 1 if no more can be kept."""
+    short, many = run(1).wall_ms, 1
+    while many < most and (many == 1 or run(many).wall_ms - short < LONG_MS):
+        many = min(4 * many, most)
+    return (1, many) if many > 1 else (1,)
+
+
+def _of_one(least: dict[tuple[Run, int], float], run: Run, lengths: tuple[int, ...]) -> float:
+    """Return what one call more makes a round longer; the call that goes before it is as slow in both."""
+    few, many = lengths[0], lengths[-1]
+    return (least[run, many] - least[run, few]) / (many - few) if many > few else least[run, few]
 
 
 def disagrees(judged: float, claimed_ms: float, device: str, *, busy: bool) -> bool:
