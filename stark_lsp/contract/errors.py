@@ -1,4 +1,4 @@
-"""Errors the worker reports: what the user can mend (`Bad`), and what broke around it (`Broken`)."""
+"""Errors with place and cure; the judge's: what the user can mend (`Bad`), and what broke around it (`Broken`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Reported(Exception):
     message
         What is wrong, one sentence.
     cure
-        What to do about it.
+        What to do about it, one sentence; empty when there is nothing to do.
     path, line
-        Where; `line` counts from 1.
+        Where, or None; `line` counts from 1.
     details
-        Traceback or captured output.
+        Longer evidence, such as a traceback or captured output; shown in logs and on request.
     """
 
     kind = "fault"

@@ -2,39 +2,11 @@
 
 from __future__ import annotations
 
+from stark_lsp.contract.errors import Reported
 
-class StarkError(Exception):
-    """Something the user can understand and mend.
 
-    Parameters
-    ----------
-    message
-        What is wrong, one sentence.
-    cure
-        What to do about it, one sentence; empty when there is nothing to do.
-    path
-        The file it is about, or None.
-    line
-        1-based line in `path`, or None.
-    details
-        Longer evidence, such as a traceback; shown in logs and on request.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        cure: str = "",
-        path: str | None = None,
-        line: int | None = None,
-        details: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.cure = cure
-        self.path = path
-        self.line = line
-        self.details = details
+class StarkError(Reported):
+    """Something the user can understand and mend."""
 
     def __str__(self) -> str:
         where = ""

@@ -139,29 +139,6 @@ class Verifier:
             stale.finding.message = f"{STALE_WEIGHTS}: {stale.finding.message}"
             raise stale
 
-    def elsewhere(self, ask: Ask, runner: RunnerProcess) -> Verifier:
-        """Return what holds another process of the same candidate, with the weights it has now, against the reference.
-
-        Parameters
-        ----------
-        ask
-            Asks that process.
-        runner
-            That process.
-        """
-        other = Verifier(self._reference, ask, runner, self._weights_message)
-        other._last = self._last
-        return other
-
-    def run_last(self) -> None:
-        """Run the last case alone, as in `run`.
-
-        Raises
-        ------
-        Failed
-        """
-        self._check(self._last)
-
     def check_again(self) -> None:
         """Run the last case once more, after the candidate was timed.
 
