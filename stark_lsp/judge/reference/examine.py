@@ -189,12 +189,14 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     try:
         if not others:
             others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw", keep=False)]
-        if any(not _alike(reference, first, other) for other in others):
-            if not off_scale(reference.module) or any(_apart(first, other) >= APART for other in others):
-                return
-            raise _constant(reference)
+        apart = any(_apart(first, other) >= APART for other in others)
+        little = not apart and off_scale(reference.module)
+        if not little and any(not _alike(reference, first, other) for other in others):
+            return
         before = tensorfile.load(first.inputs_path)
         moving = any(not unchanged(before, reference.before(other.inputs_path)) for other in others)
+        if little and moving:
+            raise _constant(reference)
     finally:
         for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):
             if os.path.exists(path):

@@ -84,7 +84,7 @@ class Recheck:
 
     def of_the_clock(self) -> Recheck:
         """Return another one, for the rounds that the judge times by its own clock."""
-        return Recheck(self._bytes, self._own_errors, CLOCK, self._device)
+        return Recheck(self._bytes, self._own_errors, min(CLOCK, self._most), self._device)
 
     def look(self, seed: str, made: Round, timer: Timer) -> None:
         """Take in a round that is over; perhaps fetch the output of one of its calls.

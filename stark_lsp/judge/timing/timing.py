@@ -214,7 +214,7 @@ class _Attempt:
         eager, claimed = self._bench.held("eager"), times.median("candidate")
 
         def trusted(calls: int) -> Sample:
-            with self._bench.reliably(eager):
+            with wall.stopped(self._runner.pid), self._bench.reliably(eager):
                 return eager.by_the_clock(secrets.token_hex(8), calls).sample
 
         def run(calls: int) -> Sample:
@@ -229,12 +229,12 @@ class _Attempt:
 
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
-            judged = wall.judged_ms(run, trusted, claimed, fitting(self._bench))
+            judged = wall.judged(run, trusted, claimed, fitting(self._bench))
         self._asking(lambda: recheck.finish(timer))
         if not wall.disagrees(judged, claimed, self._bench.device, busy=watch.busy):
             return []
-        times.stretch("candidate", judged / claimed)
+        times.stretch("candidate", judged.ms / claimed)
         return [
-            f"Its process reported {claimed:.4g} ms for a call, but by the judge's clock a call takes {judged:.4g} ms. "
-            "The judge's clock counts."
+            f"Its process reported {claimed:.4g} ms for a call, but by the judge's clock a call takes "
+            f"{judged.ms:.4g} ms. The judge's clock counts."
         ]
