@@ -268,6 +268,7 @@ class Attempt:
             compiled=self._judge.compiled,
             path=self._path,
             weights=self._weights,
+            both_modes=self._reference.differentiable,
             waiting=lambda text: self._progress(text, WAITING_S),
             begin=lambda: self._progress(STAGES["time"], self._limit("time")),
         )
@@ -308,6 +309,11 @@ class Attempt:
             claimed, self._asked.resources, judge.cost, judge.calibration, runtime_ms, metrics, self._notes
         )
 
+    def _device_share(self) -> float | None:
+        """Return its device time over the reference's, where the search is to rank by that; None if unknown."""
+        ours, theirs = ((profile or {}).get("device_us") for profile in (self._profile, self._judge.profile))
+        return ours / theirs if self._settings.get("objective") == "device" and ours and theirs else None
+
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""
         if self._weights_message and finding.status == "WRONG_RESULT":
@@ -344,6 +350,7 @@ class Attempt:
         def timed(name: str) -> dict[str, Any] | None:
             return times.timing(name) if times and measured and name in measured.beside else None
 
+        without = measured.without_gradients if measured else None
         verifier = self._verifier
         return {
             "status": finding.status,
@@ -354,6 +361,8 @@ class Attempt:
             "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
             "runtime": times.timing("candidate") if times else None,
             "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
+            "speedup_without_gradients": without.ratio("eager", "candidate") if without else None,
+            "device_share": self._device_share() if times else None,
             "speedup_vs_compile": ratio("compile"),
             "speedup_vs_max_autotune": ratio("max_autotune"),
             "eager": times.timing("eager") if times else None,

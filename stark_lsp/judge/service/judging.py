@@ -128,7 +128,7 @@ class Judge:
         self._baselines = self._take_baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
-        self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
+        self.profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
         self.children.replenish(1)
         if self.reference.device == "cuda":
@@ -172,7 +172,7 @@ class Judge:
             "baselines": self._baselines,
             "outputs": list(tensorfile.describe(self.reference.cases[0].outputs)),
             "notes": list(self.reference.notes),
-            "profile": self._profile,
+            "profile": self.profile,
         }
 
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
