@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.judge.device.slots import Quiet
-from stark_lsp.judge.processes.children import Children
 from stark_lsp.judge.processes.confinement import Confinement, Tool
 from stark_lsp.judge.processes.folders import Folder
+from stark_lsp.judge.processes.pool import Pool
 from stark_lsp.judge.processes.runners import RunnerDied, RunnerProcess, RunnerTimedOut
 from stark_lsp.judge.sandbox import Layer
 from stark_lsp.judge.tools import watched
@@ -125,7 +125,7 @@ def runner(tmp_path: Path) -> RunnerProcess:
     (tmp_path / "children").mkdir()
     quiet = Quiet(str(tmp_path / "locks"), "cpu")
     confinement = Confinement(Layer.PROCESS, gpu=False)
-    children = Children(dict(os.environ), str(tmp_path / "children"), 10_000, confinement, None, quiet=quiet)
+    children = Pool(dict(os.environ), str(tmp_path / "children"), 10_000, confinement, None, quiet=quiet)
     return children.watched_runner(cast("Tool", tool))
 
 

@@ -14,6 +14,7 @@ from ..building.triton_cache import FOLDER_LIMIT, TritonFolder
 from ..correctness.verify import Verifier
 from ..processes import copies
 from ..processes.limits import RestWatch
+from ..processes.pool import RUNNER
 from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
@@ -146,7 +147,8 @@ class Attempt:
     def _end_runner(self) -> None:
         if self._rest is not None:
             self._rest.end()
-        self._judge.children.household.end(self._runner)
+        if self._runner is not None:
+            self._judge.pool.kill(self._runner)
 
     @staticmethod
     def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
@@ -217,7 +219,7 @@ class Attempt:
     def _start(self) -> RunnerProcess:
         """Take a runner and give it the candidate."""
         self._triton = self._judge.triton.open(self._source)
-        runner = self._runner = self._judge.children.runner()
+        runner = self._runner = self._judge.pool.take(RUNNER)
         self._rest = RestWatch(runner.watch_rest)
         if self._triton.cached:
             copies.copy_tree(self._triton.path, runner.files.triton, FOLDER_LIMIT)

@@ -16,7 +16,7 @@ from ...contract.errors import Broken
 from ..building import inductor_cache
 from ..device import fingerprint, slots
 from ..inputs import constants
-from ..processes.children import Children
+from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
 from ..timing import intervals
@@ -119,7 +119,7 @@ class Bench:
         The prepared reference.
     settings
         `core.EvaluationSettings` in wire form.
-    children
+    pool
         Starts runners.
     threads
         CPU threads for torch and for kernels with OpenMP.
@@ -133,14 +133,14 @@ class Bench:
         self,
         reference: Reference,
         settings: dict[str, Any],
-        children: Children,
+        pool: Pool,
         threads: int,
         slot: slots.Slot,
         quiet: slots.Quiet,
     ) -> None:
         self._reference = reference
         self._settings = settings
-        self._children = children
+        self._pool = pool
         self._threads = threads
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
@@ -300,7 +300,7 @@ class Bench:
 
     def _start_reference(self, name: str) -> Timer:
         reference = self._reference
-        runner = self._children.reference_runner()
+        runner = self._pool.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
@@ -326,7 +326,7 @@ class Bench:
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
             timer.pledges = not reference.plan.large
         except RUNNER_FAILURES as error:
-            self._children.end(runner)
+            self._pool.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
                 # Its inputs may hang together in a way that elements and samples of several inputs break.
                 self._picking = False
@@ -344,7 +344,7 @@ class Bench:
         with self._lock:
             timer = self._sides[name]
             if timer is not None:
-                self._children.end(timer.runner)
+                self._pool.end(timer.runner)
             self._sides[name] = None
 
 
