@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from stark_lsp.contract import process_trees
-from stark_lsp.judge.device.slots import Quiet
+from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import limits as limits_module
 from stark_lsp.judge.processes import runners
 from stark_lsp.judge.processes.confinement import Confinement
@@ -71,8 +71,8 @@ def limits() -> Switched:
 
 @pytest.fixture
 def child(tmp_path: Path, limits: Switched) -> Iterator[RunnerProcess]:
-    confinement, quiet = Confinement(Layer.PROCESS, gpu=False), Quiet(str(tmp_path / "locks"), "cpu")
-    children = Pool(dict(os.environ), str(tmp_path), 10_000, confinement, limits, quiet=quiet)
+    confinement, turns = Confinement(Layer.PROCESS, gpu=False), Turns(str(tmp_path / "locks"), "cpu")
+    children = Pool(dict(os.environ), str(tmp_path), 10_000, confinement, limits, turns=turns)
     started = children.take("runner")
     try:
         yield started

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.contract import process_trees
-from stark_lsp.judge.device.slots import Quiet
+from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import pool, runners
 from stark_lsp.judge.processes.confinement import Confinement
 from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, RUNNER, Pool
@@ -26,12 +26,12 @@ from stark_lsp.judge.sandbox import Layer
 
 
 @pytest.fixture
-def quiet(tmp_path: Path) -> Quiet:
-    return Quiet(str(tmp_path / "locks"), "cpu")
+def turns(tmp_path: Path) -> Turns:
+    return Turns(str(tmp_path / "locks"), "cpu")
 
 
 @pytest.fixture
-def children(tmp_path: Path, quiet: Quiet) -> Iterator[Pool]:
+def children(tmp_path: Path, turns: Turns) -> Iterator[Pool]:
     (tmp_path / "children").mkdir()
     made = Pool(
         dict(os.environ),
@@ -39,7 +39,7 @@ def children(tmp_path: Path, quiet: Quiet) -> Iterator[Pool]:
         10_000,
         Confinement(Layer.PROCESS, gpu=False),
         None,
-        quiet=quiet,
+        turns=turns,
     )
     yield made
     for child in list(made._kept):
@@ -50,8 +50,8 @@ def running(folder: Path) -> int:
     return len(list(folder.glob("child-*")))
 
 
-def test_a_spare_is_not_started_while_somebody_times(children: Pool, quiet: Quiet, tmp_path: Path) -> None:
-    with quiet.measuring():
+def test_a_spare_is_not_started_while_somebody_times(children: Pool, turns: Turns, tmp_path: Path) -> None:
+    with turns.measuring():
         children.keep_spares(RUNNER, 1)
         time.sleep(0.5)
         assert running(tmp_path / "children") == 0
@@ -61,7 +61,7 @@ def test_a_spare_is_not_started_while_somebody_times(children: Pool, quiet: Quie
     children.end(runner)
 
 
-def test_nobody_times_while_a_spare_comes_up(children: Pool, quiet: Quiet) -> None:
+def test_nobody_times_while_a_spare_comes_up(children: Pool, turns: Turns) -> None:
     children.keep_spares(RUNNER, 1)
     spare = children._spares[RUNNER][0]
     while not spare.running():
@@ -69,7 +69,7 @@ def test_nobody_times_while_a_spare_comes_up(children: Pool, quiet: Quiet) -> No
     measured = threading.Event()
 
     def measure() -> None:
-        with quiet.measuring():
+        with turns.measuring():
             measured.set()
 
     time.sleep(0.2)
@@ -161,8 +161,8 @@ def test_an_answer_that_does_not_know_the_request_is_a_forgery(children: Pool, t
 class Counted(Pool):
     """Counts instead of starting anything; waits for a good moment as on a GPU, if asked to."""
 
-    def __init__(self, folder: Path, quiet: Quiet, spares: int, *, patient: bool) -> None:
-        super().__init__({}, str(folder), 0, Confinement(Layer.PROCESS, gpu=False), None, quiet=quiet, spares=spares)
+    def __init__(self, folder: Path, turns: Turns, spares: int, *, patient: bool) -> None:
+        super().__init__({}, str(folder), 0, Confinement(Layer.PROCESS, gpu=False), None, turns=turns, spares=spares)
         self._gpu: Any = object() if patient else None
         self.filled = threading.Event()
         self.fill()
@@ -183,10 +183,10 @@ class Counted(Pool):
 
 
 def test_candidates_that_follow_at_once_find_nobody_coming_up(
-    tmp_path: Path, quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "CALM_S", 60.0)
-    kept = Counted(tmp_path, quiet, 5, patient=True)
+    kept = Counted(tmp_path, turns, 5, patient=True)
     for left in (4, 3, 2, 1):
         kept.judge()
         assert kept.ready() == left
@@ -195,10 +195,10 @@ def test_candidates_that_follow_at_once_find_nobody_coming_up(
 
 
 def test_a_build_is_the_time_to_replace_them_once_few_are_left(
-    tmp_path: Path, quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "CALM_S", 60.0)
-    kept = Counted(tmp_path, quiet, 5, patient=True)
+    kept = Counted(tmp_path, turns, 5, patient=True)
     kept.judge(builds=True)
     assert kept.ready() == 4
     kept.judge(builds=True)
@@ -206,10 +206,10 @@ def test_a_build_is_the_time_to_replace_them_once_few_are_left(
 
 
 def test_after_a_moment_without_candidates_all_are_replaced(
-    tmp_path: Path, quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "CALM_S", 0.05)
-    kept = Counted(tmp_path, quiet, 5, patient=True)
+    kept = Counted(tmp_path, turns, 5, patient=True)
     with kept.judging():
         kept.judge()
         time.sleep(0.2)
@@ -218,8 +218,8 @@ def test_after_a_moment_without_candidates_all_are_replaced(
     assert kept.ready() == 5
 
 
-def test_without_patience_each_is_replaced_as_soon_as_its_candidate_is_judged(tmp_path: Path, quiet: Quiet) -> None:
-    kept = Counted(tmp_path, quiet, 1, patient=False)
+def test_without_patience_each_is_replaced_as_soon_as_its_candidate_is_judged(tmp_path: Path, turns: Turns) -> None:
+    kept = Counted(tmp_path, turns, 1, patient=False)
     with kept.judging():
         kept._spares[RUNNER].pop()
         kept.building()

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ...contract import process_trees
 from ...contract.errors import Broken
-from ..device.slots import Quiet
+from ..device.turns import Turns
 from ..transport.handover import Gpu
 from . import copies
 from .ahead import DRIVER
@@ -54,8 +54,8 @@ class Pool:
         What a confined child may take.
     gpu
         What a runner shares with the judge; None on a CPU.
-    quiet
-        Keeps the start of spares apart from timing, which it would disturb.
+    turns
+        Keep the start of spares apart from timing, which it would disturb.
     spares
         How many runners, and as many builders, are to be ready.
     """
@@ -69,7 +69,7 @@ class Pool:
         limits: Limits | None,
         gpu: Gpu | None = None,
         *,
-        quiet: Quiet,
+        turns: Turns,
         spares: int = 1,
     ) -> None:
         self._environment = environment
@@ -79,7 +79,7 @@ class Pool:
         self._limits = limits
         self._gpu = gpu
         self._driver = os.path.join(folder, DRIVER)
-        self._quiet = quiet
+        self._turns = turns
         self._growing = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-spare")
         self._ending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-ending")
         self._ended: list[Future[None]] = []
@@ -227,14 +227,14 @@ class Pool:
         with contextlib.ExitStack() as working:
             if role == RUNNER:
                 # Those who want a builder may be working themselves, and who works must not wait to work.
-                working.enter_context(self._quiet.working())
+                working.enter_context(self._turns.working())
             child = self._start(role, self._confinement)
             try:
                 if self._gpu is not None:
                     working.close()
                 child.wait_ready()
                 if self._gpu is not None and role == RUNNER:
-                    working.enter_context(self._quiet.working())
+                    working.enter_context(self._turns.working())
                     child.warm_up()
                     self._keep_driver(child)
             except RUNNER_FAILURES as error:

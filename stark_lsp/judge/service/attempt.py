@@ -194,7 +194,7 @@ class Attempt:
     def _working(self) -> Iterator[None]:
         """Use the device in the block; waits while somebody is timed on it."""
         with self._work:
-            self._work.enter_context(self._bench.quiet.working())
+            self._work.enter_context(self._bench.turns.working())
             self._works = True
             try:
                 yield
@@ -214,7 +214,7 @@ class Attempt:
         try:
             yield
         finally:
-            self._work.enter_context(self._bench.quiet.working())
+            self._work.enter_context(self._bench.turns.working())
 
     def _start(self) -> RunnerProcess:
         """Take a runner and give it the candidate."""

@@ -79,7 +79,7 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
         runner.builds = lambda request: _build(asked, runner, request)
         ask = asking(runner, judge.settings, path)
         try:
-            with judge.bench.quiet.working():
+            with judge.bench.turns.working():
                 weights_message = claims.text(
                     ask(
                         "load",

@@ -15,7 +15,7 @@ from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
 from ..building.triton_cache import TritonCache
 from ..correctness.verify import AFTER_LIMIT, ROOM
-from ..device import fingerprint, observe, slots
+from ..device import fingerprint, observe, turns
 from ..processes import confinement
 from ..processes.limits import Limits, memory_limit
 from ..processes.pool import BUILDER, RUNNER, Pool
@@ -91,9 +91,9 @@ class Judge:
         if chosen.layer is Layer.PROCESS:
             self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         self.reference.notes += fingerprint.load_notes(load)
-        locks = slots.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        key = device_key(self.reference.device)
-        quiet = slots.Quiet(locks, key)
+        locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
+        on_device = turns.Turns(locks, device_key(self.reference.device))
+        observe.STRANGERS.judges = on_device.judges
         # The next candidate finds processes that have imported torch already.
         self.pool = Pool(
             runner_environment(self.reference.device, self.threads, cache_dir),
@@ -106,7 +106,7 @@ class Judge:
             ),
             Limits(memory_limit(float(settings["memory_share"]))),
             self._gpu(),
-            quiet=quiet,
+            turns=on_device,
             spares=spares(self.reference.device),
         )
         many_cores = (os.cpu_count() or 1) >= MANY_CORES
@@ -116,9 +116,7 @@ class Judge:
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.pool.end)
         if self.reference.device == "cuda" and many_cores:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
-        slot = slots.Slot(locks, key)
-        observe.STRANGERS.judges = slots.Present(locks, key).others
-        self.bench = Bench(self.reference, settings, self.pool, self.threads, slot, quiet)
+        self.bench = Bench(self.reference, settings, self.pool, self.threads, on_device)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
@@ -184,7 +182,7 @@ class Judge:
 
         if (os.cpu_count() or 1) >= MANY_CORES:
             # While nobody times, so that the first spare comes up beside them.
-            with self.bench.quiet.working():
+            with self.bench.turns.working():
                 self.bench.start_side_by_side()
             self.pool.await_spares(RUNNER, SPARE_S)
         with self.bench.turn(waiting):

@@ -14,7 +14,8 @@ import torch
 
 from ...contract.errors import Broken
 from ..building import inductor_cache
-from ..device import fingerprint, slots
+from ..device import fingerprint
+from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
@@ -123,10 +124,8 @@ class Bench:
         Starts runners.
     threads
         CPU threads for torch and for kernels with OpenMP.
-    slot
-        The device's queue.
-    quiet
-        Keeps work on the device apart from timing, which it would disturb.
+    turns
+        Keep work on the device apart from timing, which it would disturb.
     """
 
     def __init__(
@@ -135,8 +134,7 @@ class Bench:
         settings: dict[str, Any],
         pool: Pool,
         threads: int,
-        slot: slots.Slot,
-        quiet: slots.Quiet,
+        turns: Turns,
     ) -> None:
         self._reference = reference
         self._settings = settings
@@ -148,9 +146,8 @@ class Bench:
         self._lock = threading.RLock()
         self.device = reference.device
         """`cpu` or `cuda`."""
-        self._slot = slot
-        self.quiet = quiet
-        """Keeps work on the device apart from timing, which it would disturb."""
+        self.turns = turns
+        """Keep work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
         outputs = reference.cases[0].outputs
@@ -158,7 +155,7 @@ class Bench:
         """Bytes that one call returns."""
 
     @contextlib.contextmanager
-    def turn(self, waiting: slots.Waiting | None = None) -> Iterator[None]:
+    def turn(self, waiting: Waiting | None = None) -> Iterator[None]:
         """Hold the device alone: no other run or server of this user times on it meanwhile.
 
         Parameters
@@ -166,7 +163,7 @@ class Bench:
         waiting
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
-        with self._slot.turn(waiting), self._lock, self.quiet.measuring():
+        with self.turns.measuring(waiting), self._lock:
             yield
 
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
