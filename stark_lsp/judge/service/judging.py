@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from ...contract.errors import Broken
+from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
-from ..building.triton_cache import TritonCache
 from ..correctness.verify import AFTER_LIMIT, ROOM
 from ..device import fingerprint, observe, turns
 from ..processes import confinement
