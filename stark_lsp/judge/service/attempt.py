@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..building.triton_cache import FOLDER_LIMIT, TritonFolder
 from ..correctness.verify import Verifier
-from ..processes import copies
 from ..processes.limits import RestWatch
+from ..processes.pool import RUNNER
 from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
@@ -86,7 +85,8 @@ class Attempt:
         self._tools = tools and judge.reference.device == "cuda"
         self._runner: RunnerProcess | None = None
         self._rest: RestWatch | None = None
-        self._triton: TritonFolder | None = None
+        self._cached = False
+        """Whether Triton has compiled this source before."""
         self._forwarded = False
         self._asked = Asked(self._told, judge.builds, float(self._settings["build_timeout_s"]))
         self._path = ""
@@ -136,25 +136,17 @@ class Attempt:
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
-        runner, triton = self._runner, self._triton
         self._end_runner()
-        if triton is not None:
-            triton.finish(triton.cached or (runner is not None and self._forwarded and self._keep(runner, triton)))
-        if runner is not None:
-            runner.files.remove()
+        if self._runner is not None:
+            if self._forwarded and not self._cached:
+                self._judge.triton.keep(self._source, self._runner.files.triton)
+            self._runner.files.remove()
 
     def _end_runner(self) -> None:
         if self._rest is not None:
             self._rest.end()
-        self._judge.children.household.end(self._runner)
-
-    @staticmethod
-    def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
-        """Copy what Triton compiled out of the dead runner's folder; returns whether it is whole."""
-        try:
-            return copies.copy_tree(runner.files.triton, triton.path, FOLDER_LIMIT) > 0
-        except (OSError, copies.TooLarge):
-            return False
+        if self._runner is not None:
+            self._judge.pool.kill(self._runner)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -192,7 +184,7 @@ class Attempt:
     def _working(self) -> Iterator[None]:
         """Use the device in the block; waits while somebody is timed on it."""
         with self._work:
-            self._work.enter_context(self._bench.quiet.working())
+            self._work.enter_context(self._bench.turns.working())
             self._works = True
             try:
                 yield
@@ -212,15 +204,13 @@ class Attempt:
         try:
             yield
         finally:
-            self._work.enter_context(self._bench.quiet.working())
+            self._work.enter_context(self._bench.turns.working())
 
     def _start(self) -> RunnerProcess:
         """Take a runner and give it the candidate."""
-        self._triton = self._judge.triton.open(self._source)
-        runner = self._runner = self._judge.children.runner()
+        runner = self._runner = self._judge.pool.take(RUNNER)
         self._rest = RestWatch(runner.watch_rest)
-        if self._triton.cached:
-            copies.copy_tree(self._triton.path, runner.files.triton, FOLDER_LIMIT)
+        self._cached = self._judge.triton.fill(self._source, runner.files.triton)
         return runner
 
     def _load(self, runner: RunnerProcess) -> str:

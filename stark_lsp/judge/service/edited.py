@@ -14,6 +14,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ..correctness.verify import Verifier
+from ..processes.pool import RUNNER
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
 from .asking import asking
@@ -70,15 +71,15 @@ def check(judge: Judge, path: str, text: str, qualname: str, told: Told, progres
 def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compare: bool) -> Finding | None:
     """Load a text as the file at `path`, with `compare` also hold its class against the reference."""
     judge.clear()
-    runner = judge.children.runner()
+    runner = judge.pool.take(RUNNER)
     asked = Asked(told, judge.builds, float(judge.settings["build_timeout_s"]))
     stage = "load"
     with contextlib.ExitStack() as ending:
-        ending.callback(judge.children.end, runner)
+        ending.callback(judge.pool.end, runner)
         runner.builds = lambda request: _build(asked, runner, request)
         ask = asking(runner, judge.settings, path)
         try:
-            with judge.bench.quiet.working():
+            with judge.bench.turns.working():
                 weights_message = claims.text(
                     ask(
                         "load",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...contract.errors import Broken
 from ..device import observe
-from ..device.slots import Waiting
+from ..device.turns import Waiting
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
 from ..service.classify import classify
 from ..service.failed import Failed
