@@ -13,11 +13,10 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.judge.building.service import Built, Failure
+from stark_lsp.judge.correctness.classify import Failed, Finding
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.service.asked import LATE_BUILD, MOST_BUILDS
 from stark_lsp.judge.service.attempt import Attempt
-from stark_lsp.judge.service.classify import Finding
-from stark_lsp.judge.service.failed import Failed
 from stark_lsp.judge.service.told import Told
 
 REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..correctness.classify import Failed, Finding, asking, stages
 from ..correctness.verify import Verifier
 from ..processes.limits import RestWatch
 from ..processes.pool import RUNNER
@@ -21,14 +22,11 @@ from ..tools.finalist import Tools
 from ..tools.loadable import Loadable
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
-from .asking import asking
-from .classify import Finding, stages
-from .failed import Failed
 from .told import Told
 
 if TYPE_CHECKING:
+    from ..timing.problem_runners import Progress
     from .judging import Judge
-    from .problem_runners import Progress
 
 
 STAGES = {

@@ -13,19 +13,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from ..correctness.classify import Failed, Finding, asking
 from ..correctness.verify import Verifier
 from ..processes.pool import RUNNER
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
-from .asking import asking
-from .classify import Finding
-from .failed import Failed
 from .told import Told
 
 if TYPE_CHECKING:
     from ..processes.runners import RunnerProcess
+    from ..timing.problem_runners import Progress
     from .judging import Judge
-    from .problem_runners import Progress
 
 LIMIT_S = 600.0
 """After so many seconds something other than the file must be broken."""

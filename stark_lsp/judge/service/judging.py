@@ -27,10 +27,10 @@ from ..reference import modules
 from ..reference.reference import Reference
 from ..sandbox import Layer
 from ..timing import timing
+from ..timing.problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
-from .problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from .told import Told
 
 REFERENCE_RUNNERS = 2 + len(COMPILED)

@@ -21,8 +21,7 @@ from typing import NamedTuple
 import torch
 
 from ..correctness import compare
-from ..service.classify import Finding
-from ..service.failed import Failed
+from ..correctness.classify import Failed, Finding
 from ..transport import tensorfile
 from . import kept
 from .timer import HEADER_ROOM, Round, Timer

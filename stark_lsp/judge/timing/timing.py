@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...contract.errors import Broken
+from ..correctness.classify import Failed, classify
 from ..device import observe
 from ..device.turns import Waiting
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
-from ..service.classify import classify
-from ..service.failed import Failed
-from ..service.problem_runners import Bench, reference_timed
 from . import rounds, wall
+from .problem_runners import Bench, reference_timed
 from .recheck import Recheck
 from .session import Plan, Session, fitting, longest
 from .timer import Timer

@@ -20,10 +20,10 @@ from ..inputs import constants
 from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
-from ..timing import intervals
-from ..timing.recheck import Recheck
-from ..timing.rounds import FEWEST, Side
-from ..timing.timer import Timer
+from . import intervals
+from .recheck import Recheck
+from .rounds import FEWEST, Side
+from .timer import Timer
 
 MOST_SPARES = 5
 """Each holds a context on the GPU, half a gigabyte of its memory."""
