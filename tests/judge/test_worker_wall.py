@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stark_lsp.judge.timing import wall
-from stark_lsp.judge.timing.wall import Sample, disagrees, judged
+from stark_lsp.judge.timing.rounds import RoundTimes
+from stark_lsp.judge.timing.wall import Agreement, Judged, Sample, agreement, judged
+
+
+def disagrees(found: Judged, claimed_ms: float, device: str, *, busy: bool) -> bool:
+    """Whether the judge's figure counts."""
+    return agreement(found, claimed_ms, device, busy=busy) is Agreement.DISAGREES
 
 
 def runner(true_ms: float, besides_ms: float, reported: float = 1.0, noise: Callable[[], float] = lambda: 0.0):  # type: ignore[no-untyped-def]
@@ -97,6 +103,15 @@ def test_honest_calls_of_gigabytes_agree_although_what_goes_with_them_takes_now_
     # Half of the time is missed.
     found = [judged(rounds(8.0), rounds(4.0), 4.0, most) for _ in range(100)]
     assert sum(disagrees(one, 4.0, "cuda", busy=False) for one in found) >= 90
+
+
+def test_a_figure_that_is_longer_within_its_noise_widens_the_interval() -> None:
+    assert agreement(Judged(3.0, 0.0), 2.0, "cuda", busy=False) is Agreement.DISAGREES
+    assert agreement(Judged(3.0, 1.0), 2.0, "cuda", busy=False) is Agreement.UNSURE
+    assert agreement(Judged(2.2, 1.0), 2.0, "cuda", busy=False) is Agreement.AGREES
+    times = RoundTimes({"eager": [[4.0]] * 8, "candidate": [[2.0]] * 8}, early=False)
+    times.doubt("candidate", 1.5)
+    assert times.ratio("eager", "candidate") == {"value": 2.0, "low": pytest.approx(2.0 / 1.5), "high": 2.0}
 
 
 def test_of_many_honest_calls_with_interruptions_hardly_any_is_corrected() -> None:

@@ -48,11 +48,16 @@ class RoundTimes:
         """Standard deviation between two processes that run the same code."""
         self.early = early
         """Whether it was stopped as a clear loser."""
+        self._perhaps: dict[str, float] = {}
 
     def stretch(self, name: str, factor: float) -> None:
         """Count the times of a side as so many times longer than it reported."""
         self._calls[name] = [[time * factor for time in made] for made in self._calls[name]]
         self._medians[name] = [median * factor for median in self._medians[name]]
+
+    def doubt(self, name: str, factor: float) -> None:
+        """Have intervals say that a side may take so many times longer than it reported."""
+        self._perhaps[name] = factor
 
     def timing(self, name: str) -> dict[str, Any]:
         """Return `core.Timing` of one side in wire form."""
@@ -62,7 +67,8 @@ class RoundTimes:
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
-        return intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
+        found = intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
+        return {**found, "low": found["low"] / self._perhaps.get(theirs, 1.0)}
 
     def made(self, name: str) -> int:
         """Return how many calls of a side were timed."""

@@ -264,7 +264,14 @@ class _Attempt:
         with observe.observing("cpu") as watch:
             judged = wall.judged(run, trusted, claimed, fitting(self._bench))
         self._asking(lambda: recheck.finish(timer))
-        if not wall.disagrees(judged, claimed, self._bench.device, busy=watch.busy):
+        agreement = wall.agreement(judged, claimed, self._bench.device, busy=watch.busy)
+        if agreement is wall.Agreement.UNSURE:
+            times.doubt("candidate", judged.ms / claimed)
+            return [
+                f"The judge's clock was unsteady: a call takes {claimed:.4g} ms, perhaps up to {judged.ms:.4g} ms. "
+                "The interval says so."
+            ]
+        if agreement is wall.Agreement.AGREES:
             return []
         times.stretch("candidate", judged.ms / claimed)
         return [

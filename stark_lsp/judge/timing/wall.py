@@ -3,7 +3,8 @@
 A timed call happens in the candidate's process, which could report any figure. So the judge times whole rounds from
 outside. What goes with a call besides it (fresh inputs, copying the outputs, freeing them) it knows from rounds of the
 original, whose reports can be trusted; what is left is the calls' time. Where that is longer than what was reported, it
-counts. Nobody is accused: clocks differ for many reasons, and who reported less than is true gains nothing.
+counts; where it is so by no more than its own noise, the interval of the speed-up reaches down to it. Nobody is
+accused: clocks differ for many reasons, and who reported less than is true gains nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import NamedTuple
 
 from ...contract import process_trees
@@ -103,8 +105,17 @@ def _of_one(walls: list[list[float]], lengths: tuple[int, ...]) -> Judged:
     return Judged((many[0] - few[0]) / more, (many[1] - many[0] + few[1] - few[0]) / more)
 
 
-def disagrees(judged: Judged, claimed_ms: float, device: str, *, busy: bool) -> bool:
-    """Whether the judge's figure is longer than noise makes it.
+class Agreement(Enum):
+    """What the judge's clock says of reported times."""
+
+    AGREES = "agrees"
+    UNSURE = "unsure"
+    """Its figure is longer, by no more than it is off itself."""
+    DISAGREES = "disagrees"
+
+
+def agreement(judged: Judged, claimed_ms: float, device: str, *, busy: bool) -> Agreement:
+    """Return whether the judge's figure is longer than noise makes it.
 
     Parameters
     ----------
@@ -117,7 +128,10 @@ def disagrees(judged: Judged, claimed_ms: float, device: str, *, busy: bool) -> 
     busy
         Whether other programs kept the processors busy meanwhile.
     """
-    return judged.ms - judged.noise_ms > AGREE["busy" if busy else "quiet"] * claimed_ms + SLACK_MS[device]
+    most = AGREE["busy" if busy else "quiet"] * claimed_ms + SLACK_MS[device]
+    if judged.ms <= most:
+        return Agreement.AGREES
+    return Agreement.DISAGREES if judged.ms - judged.noise_ms > most else Agreement.UNSURE
 
 
 @contextlib.contextmanager
