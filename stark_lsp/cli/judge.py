@@ -191,6 +191,8 @@ async def _verdict(
     )
     try:
         reference = await judge.prepare(tell)
+        if final:
+            reference = replace(reference, baselines=await judge.baselines())
         tell("Judging the candidate")
         return reference, await (judge.confirm(candidate) if final else judge.evaluate(candidate))
     finally:

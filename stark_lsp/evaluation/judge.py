@@ -16,7 +16,7 @@ from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
-from stark_lsp.core.verdict import EditCheck, Environment, Reference, Stage, Verdict
+from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
@@ -149,6 +149,17 @@ class WorkerJudge:
             return "Use smaller inputs, or try again when the machine is less busy."
         more = how_to_set("load_timeout_s", f"{5 * limit_s:g}")
         return f"Use smaller inputs, take slow work out of the file, or give it more time: {more}."
+
+    async def baselines(self) -> Baselines:
+        """Have torch.compile make what was asked for, and return the times of the reference; finalists wait for it.
+
+        Raises
+        ------
+        BadInput, Fault
+            As for `evaluate`.
+        """
+        s = self._settings
+        return _read(await self._ask("baselines", {}, 2 * s.compile_timeout_s + self._limit_s(s.rounds)), Baselines)
 
     async def analyze(self) -> dict[str, Any]:
         """Return the playbook's analysis of the reference, or `{"untraceable": {message, path, line}}`.

@@ -13,7 +13,7 @@ from stark_lsp.core.errors import Fault, StarkError
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice
-from stark_lsp.core.verdict import EditCheck, Reference, Verdict
+from stark_lsp.core.verdict import Baselines, EditCheck, Reference, Verdict
 from stark_lsp.evaluation import gpus
 from stark_lsp.evaluation.judge import Tell, WorkerJudge, open_judge
 
@@ -23,6 +23,10 @@ class RunJudge(Protocol):
 
     async def prepare(self, progress: Tell) -> Reference:
         """See `WorkerJudge.prepare`."""
+        ...
+
+    async def baselines(self) -> Baselines:
+        """See `WorkerJudge.baselines`."""
         ...
 
     async def analyze(self) -> dict[str, Any]:
@@ -89,6 +93,10 @@ class JudgePool:
             for task in rest:
                 task.cancel()
         return reference
+
+    async def baselines(self) -> Baselines:
+        """Return the times of the reference, as the first worker takes them."""
+        return await self._all[0].baselines()
 
     async def analyze(self) -> dict[str, Any]:
         """Return the analysis of the reference, as the first worker makes it."""

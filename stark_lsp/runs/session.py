@@ -29,6 +29,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.events import Ended, Event, Judged, Notice, Planned, Prepared, Progress
 from stark_lsp.core.problem import Problem
+from stark_lsp.core.profile_phrases import duration
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, Dialect, RunState, VerdictStatus
@@ -273,12 +274,35 @@ class RunSession:
             await self._record_root(reference)
             self._emit(Prepared(reference))
             self._emit(Progress("Analysing the reference", 0, self._budget()))
-            ending = await self._search(judge, reference)
+            completing = asyncio.create_task(self._complete_baselines(judge, reference))
+            try:
+                ending = await self._search(judge, reference)
+                await completing
+            finally:
+                completing.cancel()
             await self._propose(judge, ending)
         finally:
             if self._sitting is not None:
                 self._sitting.close()
             await asyncio.shield(judge.close())
+
+    async def _complete_baselines(self, judge: RunJudge, reference: Reference) -> None:
+        """Have torch.compile timed beside the search; the proposal is compared with it."""
+        try:
+            found = await judge.baselines()
+        except (Fault, BadInput) as error:
+            self._log(f"torch.compile was not timed: {error}")
+            return
+        if found != reference.baselines:
+            reference = replace(reference, baselines=found)
+            self.run = replace(self.run, reference=reference)
+            await self._save()
+            eager, compiled = found.eager, found.compile or found.max_autotune
+            if compiled is not None:
+                times = [duration(1e3 * timing.median_ms) for timing in (compiled, eager)]
+                self._tell(f"torch.compile takes {times[0]} a call, eager {times[1]}.")
+            elif found.compile_message:
+                self._tell(found.compile_message)
 
     async def _record_root(self, reference: Reference) -> None:
         eager = reference.baselines.eager

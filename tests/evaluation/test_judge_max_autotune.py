@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Baselines, Timing, Verdict
 from stark_lsp.core.wire import dumps, loads
 
+PENDING = "It is being compiled beside the search."
+
 AUTOTUNED = replace(QUICK, max_autotune=True, compile_timeout_s=280.0, profile=False, special_inputs=False)
 SAME = Candidate(REFERENCE.replace("class Model", "class ModelNew"))
 
@@ -22,14 +25,16 @@ SAME = Candidate(REFERENCE.replace("class Model", "class ModelNew"))
 @pytest.mark.timeout(900)
 async def test_a_finalist_is_timed_next_to_max_autotune_and_others_are_not(tmp_path: Path) -> None:
     async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=AUTOTUNED) as (judge, _):
-        told: list[str] = []
-        reference = await judge.prepare(told.append)
-        baselines = reference.baselines
+        prepared = (await judge.prepare(lambda text: None)).baselines
+        assert (prepared.max_autotune, prepared.max_autotune_message) == (None, PENDING)
+        # Compiled beside the search, whose first verdict does not wait for it.
+        compiling = asyncio.create_task(judge.baselines())
+        searched = await judge.evaluate(SAME)
+        assert not compiling.done()
+        baselines = await compiling
         assert baselines.max_autotune is not None, baselines.max_autotune_message
         assert baselines.max_autotune_message == ""
         assert (baselines.compile, baselines.compile_message) == (None, "Switched off.")
-        assert "Compiling the reference with torch.compile (max-autotune)" in told
-        searched = await judge.evaluate(SAME)
         assert searched.status is Status.OK, searched
         assert (searched.max_autotuned, searched.speedup_vs_max_autotune) == (None, None)
         confirmed = await judge.confirm(SAME)
@@ -50,7 +55,8 @@ BREAKS_THE_COMPILER = REFERENCE.replace(
 async def test_where_max_autotune_fails_the_reason_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     problem = make_problem(tmp_path / "model.py", BREAKS_THE_COMPILER)
     async with judging(problem, tmp_path, settings=AUTOTUNED) as (judge, _):
-        baselines = (await judge.prepare(lambda text: None)).baselines
+        await judge.prepare(lambda text: None)
+        baselines = await judge.baselines()
         assert baselines.max_autotune is None
         assert baselines.max_autotune_message.startswith("torch.compile (max-autotune) failed: ")
         assert baselines.eager.median_ms > 0

@@ -37,6 +37,7 @@ REFERENCE_RUNNERS = 2 + len(COMPILED)
 """Eager, a second process of it, and what torch.compile makes."""
 WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
+PENDING = "It is being compiled beside the search."
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
 SPARE_S = 30.0
@@ -121,7 +122,13 @@ class Judge:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
         """Which of `bench.COMPILED` can be timed."""
-        self._baselines = self._take_baselines(progress)
+        self._baselines: dict[str, Any] = {"eager": self._time_eager(progress), **dict.fromkeys(COMPILED)}
+        self._baselines |= {f"{name}_message": PENDING for name in COMPILED}
+        self._complete = False
+        self._compiling = threading.Lock()
+        if not self.reference.plan.compiled or not any(settings.get(wanted) for wanted in WANTED.values()):
+            # Gigabytes have no room beside a candidate; where nothing is wanted there is nothing to wait for.
+            self.baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
         self.profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
@@ -171,11 +178,9 @@ class Judge:
             "profile": self.profile,
         }
 
-    def _take_baselines(self, progress: Progress) -> dict[str, Any]:
-        """Time eager and, if wanted, what torch.compile makes, taking turns."""
-        run_s = float(self.settings["run_timeout_s"])
-        timing_s = 2 * run_s * int(self.settings["rounds"]) + 300.0
-        progress("Timing the reference", timing_s)
+    def _time_eager(self, progress: Progress) -> dict[str, Any]:
+        """Start the processes of eager and time it."""
+        progress("Timing the reference", self._timing_s)
 
         def waiting(text: str) -> None:
             progress(text, WAITING_S)
@@ -191,26 +196,48 @@ class Judge:
             except RUNNER_FAILURES as error:
                 details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
                 raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-            eager: dict[str, Any] | None = None
-            found: dict[str, Any] = {}
-            plan = self.reference.plan
-            for names in groups(list(COMPILED), plan.beside + 1):
-                messages = {name: self._compile(name, progress) for name in names}
-                there = [name for name in names if not messages[name]]
-                found |= {f"{name}_message": message for name, message in messages.items()} | dict.fromkeys(names)
-                if eager is None or there:
-                    progress("Timing the reference", timing_s)
-                    times, notes = timing.baselines(self.bench, self.settings, ["eager", *there])
-                    self.reference.notes += notes
-                    eager = eager or times.timing("eager")
-                    found |= {name: times.timing(name) for name in there}
+            times, notes = timing.baselines(self.bench, self.settings, ["eager"])
+        self.reference.notes += notes
+        return dict(times.timing("eager"))
+
+    @property
+    def _timing_s(self) -> float:
+        return 2 * float(self.settings["run_timeout_s"]) * int(self.settings["rounds"]) + 300.0
+
+    def baselines(self, progress: Progress) -> dict[str, Any]:
+        """Return `core.Baselines` in wire form; what torch.compile makes is made and timed when this is first called.
+
+        Candidates may be judged meanwhile; finalists wait for it.
+
+        Raises
+        ------
+        Broken
+            The reference could not be timed.
+        """
+        with self._compiling:
+            if not self._complete:
+                for names in groups(list(COMPILED), self.reference.plan.beside + 1):
+                    self._baselines |= self._time_compiled(names, progress)
+                self.compiled = self.compiled[: self.reference.plan.beside]
+                self._complete = True
+        return self._baselines
+
+    def _time_compiled(self, names: list[str], progress: Progress) -> dict[str, Any]:
+        messages = {name: self._compile(name, progress) for name in names}
+        there = [name for name in names if not messages[name]]
+        found: dict[str, Any] = {f"{name}_message": message for name, message in messages.items()}
+        if there:
+            progress("Timing the reference", self._timing_s)
+            with self.bench.turn(lambda text: progress(text, WAITING_S)):
+                times, notes = timing.baselines(self.bench, self.settings, ["eager", *there])
+                self.reference.notes += notes
+                found |= {name: times.timing(name) for name in ("eager", *there)}
                 self.compiled += there
-                if not plan.compiled:
+                if not self.reference.plan.compiled:
                     # What is large could leave too little memory for what comes next.
                     for name in there:
                         self.bench.drop(name)
-        self.compiled = self.compiled[: plan.beside]
-        return {"eager": eager, **found}
+        return found
 
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
@@ -219,7 +246,7 @@ class Judge:
         words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
-            self.bench.held(name)
+            self.bench.compile(name)
         except RUNNER_FAILURES as error:
             return f"{words} failed: {self._first_line(error)}"
         return ""
@@ -312,6 +339,8 @@ class Judge:
         Broken
             The machine or the reference failed, not the candidate.
         """
+        if final:
+            self.baselines(progress)
         attempt = Attempt(self, candidate, final, progress, told=told, tools=tools)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)

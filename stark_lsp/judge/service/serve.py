@@ -60,6 +60,8 @@ class Worker:
             request = self._requests.get()
             if self._threads is not None and request.get("method") in JUDGING:
                 self._threads.submit(self._answer, request)
+            elif request.get("method") == "baselines":
+                threading.Thread(target=self._answer, args=(request,), name="stark-baselines", daemon=True).start()
             else:
                 self._answer(request)
 
@@ -118,6 +120,8 @@ class Worker:
             return self._try(method, params, progress)
         if self._judge is None:
             raise Broken("The worker was asked to judge before it was prepared.")
+        if method == "baselines":
+            return self._judge.baselines(progress)
         if method == "analyze":
             return self._judge.analyze()
         if method == "check_edit":

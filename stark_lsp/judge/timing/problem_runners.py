@@ -20,7 +20,7 @@ from ..inputs import constants
 from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
-from . import intervals
+from . import intervals, wall
 from .recheck import Recheck
 from .rounds import FEWEST, Side
 from .timer import Timer
@@ -143,6 +143,8 @@ class Bench:
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
         self._picking = True
+        self._compiling: RunnerProcess | None = None
+        """Where torch.compile is at work."""
         self._lock = threading.RLock()
         self.device = reference.device
         """`cpu` or `cuda`."""
@@ -163,8 +165,25 @@ class Bench:
         waiting
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
-        with self.turns.measuring(waiting), self._lock:
+        with self.turns.measuring(waiting), self._lock, contextlib.ExitStack() as stack:
+            if self._compiling is not None:
+                stack.enter_context(wall.stopped(self._compiling.pid))
             yield
+
+    def compile(self, name: str) -> None:
+        """Have torch.compile make one of `COMPILED`, beside whatever goes on; it rests while something is timed.
+
+        Raises
+        ------
+        RunnerError, RunnerDied, RunnerTimedOut
+            See `held`.
+        """
+        try:
+            timer = self._start_reference(name)
+        finally:
+            self._compiling = None
+        with self._lock:
+            self._sides[name] = timer
 
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
         """Have a loaded runner warm up and get ready to be timed.
@@ -318,6 +337,7 @@ class Bench:
             limit = float(self._settings["run_timeout_s"])
             if name in COMPILED:
                 limit = float(self._settings["compile_timeout_s"])
+                self._compiling = runner
                 runner.ask("compile", mode=COMPILED[name], run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
