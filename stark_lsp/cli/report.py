@@ -64,6 +64,7 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
     """
     runtime, tuned = verdict.runtime, verdict.speedup_vs_max_autotune
     eager, compiled = verdict.speedup_vs_eager, verdict.speedup_vs_compile
+    without = verdict.speedup_without_gradients
     profile, environment = verdict.profile, verdict.environment or reference.environment
     stages: dict[str, float] = {}
     for name, seconds in verdict.stages_s:
@@ -78,6 +79,7 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
         "speedup_vs_eager": eager.value if eager is not None else None,
         "speedup_vs_compile": compiled.value if compiled is not None else None,
         "speedup_vs_max_autotune": tuned.value if tuned is not None else None,
+        "speedup_without_gradients": without.value if without is not None else None,
         "errors": to_wire(verdict.errors) if verdict.errors is not None else None,
         "launched": [to_wire(launch) for launch in profile.launched] if profile is not None else [],
         "environment": to_wire(environment),
@@ -88,6 +90,7 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
             "speedup_vs_eager": _bounds(eager),
             "speedup_vs_compile": _bounds(compiled),
             "speedup_vs_max_autotune": _bounds(tuned),
+            "speedup_without_gradients": _bounds(without),
         },
         "samples": runtime.n if runtime is not None else None,
         "compiler": [to_wire(message) for message in verdict.compiler],
