@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,7 @@ from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
 from ..timing import timing
-from ..tools.finalist import Tools
-from ..tools.loadable import Loadable
+from ..tools import finalist
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
 from .asking import asking
@@ -102,6 +102,8 @@ class Attempt:
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
         self._works = False
         """Whether it does; while it is timed it has the device for itself instead."""
+        self._building = threading.Lock()
+        """Held while one of its processes has something built; under tools there are several at a time."""
 
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
@@ -215,15 +217,20 @@ class Attempt:
 
     def _load(self, runner: RunnerProcess) -> str:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
-        # Named after nothing that leads to the expected outputs.
-        self._path = runner.files.write("candidate.py", self._told.judged)
-        runner.builds = lambda request: self._build(runner, request)
-        return claims.text(self._ask("load", "load_candidate", **self._loading(runner)).get("weights_message"))
+        loading = self._loading(runner)
+        self._path = loading["path"]
+        return claims.text(self._ask("load", "load_candidate", **loading).get("weights_message"))
+
+    def _load_again(self, runner: RunnerProcess, seconds: float) -> None:
+        """Load what was verified into a further process."""
+        runner.ask("load_candidate", run_s=seconds, build_s=seconds, **self._loading(runner))
 
     def _loading(self, runner: RunnerProcess) -> dict[str, Any]:
-        """Return what a runner is told to load the candidate."""
+        """Hand the candidate to a runner, and return what that is told to load it."""
+        runner.builds = lambda request: self._build(runner, request)
         return {
-            "path": os.path.join(runner.files.inside, "candidate.py"),
+            # Named after nothing that leads to the expected outputs.
+            "path": runner.files.write("candidate.py", self._told.judged),
             "context": self._reference.path,
             "class_name": self._class_name,
             "init": runner.give(self._reference.init_path),
@@ -234,17 +241,13 @@ class Attempt:
             "threads": self._judge.threads,
         }
 
-    def _loadable(self) -> Loadable:
-        """Return what further processes load it by."""
-        return Loadable(self._judge, self._told.judged, self._loading, self._build)
-
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         if self._asked.full(runner.pid):
             return {"error": f"More than {MOST_BUILDS} extensions."}
         request = {**request, "stock": self._final}
         # The runner waits for the compiler, so others may time on the device.
-        with self._aside():
+        with self._building, self._aside():
             built = self._asked.build(request, runner.pid, timed=not self._works)
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
 
@@ -281,9 +284,13 @@ class Attempt:
                 f"A forward pass launches none of its kernels ({names}): what is fast is PyTorch's own work."
             )
         metrics: list[dict[str, Any]] = []
-        if self._final and self._tools:
-            tools = Tools(self._loadable(), self._told.kernels, lambda: self._asked.resources, self._notes)
-            metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
+        if self._final and self._tools and self._settings["sanitizer"]:
+            self._progress("Looking for memory errors", self._limit("profile"))
+            self._notes += finalist.check_memory(self._judge, self._load_again, kernels, lambda: self._asked.resources)
+        if self._final and self._tools and self._settings["counters"]:
+            self._progress("Reading hardware counters", self._limit("profile"))
+            metrics, notes = finalist.read_counters(self._judge, self._load_again)
+            self._notes += notes
         return claimed, metrics
 
     def _described(
