@@ -35,13 +35,23 @@ def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
     spare
         Whether it waits for a candidate, and can use the time.
     """
+    serve(lambda channel: Runner(channel, device, fd, nbytes, spare=spare).handle)
+
+
+def serve(ready: Callable[[Channel], Callable[[dict[str, Any]], Any]]) -> None:
+    """Answer the judge's requests until it closes the pipe.
+
+    Parameters
+    ----------
+    ready
+        Does what takes most of a child's start, before it is needed, and returns what carries out a request.
+    """
     process_trees.die_with_parent()
     # When memory runs out, this process is to go before the editor does.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     channel = Channel(*take_private_pipes())
-    # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
-    runner = Runner(channel, device, fd, nbytes, spare=spare)
+    handle = ready(channel)
     channel.send({"ready": True})
     while True:
         try:
@@ -50,7 +60,7 @@ def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
             os._exit(0)
         channel.nonce = request.pop("nonce")
         try:
-            answer = {"result": runner.handle(request)}
+            answer = {"result": handle(request)}
         except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
             answer = {"error": report(error)}
         channel.send(answer)
