@@ -95,9 +95,9 @@ def _spans(recorded: Any) -> list[traces.Span]:
     events = recorded.kineto_results.events()
     thread = next((event.start_thread_id() for event in events if event.name() == CPU_MARK), None)
     return [
-        (event.name(), start, start + _duration_ns(event))
+        (event.name(), event.start_ns(), event.start_ns() + event.duration_ns())
         for event in events
-        if event.start_thread_id() == thread and (start := _start_ns(event)) is not None
+        if event.start_thread_id() == thread
     ]
 
 
@@ -158,25 +158,14 @@ def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[st
             return traces.gpu_events(json.load(file, strict=False)), []
     except (OSError, ValueError, RuntimeError) as error:
         plain = [
-            {"cat": "kernel", "name": event.name(), "ts": start / 1e3, "dur": _duration_ns(event) / 1e3}
+            {"cat": "kernel", "name": event.name(), "ts": event.start_ns() / 1e3, "dur": event.duration_ns() / 1e3}
             for event in recorded.kineto_results.events()
-            if "CUDA" in str(event.device_type()) and (start := _start_ns(event)) is not None
+            if "CUDA" in str(event.device_type())
         ]
         notes = [f"Grids and registers are not listed: {_describe(error)}."]
         return traces.gpu_events({"traceEvents": plain}), notes if plain else []
     finally:
         os.unlink(path)
-
-
-def _start_ns(event: Any) -> int | None:
-    """Return when an event began; torch before 2.4 tells microseconds."""
-    if hasattr(event, "start_ns"):
-        return int(event.start_ns())
-    return int(event.start_us() * 1000) if hasattr(event, "start_us") else None
-
-
-def _duration_ns(event: Any) -> int:
-    return int(event.duration_ns()) if hasattr(event, "duration_ns") else int(event.duration_us() * 1000)
 
 
 def _describe(error: BaseException) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any, Protocol
+from typing import Any
 
-from ..building.service import Built
+from ..building.service import BuildService, Built
 from ..transport import claims
 from .classify import BUILD, Finding, build_finding
 from .failed import Failed
@@ -19,13 +19,6 @@ NAMED = 80
 REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
 LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
 LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
-
-
-class Service(Protocol):
-    """Builds extensions; `building.service.BuildService` does."""
-
-    def build(self, request: dict[str, Any], *, seconds: float) -> Built:
-        """Build one, for so many seconds at most."""
 
 
 class Asked:
@@ -41,7 +34,7 @@ class Asked:
         How long one build may take.
     """
 
-    def __init__(self, told: Told, service: Service, seconds: float) -> None:
+    def __init__(self, told: Told, service: BuildService, seconds: float) -> None:
         self._told = told
         self._service = service
         self._seconds = seconds

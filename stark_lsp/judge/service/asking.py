@@ -1,13 +1,16 @@
-"""Ask a process that holds a candidate; what goes wrong is the candidate's failure."""
+"""Ask a process that holds a module, first of all to load it; a candidate's failure is what goes wrong there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
 from .classify import classify
 from .failed import Failed
+
+if TYPE_CHECKING:
+    from ..reference.reference import Reference
 
 Ask = Callable[..., dict[str, Any]]
 """`ask(stage, command, **params)`: asks a candidate's process; raises `Failed` when it fails."""
@@ -32,3 +35,21 @@ def asking(runner: RunnerProcess, settings: dict[str, Any], path: str) -> Ask:
             raise Failed(classify(error, stage, path)) from error
 
     return ask
+
+
+def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: str = "") -> dict[str, Any]:
+    """Return what a runner is told of how to load a module, whatever it is.
+
+    Parameters
+    ----------
+    weights
+        A file with other weights than the constructor's.
+    """
+    return {
+        "init": runner.give(reference.init_path),
+        "weights": runner.give(weights or reference.weights_path),
+        "device": reference.device,
+        "mode": reference.mode,
+        "gradients": reference.gradients,
+        "threads": threads,
+    }

@@ -21,7 +21,7 @@ from ..timing import timing
 from ..tools import finalist
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
-from .asking import asking
+from .asking import asking, loading
 from .classify import Finding, stages
 from .failed import Failed
 from .told import Told
@@ -217,9 +217,9 @@ class Attempt:
 
     def _load(self, runner: RunnerProcess) -> str:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
-        loading = self._loading(runner)
-        self._path = loading["path"]
-        return claims.text(self._ask("load", "load_candidate", **loading).get("weights_message"))
+        told = self._loading(runner)
+        self._path = told["path"]
+        return claims.text(self._ask("load", "load_candidate", **told).get("weights_message"))
 
     def _load_again(self, runner: RunnerProcess, seconds: float) -> None:
         """Load what was verified into a further process."""
@@ -233,12 +233,7 @@ class Attempt:
             "path": runner.files.write("candidate.py", self._told.judged),
             "context": self._reference.path,
             "class_name": self._class_name,
-            "init": runner.give(self._reference.init_path),
-            "weights": runner.give(self._weights),
-            "device": self._reference.device,
-            "mode": self._reference.mode,
-            "gradients": self._reference.gradients,
-            "threads": self._judge.threads,
+            **loading(self._reference, runner, self._judge.threads, self._weights),
         }
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..correctness.verify import Verifier
 from ..processes.pool import RUNNER
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
-from .asking import asking
+from .asking import asking, loading
 from .classify import Finding
 from .failed import Failed
 from .told import Told
@@ -84,15 +84,10 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
                     ask(
                         "load",
                         "load_document",
-                        path=_inside(runner, text),
+                        path=runner.files.write(FILE, text),
                         document=path,
                         qualname=qualname,
-                        init=runner.give(judge.reference.init_path),
-                        weights=runner.give(judge.reference.weights_path),
-                        device=judge.reference.device,
-                        mode=judge.reference.mode,
-                        gradients=judge.reference.gradients,
-                        threads=judge.threads,
+                        **loading(judge.reference, runner, judge.threads),
                     ).get("weights_message")
                 )
                 stage = "verify"
@@ -105,12 +100,6 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
             finding.stage = stage
             return finding
     return None
-
-
-def _inside(runner: RunnerProcess, text: str) -> str:
-    """Hand the text over; returns its path as the runner sees it."""
-    runner.files.write(FILE, text)
-    return f"{runner.files.inside}/{FILE}"
 
 
 def _build(asked: Asked, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ..timing import intervals
 from ..timing.recheck import Recheck
 from ..timing.rounds import FEWEST, Side
 from ..timing.timer import Timer
+from .asking import loading
 
 MOST_SPARES = 5
 """Each holds a context on the GPU, half a gigabyte of its memory."""
@@ -306,12 +307,7 @@ class Bench:
                 path=reference.path,
                 text=reference.text,
                 qualname=reference.qualname,
-                init=runner.give(reference.init_path),
-                weights=runner.give(reference.weights_path),
-                device=reference.device,
-                mode=reference.mode,
-                gradients=reference.gradients,
-                threads=self._threads,
+                **loading(reference, runner, self._threads),
                 run_s=float(self._settings["load_timeout_s"]),
                 build_s=float(self._settings["load_timeout_s"]),
             )
