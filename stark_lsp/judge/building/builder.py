@@ -7,13 +7,13 @@ builds is ever loaded here.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from typing import Any
 
 from ...contract.frames import Channel
+from ..device import toolkit
 from ..processes.runner import serve
-from . import quicker
+from . import quicker, resources
 
 LIBRARY = "library.so"
 AID = "aid"
@@ -179,26 +179,5 @@ def write_files(files: list[dict[str, Any]], place: str) -> list[str]:
 
 def kernel_resources(library: str) -> dict[str, dict[str, int]]:
     """Return what each kernel of a library takes; nothing where the CUDA toolkit's `cuobjdump` is missing."""
-    import subprocess
-
-    from torch.utils import cpp_extension
-
-    home = cpp_extension.CUDA_HOME
-    tool = os.path.join(home, "bin", "cuobjdump") if home else ""
-    tool = tool if os.path.isfile(tool) else shutil.which("cuobjdump") or ""
-    if not tool:
-        return {}
-    try:
-        done = subprocess.run(
-            [tool, "--dump-resource-usage", library],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    from .resources import read
-
-    return read(done.stdout.decode("utf-8", "replace"))
+    tool = toolkit.find("cuobjdump")
+    return resources.read(toolkit.printed([tool, "--dump-resource-usage", library])) if tool else {}

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.autograd import profiler
 
+from ...contract.errors import first_line
 from . import names, occupancy, traces
 
 TRACE_LIMIT = 64 << 20
@@ -54,7 +55,7 @@ def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str,
     try:
         found = _cuda(call, folder) if device == "cuda" else _cpu(call)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - reported: a missing profile fails no candidate
-        found = _result([], False, [f"Not profiled: {_describe(error)}."])
+        found = _result([], False, [f"Not profiled: {first_line(error)}."])
     return {"device": device, **found}
 
 
@@ -162,12 +163,7 @@ def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[st
             for event in recorded.kineto_results.events()
             if "CUDA" in str(event.device_type())
         ]
-        notes = [f"Grids and registers are not listed: {_describe(error)}."]
+        notes = [f"Grids and registers are not listed: {first_line(error)}."]
         return traces.gpu_events({"traceEvents": plain}), notes if plain else []
     finally:
         os.unlink(path)
-
-
-def _describe(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return names.cut(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__, 150).rstrip(".")
