@@ -20,7 +20,7 @@ from ..profile.assemble import make_profile, never_launched
 from ..timing import timing
 from ..tools import finalist
 from ..transport import claims
-from .asked import MOST_BUILDS, Asked
+from .asked import Asked
 from .asking import asking, loading
 from .classify import Finding, stages
 from .failed import Failed
@@ -124,7 +124,11 @@ class Attempt:
                     self._ask("time", "let_go")
                 self._verifier.check_again()
                 examined = self._examine(runner)
-            self._profile = self._described(examined, measured)
+            if examined is not None:
+                claimed, metrics = examined
+                known = self._asked.resources, self._judge.cost, self._judge.calibration
+                runtime_ms = measured.times.median("candidate")
+                self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes)
             self._measured = measured
         except Failed as failure:
             return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
@@ -238,13 +242,9 @@ class Attempt:
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
-        if self._asked.full(runner.pid):
-            return {"error": f"More than {MOST_BUILDS} extensions."}
-        request = {**request, "stock": self._final}
         # The runner waits for the compiler, so others may time on the device.
         with self._building, self._aside():
-            built = self._asked.build(request, runner.pid, timed=not self._works)
-        return {"library": runner.give(built.library)} if built.library else {"error": built.error}
+            return self._asked.answer(runner, {**request, "stock": self._final}, timed=not self._works)
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
@@ -288,18 +288,6 @@ class Attempt:
             self._notes += notes
         return claimed, metrics
 
-    def _described(
-        self, examined: tuple[dict[str, Any], list[dict[str, Any]]] | None, measured: timing.Measured
-    ) -> dict[str, Any] | None:
-        """Return its profile."""
-        if examined is None:
-            return None
-        judge, runtime_ms = self._judge, measured.times.median("candidate")
-        claimed, metrics = examined
-        return make_profile(
-            claimed, self._asked.resources, judge.cost, judge.calibration, runtime_ms, metrics, self._notes
-        )
-
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""
         if self._weights_message and finding.status == "WRONG_RESULT":
@@ -308,11 +296,8 @@ class Attempt:
         return finding
 
     def _praise(self) -> str:
-        notes = []
-        if self._weights_message:
-            text = " ".join(self._weights_message.split())[:300]
-            notes.append(f"The reference's weights do not load into it, it only matches when built anew: {text}")
-        return " ".join(notes)
+        text = " ".join(self._weights_message.split())[:300]
+        return f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
 
     def _verdict(self, finding: Finding) -> dict[str, Any]:
         """Put the verdict together; the runner does nothing more by then, so that its log is complete."""

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 from ..correctness.verify import Verifier
 from ..processes.pool import RUNNER
 from ..transport import claims
-from .asked import MOST_BUILDS, Asked
+from .asked import Asked
 from .asking import asking, loading
 from .classify import Finding
 from .failed import Failed
 from .told import Told
 
 if TYPE_CHECKING:
-    from ..processes.runners import RunnerProcess
     from .judging import Judge
     from .problem_runners import Progress
 
@@ -76,7 +75,8 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
     stage = "load"
     with contextlib.ExitStack() as ending:
         ending.callback(judge.pool.end, runner)
-        runner.builds = lambda request: _build(asked, runner, request)
+        # As for a finalist, whose libraries are in the cache.
+        runner.builds = lambda request: asked.answer(runner, {**request, "stock": True}, timed=False)
         ask = asking(runner, judge.settings, path)
         try:
             with judge.bench.turns.working():
@@ -100,11 +100,3 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
             finding.stage = stage
             return finding
     return None
-
-
-def _build(asked: Asked, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer the runner's request to build, as for a finalist, whose libraries are in the cache."""
-    if asked.full(runner.pid):
-        return {"error": f"More than {MOST_BUILDS} extensions."}
-    built = asked.build({**request, "stock": True}, runner.pid, timed=False)
-    return {"library": runner.give(built.library)} if built.library else {"error": built.error}
