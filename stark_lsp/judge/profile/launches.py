@@ -16,7 +16,7 @@ import torch
 from torch.autograd import profiler
 
 from ...contract.errors import first_line
-from . import names, occupancy, traces
+from . import names, traces
 
 TRACE_LIMIT = 64 << 20
 """Bytes of a trace that is read; of a longer one names and times are kept."""
@@ -130,7 +130,7 @@ def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
     inside, complete = traces.between(events, MARK)
     if not complete:
         notes.append("The GPU's profiler did not tell of every kernel.")
-    return _result(traces.gpu_launches(inside, occupancy.limits_of(properties)), complete, notes)
+    return _result(traces.gpu_launches(inside), complete, notes)
 
 
 NO_KERNELS = (
