@@ -105,6 +105,12 @@ def describe(error: BaseException, limit: int = 400) -> str:
     return f"{name}: {text}" if text else name
 
 
+def first_line(error: BaseException, limit: int = 150) -> str:
+    """Return `ValueError: text` with the first line of the text, as a part of a sentence."""
+    text = (str(error).strip().splitlines() or [""])[0][:limit]
+    return f"{type(error).__name__}: {text}".rstrip(": .")
+
+
 def line_in(error: BaseException, path: str) -> int | None:
     """Return the innermost line of `path` that the error passed through, None if it never did."""
     if isinstance(error, SyntaxError) and error.filename and same_file(error.filename, path):

@@ -178,14 +178,20 @@ def test_names_are_short(kernel: str, name: str) -> None:
     assert sanitize.short(kernel) == name
 
 
-def test_the_program_is_found_on_the_path_or_beside_cuda(tmp_path: Path) -> None:
-    assert sanitize.available({"PATH": str(tmp_path)}) in (None, "/usr/local/cuda/bin/compute-sanitizer")
+def test_the_program_is_found_on_the_path_or_beside_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert sanitize.available() in (None, "/usr/local/cuda/bin/compute-sanitizer")
     (tmp_path / "cuda" / "bin").mkdir(parents=True)
     program = tmp_path / "cuda" / "bin" / "compute-sanitizer"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert sanitize.available({"PATH": "", "CUDA_HOME": str(tmp_path / "cuda")}) == str(program)
-    assert sanitize.available({"PATH": str(program.parent)}) == str(program)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    assert sanitize.available() == str(program)
+    monkeypatch.delenv("CUDA_HOME")
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert sanitize.available() in (str(program), "/usr/local/cuda/bin/compute-sanitizer")
 
 
 def test_a_tool_that_was_given_up_is_told_with_what_it_would_have_found() -> None:

@@ -17,7 +17,6 @@ from stark_lsp.core.wire import from_wire, to_wire
 from stark_lsp.judge.profile import (
     assemble,
     counters,
-    resources,
     traces,
 )
 
@@ -117,7 +116,7 @@ def test_compiler_figures_join_the_launch_of_that_name() -> None:
     small = {"name": "tiny<float, 64>", "registers": 10, "shared_bytes": 256}
     unknown = {"name": "tiny<double, 64>"}
     other = {"name": "other", "registers": 7}
-    merged = resources.merge([small, unknown, other], compiled)
+    merged = assemble.merge([small, unknown, other], compiled)
     assert merged[0] == {**small, "spill_bytes": 0}
     assert merged[1] == {**unknown, "registers": 64, "shared_bytes": 512, "spill_bytes": 48}
     assert merged[2] == other
@@ -210,7 +209,9 @@ def test_decimal_commas_are_read() -> None:
     ]
 
 
-def test_the_command_looks_at_what_forward_runs_and_leaves_the_clocks_alone(tmp_path: Any) -> None:
+def test_the_command_looks_at_what_forward_runs_and_leaves_the_clocks_alone(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = counters.command("/opt/ncu", ["python", "-u", "main.py", "runner"], "/tmp/out.csv")
     assert made[0] == "/opt/ncu"
     assert made[-4:] == ["python", "-u", "main.py", "runner"]
@@ -220,5 +221,6 @@ def test_the_command_looks_at_what_forward_runs_and_leaves_the_clocks_alone(tmp_
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert counters.find({"PATH": str(program.parent)}) == str(program)
-    assert counters.find({"PATH": "/nowhere", "CUDA_HOME": str(tmp_path)}) == str(program)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert counters.find() == str(program)

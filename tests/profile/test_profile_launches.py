@@ -17,11 +17,8 @@ torch = pytest.importorskip("torch")
 from stark_lsp.judge.profile import (
     launches,
     names,
-    occupancy,
     traces,
 )
-
-H100 = occupancy.Limits(threads=2048, registers=65536, shared_bytes=233472, processors=132)
 
 
 def kernel(name: str, start: float, length: float, **args: Any) -> dict[str, Any]:
@@ -110,7 +107,7 @@ def test_a_second_profiler_does_no_harm(tmp_path: Path) -> None:
 
 def test_kernels_between_the_marks_are_told_with_their_launch_figures() -> None:
     inside, complete = traces.between(traces.gpu_events(TRACE), launches.MARK)
-    told = traces.gpu_launches(inside, H100)
+    told = traces.gpu_launches(inside)
     assert complete
     assert [(launch["name"], launch["count"], launch["time_us"]) for launch in told] == [
         ("gelu_kernel<float, 4>", 2, 42.5),
@@ -120,7 +117,7 @@ def test_kernels_between_the_marks_are_told_with_their_launch_figures() -> None:
     gelu, _, add = told
     assert (gelu["grid"], gelu["block"], gelu["registers"], gelu["shared_bytes"]) == ("2048x1x1", "256x1x1", 40, 1024)
     assert gelu["occupancy"] == pytest.approx(0.88)
-    assert add["occupancy"] == pytest.approx(1 / 132 * 128 / 2048), "where the profiler has no estimate we make one"
+    assert add["occupancy"] is None
 
 
 def test_without_both_marks_nothing_is_claimed_to_be_complete() -> None:
@@ -149,7 +146,7 @@ def test_strange_launch_figures_are_left_out() -> None:
     event = kernel(
         "k", 0, 1, **{"grid": ["a"], "block": [1, 2, 3, 4], "registers per thread": "inf", "shared memory": -1}
     )
-    (launch,) = traces.gpu_launches([event], H100)
+    (launch,) = traces.gpu_launches([event])
     assert (launch["grid"], launch["block"], launch["registers"], launch["shared_bytes"]) == ("", "", None, None)
     assert launch["occupancy"] is None
 
@@ -196,22 +193,3 @@ def test_a_name_has_no_control_characters_and_an_end() -> None:
     assert names.short("\x1b[2Jevil\nname") == "name"
     assert len(names.short("x" * 9000)) == names.NAME_LIMIT
     assert len(names.short(f"k<{'y' * 9000}>()")) <= names.NAME_LIMIT
-
-
-@pytest.mark.parametrize(
-    ("threads", "registers", "shared", "blocks", "share"),
-    [
-        (256, 32, 0, 100_000, 1.0),
-        (256, 64, 0, 100_000, 0.5),
-        (1024, 65, 0, 100_000, 0.0),
-        (256, 32, 100_000, 100_000, 0.25),
-        (256, 32, 0, 132, 0.125),
-        (100, 32, 0, 100_000, 1.0),
-        (0, 32, 0, 1, None),
-    ],
-)
-def test_occupancy_is_what_the_scarcest_resource_allows(
-    threads: int, registers: int, shared: int, blocks: int, share: float | None
-) -> None:
-    found = occupancy.estimate(H100, threads=threads, registers=registers, shared_bytes=shared, blocks=blocks)
-    assert found == (pytest.approx(share) if share is not None else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,16 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, MAIN, command, inside, need, policy_of
 
-from stark_lsp.judge.sandbox import EXIT_UNCONFINED, Layer, Policy, Refused, bubblewrap, choose, instructions, probe
+from stark_lsp.judge.sandbox import (
+    EXIT_UNCONFINED,
+    Layer,
+    Refused,
+    bubblewrap,
+    choose,
+    instructions,
+    probe,
+    read_instructions,
+)
 
 WORKS = ("", "")
 
@@ -97,9 +107,9 @@ def test_a_child_that_was_started_without_its_sandbox_ends(tmp_path: Path) -> No
 OLDER = """
 import os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
-from stark_lsp.judge.sandbox import Layer, Policy, enter, landlock
+from stark_lsp.judge.sandbox import Layer, enter, landlock, read_instructions
 landlock.abi = lambda: int(sys.argv[2])
-policy = Policy.from_json(sys.argv[3])
+_, policy = read_instructions(sys.argv[3])
 judge = os.getppid()
 enter(Layer.LANDLOCK, policy)
 for receiver in (judge, os.getpid()):
@@ -120,7 +130,10 @@ def test_a_kernel_with_an_older_landlock_keeps_the_same_promises(tmp_path: Path,
     policy = policy_of("build", tmp_path / "child")
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [sys.executable, "-c", OLDER, root, str(abi), policy.to_json()], capture_output=True, text=True, check=False
+        [sys.executable, "-c", OLDER, root, str(abi), instructions(Layer.LANDLOCK, policy)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout.split() == ["PermissionError", "signalled", "0"], done.stderr
 
@@ -129,7 +142,10 @@ def test_a_landlock_that_covers_too_little_is_refused(tmp_path: Path) -> None:
     policy = policy_of("build", tmp_path / "child")
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [sys.executable, "-c", OLDER, root, "2", policy.to_json()], capture_output=True, text=True, check=False
+        [sys.executable, "-c", OLDER, root, "2", instructions(Layer.LANDLOCK, policy)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode != 0
     assert "Landlock ABI 3 is needed, the kernel has 2" in done.stderr
@@ -144,10 +160,10 @@ def test_a_child_that_is_told_nonsense_ends(text: str) -> None:
 
 def test_a_policy_crosses_as_json(tmp_path: Path) -> None:
     policy = policy_of("build", tmp_path / "child")
-    assert Policy.from_json(policy.to_json()) == policy
-    for text in ("[]", "{}", '{"read": [], "write": [], "folder": "/", "more": 1}'):
-        with pytest.raises(ValueError, match="policy"):
-            Policy.from_json(text)
+    assert read_instructions(instructions(Layer.LANDLOCK, policy)) == (Layer.LANDLOCK, policy)
+    for fields in ([], {}, {"read": [], "folder": "/", "more": 1}):
+        with pytest.raises(ValueError, match="confinement"):
+            read_instructions(json.dumps({"layer": "landlock", "policy": fields}))
 
 
 def test_an_old_bubblewrap_without_sized_folders_keeps_them_on_disk(

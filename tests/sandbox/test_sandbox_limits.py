@@ -20,19 +20,6 @@ MIB = 1 << 20
 
 
 @EACH_LAYER
-def test_memory_beyond_the_limit_is_refused(layer: Layer, tmp_path: Path) -> None:
-    need(layer)
-    policy = policy_of("run", tmp_path / "child", memory_bytes=256 * MIB)
-    code = """
-try:
-    answer = len(bytearray(512 << 20))
-except MemoryError:
-    answer = 'MemoryError'
-"""
-    assert python(layer, policy, code) == "MemoryError"
-
-
-@EACH_LAYER
 def test_a_large_file_is_refused(layer: Layer, tmp_path: Path) -> None:
     need(layer)
     policy = policy_of("run", tmp_path / "child", file_bytes=MIB)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import sysconfig
 from types import FrameType
 from typing import Any
@@ -52,11 +51,3 @@ def describe(frames: list[FrameType]) -> list[dict[str, Any]]:
     return [
         {"path": frame.f_code.co_filename, "line": frame.f_lineno, "function": frame.f_code.co_name} for frame in frames
     ]
-
-
-def innermost(stop: FrameType | None) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost user frame of the caller."""
-    frames = user_frames(sys._getframe(1), stop)
-    if not frames:
-        return None, None
-    return frames[0].f_code.co_filename, frames[0].f_lineno

@@ -5,16 +5,16 @@ Both depend on torch, the compilers and the flags alone, never on a candidate, a
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from .cache import Cache, NotTaken
 from .quicker import FACADE, PCH, SUPPORT
-from .steps import MANY_CORES
 
 SECONDS = 300.0
 ENTRIES = 16
@@ -55,26 +55,14 @@ class Aids:
     def pch(self, with_cuda: bool, cflags: list[str], *, now: bool = False) -> str:
         """Return the path of the precompiled header for these flags, empty if there is none.
 
-        On a machine with many cores it is made beside the build that first wants it; elsewhere before the second one,
-        since making it takes longer than one build saves.
-
-        Parameters
-        ----------
-        now
-            Make it at once.
+        It is made before the second build that wants it, since making it takes longer than one build saves; with `now`
+        at once.
         """
         key = self._key("pch", with_cuda, cflags)
         with self._lock:
-            often = now or key in self._seen
+            again = now or key in self._seen
             self._seen.add(key)
-        path = self._look(key)
-        if path:
-            return path
-        if not now and (os.cpu_count() or 1) >= MANY_CORES:
-            if not often:
-                threading.Thread(target=self._have, args=("pch", with_cuda, cflags, PCH + ".gch"), daemon=True).start()
-            return ""
-        return self._have("pch", with_cuda, cflags, PCH + ".gch") if often else ""
+        return self._have("pch", with_cuda, cflags, PCH + ".gch") if again else self._look(key)
 
     @property
     def failures(self) -> list[str]:
@@ -126,14 +114,7 @@ class Aids:
 def _facade_digest() -> str:
     """Return a digest of the facade's files."""
     found = hashlib.sha256()
-    for path in sorted(_files()):
+    for path in sorted(glob.glob(os.path.join(FACADE, "**", "*.[hc]*"), recursive=True)):
         with open(path, "rb") as file:
             found.update(os.path.relpath(path, FACADE).encode() + b"\0" + file.read() + b"\0")
     return found.hexdigest()
-
-
-def _files() -> Iterator[str]:
-    for where, _, names in os.walk(FACADE):
-        for name in names:
-            if name.endswith((".h", ".cpp")):
-                yield os.path.join(where, name)

@@ -6,17 +6,14 @@ builds is ever loaded here.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import time
 from collections.abc import Callable
 from typing import Any
 
-from ...contract import process_trees
-from ...contract.frames import Channel, ChannelClosed, take_private_pipes
-from ..processes.runner import report
-from . import quicker
+from ...contract.frames import Channel
+from ..device import toolkit
+from ..processes.runner import serve
+from . import quicker, resources
 
 LIBRARY = "library.so"
 AID = "aid"
@@ -24,26 +21,14 @@ AID = "aid"
 
 def main() -> None:
     """Serve the judge until it closes the pipe."""
-    process_trees.die_with_parent()
-    # When memory runs out, this process is to go before the editor does.
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-    channel = Channel(*take_private_pipes())
-    import torch.utils.cpp_extension  # noqa: F401 - takes most of a builder's start, so it comes first
 
-    commands: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "prepare": prepare}
-    channel.send({"ready": True})
-    while True:
-        try:
-            request = channel.receive()
-        except ChannelClosed:
-            os._exit(0)
-        channel.nonce = request.pop("nonce")
-        try:
-            answer = {"result": commands[request.pop("command")](**request)}
-        except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
-            answer = {"error": report(error)}
-        channel.send(answer)
+    def ready(_: Channel) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        import torch.utils.cpp_extension  # noqa: F401 - takes most of a builder's start, so it comes first
+
+        commands: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "prepare": prepare}
+        return lambda request: commands[request.pop("command")](**request)
+
+    serve(ready)
 
 
 def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict[str, Any]:
@@ -61,9 +46,8 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
     Returns
     -------
     dict
-        `library`, `seconds`, `steps`, `resources`, or `error`; and `log`.
+        `library`, `resources`, or `error`; `ways` and `log`.
     """
-    begin = time.monotonic()
     out = os.path.join(folder, "out")
     place = os.path.join(out, "build")
     os.makedirs(place)
@@ -78,16 +62,13 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
     try:
         library = run_torch(request, place, carry_out)
     except (RuntimeError, OSError, ValueError, TypeError, AssertionError, LookupError) as error:
-        steps = made[0].records() if made else []
-        seconds = time.monotonic() - begin
-        return {"error": text_of(error, request["name"]), "log": "", "seconds": seconds, "steps": steps}
+        return {"error": text_of(error, request["name"]), "ways": [step.how for build in made for step in build.steps]}
     final = os.path.join(out, LIBRARY)
     os.replace(library, final)
     return {
         "library": final,
-        "log": "\n".join(step.log for step in made[0].steps if step.log) if made else "",
-        "seconds": time.monotonic() - begin,
-        "steps": made[0].records() if made else [],
+        "log": "\n".join(step.log for build in made for step in build.steps if step.log),
+        "ways": [step.how for build in made for step in build.steps],
         "resources": kernel_resources(final) if request["cuda_sources"] or request["files"] else {},
     }
 
@@ -107,9 +88,8 @@ def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any
     Returns
     -------
     dict
-        `seconds`, or `error`.
+        `error`, if it failed.
     """
-    begin = time.monotonic()
     place = os.path.join(folder, "out", "build")
     os.makedirs(place)
     aid = os.path.join(folder, "out", AID)
@@ -119,9 +99,7 @@ def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any
         failed.append(quicker.prepare(what, build_directory, aid, bool(request["with_cuda"])))
 
     run_torch(request, place, carry_out)
-    if failed[0]:
-        return {"error": failed[0][-20000:]}
-    return {"seconds": time.monotonic() - begin}
+    return {"error": failed[0][-20000:]} if failed[0] else {}
 
 
 def headers() -> str:
@@ -201,26 +179,5 @@ def write_files(files: list[dict[str, Any]], place: str) -> list[str]:
 
 def kernel_resources(library: str) -> dict[str, dict[str, int]]:
     """Return what each kernel of a library takes; nothing where the CUDA toolkit's `cuobjdump` is missing."""
-    import subprocess
-
-    from torch.utils import cpp_extension
-
-    home = cpp_extension.CUDA_HOME
-    tool = os.path.join(home, "bin", "cuobjdump") if home else ""
-    tool = tool if os.path.isfile(tool) else shutil.which("cuobjdump") or ""
-    if not tool:
-        return {}
-    try:
-        done = subprocess.run(
-            [tool, "--dump-resource-usage", library],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    from .resources import read
-
-    return read(done.stdout.decode("utf-8", "replace"))
+    tool = toolkit.find("cuobjdump")
+    return resources.read(toolkit.printed([tool, "--dump-resource-usage", library])) if tool else {}

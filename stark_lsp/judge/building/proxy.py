@@ -71,11 +71,7 @@ class Loader:
         request["cpp_sources"] = _list(given.get("cpp_sources"))
         request["cuda_sources"] = _list(given.get("cuda_sources"))
         request["functions"] = _functions(given.get("functions"))
-        for key, default in (
-            ("no_implicit_headers", False),
-            ("use_pch", False),
-            ("with_pytorch_error_handling", True),
-        ):
+        for key, default in (("no_implicit_headers", False), ("with_pytorch_error_handling", True)):
             request[key] = bool(given.get(key, default))
         return self._load(request)
 

@@ -1,25 +1,28 @@
-"""Quicker ways to build what torch has laid out: the same compilers and flags, with lighter headers where they do.
+"""A quicker way to build what torch has laid out: the same compilers and flags, with lighter headers where they do.
 
-- `facade`: headers of our own that declare what bindings commonly use, compiled in a second or two, and linked with a
-  support library that was compiled once with torch's headers.
-- `light`: torch's own headers, but only those that the source's words call for.
-- `stock`: as torch wrote it.
+`facade` holds headers of our own that declare what bindings commonly use, compiled in a second or two, and linked with
+a support library that was compiled once with torch's headers. What they lack is built as torch wrote it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
-from typing import Any
 
 from . import tokens
-from .steps import MANY_CORES, Step, Way, commands, run_all
+from .steps import MANY_CORES, STOCK, Run, Step, commands, run_all
 
 FACADE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "facade")
+INCLUDE = os.path.join(FACADE, "include")
+QUICK = "facade"
+"""The way with headers of our own."""
 PCH = "stark_pch.h"
 SUPPORT = "support.o"
+CHECKED = ("-Wl,-z,defs", "-Wl,--warn-unresolved-symbols")
+"""Has the linker tell of what is referred to and nowhere defined."""
 _CUDA = (".cu", ".cuh")
 # Symbols of Python itself, which the interpreter provides when the library is loaded.
 _OF_PYTHON = re.compile(r"undefined reference to [`'](?:_?Py|_Py)")
@@ -62,114 +65,78 @@ class Build:
     def __init__(self, aids: dict[str, str], include: str, stock: bool, cores: int) -> None:
         self._aids = aids
         self._include = include
-        self._stock = stock
+        self._stock = stock or "support" not in aids
         self._cores = cores
         self.steps: list[Step] = []
-        self.why: list[str] = []
-        """What kept quicker ways from being taken."""
 
     def run(self, folder: str) -> str:
         """Build; return what failed in the compiler's words, empty if nothing did."""
         found = commands(folder)
         compiles = [Compile(words) for words in found if "-c" in words]
-        others = [words for words in found if "-c" not in words]
-        self.steps = [self._step(item, folder) for item in compiles]
-        failed = run_all(self.steps, folder, self._cores, self._cores >= MANY_CORES)
-        if failed is not None:
-            return _report(failed)
-        for words in others:
-            text = self._link(words, folder)
-            if text:
-                return text
-        return ""
+        links = [words for words in found if "-c" not in words]
+        failed = self._compile(compiles, folder)
+        quick = {step.target for step in self.steps if step.how == QUICK}
+        if not failed and quick:
+            if self._linked(links, folder):
+                return ""
+            self._stock = True
+            self.steps = [step for step in self.steps if step.how != QUICK]
+            failed = self._compile([item for item in compiles if item.target in quick], folder)
+        for words in links if not failed else ():
+            link = Run(words, folder)
+            text = link.text()
+            if link.code() != 0:
+                return f"FAILED: {os.path.basename(words[words.index('-o') + 1])}\n{text}"
+        return failed
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return how every step was done."""
-        return [step.record() for step in self.steps]
+    def _compile(self, items: list[Compile], folder: str) -> str:
+        steps = [self._step(item, folder) for item in items]
+        self.steps += steps
+        failed = run_all(steps, folder, self._cores, self._cores >= MANY_CORES)
+        return "" if failed is None else f"FAILED: {os.path.basename(failed.target)}\n{failed.log}"
 
     def _step(self, item: Compile, folder: str) -> Step:
-        ways = []
-        name = os.path.basename(item.source)
+        ways = {STOCK: item.words}
         with open(item.source, encoding="utf-8", errors="replace") as file:
             text = file.read()
         if not self._stock and tokens.uses_torch(text):
-            if "support" in self._aids:
-                ways += self._facade(item, text, folder)
-            ways.append(self._light(item, text, folder))
-        ways.append(Way("stock", item.words))
-        return Step(name, item.target, ways, lambda printed: self._genuine(printed, name))
+            ways = {QUICK: self._quick(item, text, folder), **ways}
+        name = os.path.basename(item.source)
+        return Step(item.target, ways, lambda printed: genuine(printed, name, self._include))
 
-    def _facade(self, item: Compile, text: str, folder: str) -> list[Way]:
-        """Return the ways with headers of our own: with what was compiled ahead, and without."""
-        place = os.path.join(folder, f"facade-{os.path.basename(item.source)}")
+    def _quick(self, item: Compile, text: str, folder: str) -> list[str]:
+        """Return the command with headers of our own, and what was compiled of them ahead."""
+        place = os.path.join(folder, f"{QUICK}-{os.path.basename(item.source)}")
+        os.makedirs(place, exist_ok=True)
         needs = tokens.facade_needs(text, item.cuda)
+        _write(os.path.join(place, "stark_needs.h"), needs)
         standard = tokens.standard_headers(text)
-
-        def prepare() -> None:
-            os.makedirs(place, exist_ok=True)
-            _write(os.path.join(place, "stark_needs.h"), needs)
-            _write(os.path.join(place, "stark_standard.h"), [f"#include <{header}>" for header in standard])
-
-        more = ["-I", os.path.join(FACADE, "include"), "-I", place]
-        last = ["-include", os.path.join(place, "stark_standard.h")] if standard else []
-        ways = []
+        _write(os.path.join(place, "stark_standard.h"), [f"#include <{header}>" for header in standard])
+        first: list[str] = []
         if "pch" in self._aids and not item.cuda and not needs:
-            first = ["-include", self._aids["pch"][: -len(".gch")]]
-            ways.append(Way("facade-pch", item.to(item.target + ".facade-pch", *more, *first, *last), prepare))
-        ways.append(Way("facade", item.to(item.target + ".facade", *more, *last), prepare))
-        return ways
+            # A compiler that cannot use what was compiled ahead reads the header beside it.
+            header = os.path.join(place, PCH)
+            _write(header, ["#include <torch/extension.h>"])
+            with contextlib.suppress(FileExistsError):
+                os.symlink(self._aids["pch"], f"{header}.gch")
+            first = ["-include", header]
+        last = ["-include", os.path.join(place, "stark_standard.h")]
+        return item.to(f"{item.target}.{QUICK}", "-I", INCLUDE, "-I", place, *first, *last)
 
-    def _light(self, item: Compile, text: str, folder: str) -> Way:
-        """Return the way with those of torch's headers that the source's words call for."""
-        place = os.path.join(folder, f"light-{os.path.basename(item.source)}")
-
-        def prepare() -> None:
-            write_light(place, text, self._include, item.cuda)
-
-        return Way("light", item.to(item.target + ".light", "-I", place), prepare)
-
-    def _link(self, words: list[str], folder: str) -> str:
-        """Link; what was compiled with the facade must find all that it refers to, or all is done as torch wrote it."""
-        target = words[words.index("-o") + 1] if "-o" in words else ""
-        quick = any(step.how.startswith("facade") for step in self.steps)
-        if quick:
+    def _linked(self, links: list[list[str]], folder: str) -> bool:
+        """Link with the support library; returns whether all was found that is referred to."""
+        missing: list[str] = []
+        for words in links:
             # Beside the other objects: libraries that come before what needs them may be dropped.
-            checked = [*words[:1], self._aids["support"], *words[1:], "-Wl,-z,defs", "-Wl,--warn-unresolved-symbols"]
-            checked[checked.index("-o") + 1] = target + ".facade"
-            step = Step("link", target, [Way("facade", checked), Way("stock", ["false"])], lambda printed: True)
-            failed = run_all([step], folder, 1, False)
-            missing = [
-                line for line in step.log.splitlines() if _UNDEFINED.search(line) and not _OF_PYTHON.search(line)
-            ]
-            # What is missing although all sources saw the same headers is missing in the sources themselves; torch's
-            # own build would leave that to be found when the library is loaded.
-            alike = all(step.how.startswith("facade") for step in self.steps)
-            their_own = alike and not any("stark_support" in line for line in missing)
-            if failed is None and (not missing or their_own):
-                self.steps.append(step)
-                return ""
-            self.why.append(missing[0] if missing else step.log)
-            self._stock = True
-            text = self.run_again(folder)
-            if text:
-                return text
-        step = Step("link", target, [Way("stock", words)])
-        failed = run_all([step], folder, 1, False)
-        self.steps.append(step)
-        return _report(failed) if failed is not None else ""
-
-    def run_again(self, folder: str) -> str:
-        """Compile with torch's headers what was compiled with others."""
-        redo = [Compile(words) for words in commands(folder) if "-c" in words]
-        quick = {step.name for step in self.steps if step.how.startswith("facade")}
-        again = [self._step(item, folder) for item in redo if os.path.basename(item.source) in quick]
-        failed = run_all(again, folder, self._cores, False)
-        self.steps = [step for step in self.steps if step.name not in quick] + again
-        return _report(failed) if failed is not None else ""
-
-    def _genuine(self, printed: str, name: str) -> bool:
-        """Whether a quicker way failed for what any other way would fail for as well: a slip in the source itself."""
-        return genuine(printed, name, self._include)
+            link = Run([*words[:1], self._aids["support"], *words[1:], *CHECKED], folder)
+            text = link.text()
+            if link.code() != 0:
+                return False
+            missing += [line for line in text.splitlines() if _UNDEFINED.search(line) and not _OF_PYTHON.search(line)]
+        # What is missing although all sources saw the same headers is missing in the sources themselves; torch's own
+        # build would leave that to be found when the library is loaded.
+        alike = all(step.how == QUICK for step in self.steps)
+        return not missing or (alike and not any("stark_support" in line for line in missing))
 
 
 _ERROR = re.compile(
@@ -214,68 +181,9 @@ def _mentioned(name: str, include: str) -> bool:
     return done.returncode != 1
 
 
-def _report(step: Step) -> str:
-    """Return what ninja would say of a failed step."""
-    return f"FAILED: {os.path.basename(step.target)}\n{step.log}"
-
-
 def _write(path: str, lines: list[str]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write("".join(f"{line}\n" for line in ["#pragma once", *lines]))
-
-
-_CONSTANTS = (
-    "constexpr auto kUInt8 = at::kByte; constexpr auto kInt8 = at::kChar; constexpr auto kInt16 = at::kShort;",
-    "constexpr auto kInt32 = at::kInt; constexpr auto kInt64 = at::kLong; constexpr auto kFloat16 = at::kHalf;",
-    "constexpr auto kFloat32 = at::kFloat; constexpr auto kFloat64 = at::kDouble;",
-)
-
-
-def write_light(place: str, text: str, include: str, cuda: bool) -> None:
-    """Write headers named as torch's large ones, which include only what the source's words call for."""
-    used = tokens.words(text)
-    lines = ["#include <ATen/core/Tensor.h>", "#include <c10/util/Exception.h>"]
-    lines += [f"#include <{header}>" for header in tokens.standard_headers(text)]
-    lines += [
-        f"#include <ATen/ops/{word}.h>"
-        for word in sorted(used)
-        if os.path.isfile(os.path.join(include, "ATen", "ops", f"{word}.h"))
-    ]
-    if any(word.startswith("AT_DISPATCH") for word in used):
-        lines.append("#include <ATen/Dispatch.h>")
-    lines.append("#include <ATen/TensorOperators.h>")
-    if used & {"device_of", "OptionalCUDAGuard"}:
-        lines.append("#include <ATen/DeviceGuard.h>")
-    lines += ["namespace torch {", "using namespace at;", *_CONSTANTS, "}"]
-    python = not cuda or bool(used & {"PYBIND11_MODULE", "pybind11", "py"})
-    for header in ("torch/extension.h", "torch/types.h", "torch/all.h", "torch/torch.h", "ATen/ATen.h"):
-        path = os.path.join(place, header)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        more = (
-            ["#include <torch/csrc/utils/pybind.h>", "#include <torch/csrc/Exceptions.h>"]
-            if python and header.startswith("torch/extension")
-            else []
-        )
-        _write(path, ["#include <stark_light.h>", *more])
-    _write(os.path.join(place, "stark_light.h"), lines)
-    if cuda and not used & {"getCurrentCUDASparseHandle", "getCurrentCUDASolverDnHandle"}:
-        path = os.path.join(place, "ATen", "cuda", "CUDAContext.h")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        _write(path, ["#include <c10/cuda/CUDAStream.h>", "#include <c10/cuda/CUDAException.h>", *_cuda_context()])
-
-
-def _cuda_context() -> list[str]:
-    return [
-        "#include <cuda_runtime.h>",
-        "namespace at::cuda {",
-        "using c10::cuda::CUDAStream; using c10::cuda::getCurrentCUDAStream; using c10::cuda::getStreamFromPool;",
-        "cudaDeviceProp* getCurrentDeviceProperties();",
-        "cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device);",
-        "}",
-        "#ifndef AT_CUDA_CHECK",
-        "#define AT_CUDA_CHECK(EXPR) C10_CUDA_CHECK(EXPR)",
-        "#endif",
-    ]
 
 
 def prepare(what: str, folder: str, place: str, cuda: bool) -> str:
@@ -310,11 +218,10 @@ def prepare(what: str, folder: str, place: str, cuda: bool) -> str:
     else:
         header = os.path.join(folder, PCH)
         _write(os.path.join(folder, "stark_needs.h"), [])
-        with open(header, "w", encoding="utf-8") as file:
-            file.write("#include <torch/extension.h>\n")
+        _write(header, ["#include <torch/extension.h>"])
         words[source - 1 : source + 1] = ["-x", "c++-header", header]
         first = next(index for index, word in enumerate(words) if word.startswith("-"))
-        words[first:first] = ["-I", os.path.join(FACADE, "include"), "-I", folder]
+        words[first:first] = ["-I", INCLUDE, "-I", folder]
     done = subprocess.run(
         words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )

@@ -84,7 +84,6 @@ def normal(request: dict[str, Any], allowed: list[str] | None = None) -> dict[st
     for key, default in (
         ("is_python_module", True),
         ("no_implicit_headers", False),
-        ("use_pch", False),
         ("with_pytorch_error_handling", True),
         ("stock", False),
     ):

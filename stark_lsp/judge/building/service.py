@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import copy
 import enum
-import functools
 import hashlib
 import json
 import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..processes.runner import cut
-from ..processes.runners import RUNNER_FAILURES, RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerTimedOut
+from ..processes.runners import (
+    RUNNER_FAILURES,
+    RunnerDied,
+    RunnerError,
+    RunnerExceeded,
+    RunnerFlooded,
+    RunnerProcess,
+    RunnerTimedOut,
+)
+from ..transport import claims
 from . import diagnostics, tokens
 from .aids import Aids
 from .cache import Cache, NotTaken
 from .request import Refused, normal
-from .steps import MANY_CORES
 
 VERSION = 1
 """Raised when the same request would be built differently."""
@@ -31,33 +37,10 @@ ENDED = ("Killed", "Terminated")
 """Words of a compiler that was ended from outside."""
 CHANCE = (*ENDED, "internal compiler error", "No space left", "Cannot allocate memory", "out of memory")
 """Words of a failure that another try may not meet."""
+USUAL: list[list[str]] = [[], ["-O3"], ["-O2"]]
+"""Flags for which there is a precompiled header before the first build."""
 LOG = 20000
 """Characters of a build's log that are kept."""
-
-
-class Builder(Protocol):
-    """One builder process, as `RunnerProcess` is; it serves one build."""
-
-    @property
-    def folder(self) -> str:
-        """Its private folder, with `in` and `out` below it."""
-        ...
-
-    def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
-        """Send one request and return its result; raises what `RunnerProcess.ask` does."""
-        ...
-
-    def give(self, path: str, name: str = "") -> str:
-        """Hand a file over and return its path in the builder's folder."""
-        ...
-
-    def kill(self) -> None:
-        """End it."""
-        ...
-
-    def log(self) -> str:
-        """Return what it printed."""
-        ...
 
 
 class Failure(str, enum.Enum):
@@ -72,52 +55,29 @@ class Failure(str, enum.Enum):
     """The builder itself failed."""
 
 
+@dataclass
 class Built:
-    """What came of a request.
+    """What came of a request."""
 
-    Attributes
-    ----------
-    library
-        Path of the library in the cache; empty when the build failed.
-    error
-        What the candidate's `load_inline` is to raise; empty when it did not fail.
-    log
-        What the build printed.
-    seconds
-        Wall time of the build; 0 when it was cached.
-    cached
-        Whether it was there already.
-    compiler
-        The compiler's errors, as `diagnostics.compiler_messages` gives them.
-    resources
-        For each kernel: `registers`, `shared_bytes`, `stack_bytes` (spills are kept there), `constant_bytes`.
-    steps
-        How each step was done, with its seconds.
-    failure
-        Why there is no library.
-    """
+    library: str = ""
+    """Path of the library in the cache; empty when the build failed."""
+    error: str = ""
+    """What the candidate's `load_inline` is to raise; empty when it did not fail."""
+    log: str = ""
+    """What the build printed."""
+    cached: bool = False
+    """Whether it was there already."""
+    resources: dict[str, dict[str, int]] = field(default_factory=dict)
+    """For each kernel: `registers`, `shared_bytes`, `stack_bytes` (spills are kept there), `local_bytes`."""
+    ways: list[str] = field(default_factory=list)
+    """How each source was compiled, see `quicker`."""
+    failure: Failure = Failure.NONE
+    """Why there is no library."""
+    compiler: list[dict[str, Any]] = field(default_factory=list)
+    """The compiler's errors, as `diagnostics.compiler_messages` gives them."""
 
-    def __init__(
-        self,
-        *,
-        library: str = "",
-        error: str = "",
-        log: str = "",
-        seconds: float = 0.0,
-        cached: bool = False,
-        resources: dict[str, dict[str, int]] | None = None,
-        steps: list[dict[str, Any]] | None = None,
-        failure: Failure = Failure.NONE,
-    ) -> None:
-        self.library = library
-        self.error = error
-        self.log = log
-        self.seconds = seconds
-        self.cached = cached
-        self.compiler: list[dict[str, Any]] = diagnostics.compiler_messages(error) if error else []
-        self.resources = resources or {}
-        self.steps = steps or []
-        self.failure = failure
+    def __post_init__(self) -> None:
+        self.compiler = self.compiler or (diagnostics.compiler_messages(self.error) if self.error else [])
 
     @property
     def ended(self) -> bool:
@@ -152,7 +112,7 @@ class BuildService:
 
     def __init__(
         self,
-        start_builder: Callable[[], Builder],
+        start_builder: Callable[[], RunnerProcess],
         cache_dir: str,
         toolchain: list[str],
         jobs: int,
@@ -202,16 +162,13 @@ class BuildService:
         list of str
             What failed; such builds then take as long as torch's own.
         """
-        work: list[Callable[[], object]] = [lambda: self._aids.support(with_cuda)]
-        many = (os.cpu_count() or 1) >= MANY_CORES
-        for flags in ([], ["-O3"], ["-O2"]) if many else ([],):
-            work.append(functools.partial(self._aids.pch, with_cuda, flags, now=True))
-        with ThreadPoolExecutor(len(work) if many else 1) as pool:
-            for done in [pool.submit(task) for task in work]:
+        with ThreadPoolExecutor(1 + len(USUAL)) as pool:
+            work = [pool.submit(self._aids.pch, with_cuda, flags, now=True) for flags in USUAL]
+            for done in [pool.submit(self._aids.support, with_cuda), *work]:
                 done.result()
         return self._aids.failures
 
-    def _helpers(self, asked: dict[str, Any], builder: Builder) -> dict[str, str]:
+    def _helpers(self, asked: dict[str, Any], builder: RunnerProcess) -> dict[str, str]:
         """Hand a builder what was made ahead and fits a request; returns the paths."""
         texts = [*asked["cpp_sources"], *asked["cuda_sources"], *(item["text"] for item in asked["files"])]
         implicit = asked["kind"] == "inline" and not asked["no_implicit_headers"]
@@ -249,9 +206,7 @@ class BuildService:
         """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""
         own = built.failure is Failure.COMPILER and any(message["line"] for message in built.compiler)
         if own and not built.tells_of(CHANCE):
-            again = copy.copy(built)
-            again.cached, again.seconds = True, 0.0
-            self._failed[key] = again
+            self._failed[key] = replace(built, cached=True)
             while len(self._failed) > FAILED:
                 self._failed.pop(next(iter(self._failed)), None)
 
@@ -267,7 +222,6 @@ class BuildService:
 
     def _build(self, asked: dict[str, Any], key: str, seconds: float, keep: bool) -> Built:
         """Have a builder of its own carry a request out."""
-        begin = time.monotonic()
         prefix = f"Error building extension '{asked['name']}'"
         builder = self._start()
         try:
@@ -280,13 +234,12 @@ class BuildService:
                 text, failure = _trouble(error)
                 builder.kill()
                 log = cut(builder.log(), LOG)
-                return Built(error=f"{prefix}: {text}", log=log, seconds=time.monotonic() - begin, failure=failure)
-            took = time.monotonic() - begin
+                return Built(error=f"{prefix}: {text}", log=log, failure=failure)
             log = cut(str(answer.get("log", "")), LOG)
-            steps = _steps(answer.get("steps"))
+            ways = claims.texts(answer.get("ways"))
             if "error" in answer:
                 text = cut(str(answer["error"]), LOG)
-                return Built(error=text, log=log, seconds=took, steps=steps, failure=Failure.COMPILER)
+                return Built(error=text, log=log, ways=ways, failure=Failure.COMPILER)
             resources = _resources(answer.get("resources"))
             name = f"{asked['name']}.so"
             try:
@@ -295,8 +248,8 @@ class BuildService:
                 place = key if keep else f"{key[:2]}{os.urandom(19).hex()}"
                 entry = self._cache.put(place, left, name, {"log": log, "resources": resources})
             except (NotTaken, OSError) as error:
-                return Built(error=f"{prefix}: {error}", log=log, seconds=took, steps=steps, failure=Failure.BROKEN)
-            return Built(library=entry.path, log=log, seconds=took, resources=resources, steps=steps)
+                return Built(error=f"{prefix}: {error}", log=log, ways=ways, failure=Failure.BROKEN)
+            return Built(library=entry.path, log=log, resources=resources, ways=ways)
         finally:
             self._end(builder)
 
@@ -315,17 +268,6 @@ def _trouble(error: Exception) -> tuple[str, Failure]:
     if isinstance(error, RunnerError):
         return str(error), Failure.BROKEN
     return "the process that builds gave an answer that cannot be read.", Failure.BROKEN
-
-
-def _steps(value: object) -> list[dict[str, Any]]:
-    """Return the steps that a builder claims, as far as they can be read."""
-    found = []
-    for item in value[:64] if isinstance(value, list) else []:
-        if isinstance(item, dict):
-            texts = {key: str(item.get(key, ""))[:200] for key in ("name", "how")}
-            seconds = item.get("seconds")
-            found.append({**texts, "seconds": float(seconds) if isinstance(seconds, (int, float)) else 0.0})
-    return found
 
 
 def _resources(value: object) -> dict[str, dict[str, int]]:

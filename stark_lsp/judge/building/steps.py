@@ -1,7 +1,6 @@
-"""Runs the steps of a build that torch has written for ninja: every source in ways that are tried one after another
-or side by side, then the link.
+"""Runs the commands of a build that torch has written for ninja: every source in a quicker way and as torch wrote it.
 
-A step that fails in every quicker way is run exactly as torch wrote it, and what that says is what is reported.
+A source that fails in the quicker way is compiled exactly as torch wrote it, and what that says is what is reported.
 """
 
 from __future__ import annotations
@@ -14,42 +13,24 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO
 
 POLL_S = 0.01
 MANY_CORES = 8
-"""From so many cores on, quicker ways and torch's own are started together."""
-
-
-class Way:
-    """One way to carry out a step.
-
-    Parameters
-    ----------
-    name
-        For the record, `stock` for torch's own.
-    command
-        Shell words.
-    prepare
-        Called before it starts; writes what it needs.
-    """
-
-    def __init__(self, name: str, command: list[str], prepare: Callable[[], None] | None = None) -> None:
-        self.name = name
-        self.command = command
-        self.prepare = prepare
+"""From so many cores on, the quicker way and torch's own are started together."""
+STOCK = "stock"
+"""Torch's own way."""
+LOG = 4 << 20
+"""Bytes of what a command printed that are read."""
 
 
 class Run:
-    """A way under way."""
+    """A command under way."""
 
-    def __init__(self, way: Way, folder: str) -> None:
-        if way.prepare is not None:
-            way.prepare()
-        self.way = way
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `text`
+    def __init__(self, command: list[str], folder: str) -> None:
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         self._process = subprocess.Popen(
-            way.command,
+            command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
@@ -69,88 +50,71 @@ class Run:
 
     def text(self) -> str:
         """Return what it printed."""
+        self._process.wait()
         self._log.seek(0)
-        return self._log.read(4 << 20).decode("utf-8", "replace")
+        return self._log.read(LOG).decode("utf-8", "replace")
 
 
 class Step:
-    """One source to compile, or the link.
+    """One source to compile.
 
     Parameters
     ----------
-    name
-        For the record.
     target
         What it makes.
     ways
-        In the order of preference; the last one is torch's own.
+        Commands by the names of the ways, in the order of preference; the last one is torch's own. Every other way
+        makes a file of its own name, so that one that was killed cannot spoil another's.
     final
         Says of what a failed way printed whether every other way would fail as well.
     """
 
-    def __init__(
-        self, name: str, target: str, ways: list[Way], final: Callable[[str], bool] = lambda text: False
-    ) -> None:
-        self.name = name
+    def __init__(self, target: str, ways: dict[str, list[str]], final: Callable[[str], bool]) -> None:
         self.target = target
         self.how = ""
-        self.seconds = 0.0
-        self.printed = ""
+        """The way that decided."""
         self.log = ""
         self.failed = False
-        self.done = False
-        self._waiting = list(ways)
+        self._waiting = dict(ways)
         self._final = final
-        self._runs: list[Run] = []
-        self._begin = time.monotonic()
+        self._runs: dict[str, Run] = {}
 
     def start(self, folder: str, together: bool) -> None:
-        """Start the first way, or with `together` torch's own beside it."""
+        """Start the first way, or with `together` all of them."""
         self._folder = folder
-        self._begin = time.monotonic()
-        self._next()
-        if together and len(self._waiting) >= 1:
-            self._runs.append(Run(self._waiting.pop(), folder))
+        for _ in range(len(self._waiting) if together else 1):
+            self._next()
 
     def _next(self) -> None:
-        self._runs.insert(0, Run(self._waiting.pop(0), self._folder))
+        name = next(iter(self._waiting))
+        self._runs[name] = Run(self._waiting.pop(name), self._folder)
 
-    def look(self) -> None:
-        """See how its ways are getting on, and decide."""
-        for run in list(self._runs):
+    def done(self) -> bool:
+        """See how its ways are getting on; returns whether that is decided."""
+        for name, run in list(self._runs.items()):
             code = run.code()
             if code is None:
                 continue
             text = run.text()
-            if code == 0 or run.way.name == "stock" or self._final(text):
-                self._end(run, text, code != 0)
-                return
-            self._runs.remove(run)
+            del self._runs[name]
+            if code == 0 or name == STOCK or self._final(text):
+                self.kill()
+                target = os.path.join(self._folder, self.target)
+                if code == 0 and name != STOCK:
+                    os.replace(f"{target}.{name}", target)
+                    # Warnings about headers of ours would only puzzle.
+                    text = ""
+                self.how, self.log, self.failed = name, text, code != 0
+                return True
             if self._waiting:
                 self._next()
-
-    def _end(self, run: Run, text: str, failed: bool) -> None:
-        self._runs.remove(run)
-        self.kill()
-        self.printed = text
-        if not failed and run.way.name != "stock":
-            # Every way writes a file of its own, so that one that was killed cannot spoil another's.
-            target = os.path.join(self._folder, self.target)
-            os.replace(f"{target}.{run.way.name}", target)
-            # Warnings about headers of ours would only puzzle.
-            text = ""
-        self.how, self.log, self.failed, self.done = run.way.name, text, failed, True
-        self.seconds = time.monotonic() - self._begin
+        return False
 
     def kill(self) -> None:
         """End all its ways."""
-        for run in self._runs:
+        for run in self._runs.values():
             run.kill()
         self._runs.clear()
-
-    def record(self) -> dict[str, Any]:
-        """Return how it was done."""
-        return {"name": self.name, "how": self.how, "seconds": round(self.seconds, 3)}
 
 
 def run_all(steps: list[Step], folder: str, jobs: int, together: bool) -> Step | None:
@@ -164,8 +128,7 @@ def run_all(steps: list[Step], folder: str, jobs: int, together: bool) -> Step |
                 step.start(folder, together)
                 active.append(step)
             for step in list(active):
-                step.look()
-                if step.done:
+                if step.done():
                     active.remove(step)
                     if step.failed:
                         return step

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
 from typing import Any
 
 import torch
 
 from ..correctness.classify import host_compiler
+from . import toolkit
+
+_RELEASE = re.compile(r"release (\d+\.\d+)")
 
 
 def device_name(device: str) -> str:
@@ -55,52 +56,13 @@ def driver_version() -> str | None:
     return found.group(1) if found else None
 
 
-def first_line(command: list[str]) -> str | None:
-    """Return the first line a program prints, None if it cannot be run."""
-    try:
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=20,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    return lines[0].strip() if done.returncode == 0 and lines else None
-
-
 def compilers(device: str) -> str | None:
-    """Return the host compiler's version, and nvcc's where the device is a GPU."""
+    """Return the host compiler's version, and nvcc's release where the device is a GPU."""
     host = host_compiler()
-    found = [first_line([host, "--version"]) if host else None]
-    if device == "cuda":
-        nvcc = find_nvcc()
-        version = nvcc_version(nvcc) if nvcc else None
-        found.append(f"nvcc {version}" if version else None)
-    return ", ".join(text for text in found if text) or None
-
-
-def find_nvcc() -> str | None:
-    """Return the nvcc that torch would call."""
-    for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        if home and os.path.isfile(os.path.join(home, "bin", "nvcc")):
-            return os.path.join(home, "bin", "nvcc")
-    return shutil.which("nvcc")
-
-
-def nvcc_version(nvcc: str) -> str | None:
-    """Return nvcc's release, for instance `12.8`."""
-    try:
-        text = subprocess.run(
-            [nvcc, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, check=False
-        ).stdout.decode("utf-8", "replace")
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r"release (\d+\.\d+)", text)
-    return found.group(1) if found else None
+    found = toolkit.printed([host, "--version"]).strip().split("\n")[:1] if host else []
+    nvcc = toolkit.find("nvcc") if device == "cuda" else None
+    found += [f"nvcc {version}" for version in _RELEASE.findall(toolkit.printed([nvcc, "--version"]) if nvcc else "")]
+    return ", ".join(text.strip() for text in found if text) or None
 
 
 def architecture(device: str) -> str:

@@ -27,15 +27,12 @@ class Confinement:
         Whether candidates compute on a GPU.
     read
         Files of the user's project that a candidate may import.
-    build_read
-        Folders that compilers may read besides what every program needs.
     """
 
-    def __init__(self, layer: Layer, *, gpu: bool, read: Iterable[str] = (), build_read: Iterable[str] = ()) -> None:
+    def __init__(self, layer: Layer, *, gpu: bool, read: Iterable[str] = ()) -> None:
         self.layer = layer
         self._gpu = gpu
         self._read = tuple(read)
-        self._build_read = tuple(build_read)
 
     @property
     def wraps(self) -> bool:
@@ -69,7 +66,7 @@ class Confinement:
             Puts a tool that watches the child before its command; it runs inside as well.
         """
         if role == "builder":
-            policy = sandbox.build_policy(folder.path, read=self._build_read)
+            policy = sandbox.build_policy(folder.path)
         else:
             policy = sandbox.run_policy(folder.path, gpu=self._gpu, watched=tool is not None, read=self._read)
         told = [*command, sandbox.instructions(self.layer, policy), *arguments]
@@ -99,18 +96,16 @@ def project_files(path: str) -> list[str]:
     """
     root = os.path.realpath(loading.project_root(path))
     own = os.path.realpath(path)
-    installed = [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    elsewhere = tuple(os.path.join(os.path.realpath(path), "") for path in (sys.prefix, sys.base_prefix, ours))
     found = set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not os.path.isfile(file):
             continue
         file = os.path.realpath(file)
-        elsewhere = [*installed, ours]
-        if file == own or not file.startswith(root + os.sep) or any(file.startswith(p + os.sep) for p in elsewhere):
-            continue
-        found.add(file)
+        if file != own and file.startswith(root + os.sep) and not file.startswith(elsewhere):
+            found.add(file)
     return sorted(found)
 
 

@@ -35,13 +35,23 @@ def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
     spare
         Whether it waits for a candidate, and can use the time.
     """
+    serve(lambda channel: Runner(channel, device, fd, nbytes, spare=spare).handle)
+
+
+def serve(ready: Callable[[Channel], Callable[[dict[str, Any]], Any]]) -> None:
+    """Answer the judge's requests until it closes the pipe.
+
+    Parameters
+    ----------
+    ready
+        Does what takes most of a child's start, before it is needed, and returns what carries out a request.
+    """
     process_trees.die_with_parent()
     # When memory runs out, this process is to go before the editor does.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     channel = Channel(*take_private_pipes())
-    # Importing torch takes most of a runner's start; a spare runner does it before it is needed.
-    runner = Runner(channel, device, fd, nbytes, spare=spare)
+    handle = ready(channel)
     channel.send({"ready": True})
     while True:
         try:
@@ -50,7 +60,7 @@ def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
             os._exit(0)
         channel.nonce = request.pop("nonce")
         try:
-            answer = {"result": runner.handle(request)}
+            answer = {"result": handle(request)}
         except BaseException as error:  # noqa: BLE001 - reported to the judge, which decides what it means
             answer = {"error": report(error)}
         channel.send(answer)
@@ -121,7 +131,9 @@ class Runner:
         self._mode = "eval"
         self._gradients = False
         """Whether calls are timed where gradients are recorded."""
-        self._construct: Callable[[], Any] = lambda: None
+        self._again: Callable[[], Any] = lambda: None
+        """Constructs the class anew."""
+        self._init = self._weights = ""
         self._forward = forward.Forward()
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
@@ -177,26 +189,23 @@ class Runner:
         self._channel.send({"pour": piece})
         return self._channel.receive().get("poured") is True
 
-    def _start(self, threads: int, device: str, *, gradients: bool) -> None:
+    def _start(self, *, init: str, weights: str, device: str, mode: str, gradients: bool, threads: int) -> None:
+        """Get ready to load a module, before any of it runs.
+
+        Parameters
+        ----------
+        init, weights
+            Tensor files with the constructor's arguments and the state dict.
+        device, mode, gradients
+            Where and how calls are made.
+        """
         self._torch.set_num_threads(threads)
-        self._gradients = gradients
-        self._device = device
+        self._init, self._weights = init, weights
+        self._device, self._mode, self._gradients = device, mode, gradients
         if device == "cuda":
             self._torch.cuda.init()
 
-    def load_candidate(
-        self,
-        *,
-        path: str,
-        context: str,
-        class_name: str,
-        init: str,
-        weights: str,
-        device: str,
-        mode: str,
-        gradients: bool,
-        threads: int,
-    ) -> dict[str, Any]:
+    def load_candidate(self, *, path: str, context: str, class_name: str, **how: Any) -> dict[str, Any]:
         """Load a candidate file, construct its class and give it the reference's weights.
 
         Parameters
@@ -205,10 +214,10 @@ class Runner:
             The candidate file.
         context
             The user's document, whose imports (also relative ones) work in the candidate.
-        init, weights
-            Tensor files with the constructor's arguments and the state dict.
+        how
+            See `_start`.
         """
-        self._start(threads, device, gradients=gradients)
+        self._start(**how)
         proxy.install(self._ask_to_build)
         self._loading.find_unlisted()
         self._loading.extend_sys_path(context)
@@ -217,22 +226,9 @@ class Runner:
             __import__(package)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        module = self._loading.execute("stark_candidate", path, text, package)
-        return self._take(module, class_name, init, weights, mode)
+        return self._take(self._loading.execute("stark_candidate", path, text, package), class_name)
 
-    def load_document(
-        self,
-        *,
-        path: str,
-        document: str,
-        qualname: str,
-        init: str,
-        weights: str,
-        device: str,
-        mode: str,
-        gradients: bool,
-        threads: int,
-    ) -> dict[str, Any]:
+    def load_document(self, *, path: str, document: str, qualname: str, **how: Any) -> dict[str, Any]:
         """Load a document with an accepted candidate in it as the module it is in its project, and take that class.
 
         Parameters
@@ -241,10 +237,10 @@ class Runner:
             The file with the document's text.
         document
             Where the document lies in the project.
-
-        The others are those of `load_candidate`.
+        how
+            See `_start`.
         """
-        self._start(threads, device, gradients=gradients)
+        self._start(**how)
         proxy.install(self._ask_to_build)
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
@@ -253,64 +249,50 @@ class Runner:
             module = self._loading.load_document(document, text)
         except Bad as error:
             raise error.__cause__ or error from None  # what the text raised, which the judge puts into its own words
-        return self._take(module, qualname, init, weights, mode)
+        return self._take(module, qualname)
 
-    def _take(self, module: Any, qualname: str, init: str, weights: str, mode: str) -> dict[str, Any]:
-        """Construct a class of a loaded module and give it the reference's weights."""
+    def load_reference(self, *, path: str, text: str, qualname: str, **how: Any) -> dict[str, Any]:
+        """Load the user's own class, as the judge did."""
+        self._start(**how)
+        built = self._construct(self._loading.load_document(path, text), qualname)
+        built.load_state_dict(self._load(self._weights).tree(), strict=False)
+        self._module = self._modules.place(built, self._device, self._mode)
+        return {}
+
+    def _construct(self, module: Any, qualname: str) -> Any:
+        """Construct a class of a loaded module; `self._again` does so anew."""
         self._lookup = lambda name: self._loading.lookup(module, name)
         cls = self._lookup(qualname)
         if not isinstance(cls, type) or not issubclass(cls, self._torch.nn.Module):
             raise LookupError(f"the file defines no torch.nn.Module called {qualname}")
-        self._mode = mode
 
         def construct() -> Any:
-            args, kwargs = self._files.load(init).tree("cpu", self._lookup)
+            args, kwargs = self._files.load(self._init).tree("cpu", self._lookup)
             self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
             return cls(*args, **kwargs)
 
-        self._construct = construct
-        built = construct()
+        self._again = construct
+        return construct()
+
+    def _take(self, module: Any, qualname: str) -> dict[str, Any]:
+        """Construct a class of a loaded module and give it the reference's weights."""
+        built = self._construct(module, qualname)
         message = ""
         try:
-            built.load_state_dict(self._load(weights).tree(), strict=True)
+            built.load_state_dict(self._load(self._weights).tree(), strict=True)
         except Exception as error:  # noqa: BLE001 - reported: the judge marks the candidate
             message = cut(safe_text(error), 2000) or type(error).__name__
             # A load that failed half-way has already overwritten some weights.
-            built = construct()
-        self._module = self._modules.place(built, self._device, mode)
+            built = self._again()
+        self._module = self._modules.place(built, self._device, self._mode)
         return {"weights_message": message}
 
     def rebuild(self, *, weights: str) -> dict[str, Any]:
         """Construct the candidate anew, as a user with a checkpoint does, and give it other weights."""
         self._module = None
-        built = self._construct()
+        built = self._again()
         built.load_state_dict(self._load(weights).tree(), strict=True)
         self._module = self._modules.place(built, self._device, self._mode)
-        return {}
-
-    def load_reference(
-        self,
-        *,
-        path: str,
-        text: str,
-        qualname: str,
-        init: str,
-        weights: str,
-        device: str,
-        mode: str,
-        gradients: bool,
-        threads: int,
-    ) -> dict[str, Any]:
-        """Load the user's own class, as the judge did."""
-        self._start(threads, device, gradients=gradients)
-        module = self._loading.load_document(path, text)
-        self._lookup = lambda name: self._loading.lookup(module, name)
-        args, kwargs = self._files.load(init).tree("cpu", self._lookup)
-        self._torch.manual_seed(self._modules.CONSTRUCTION_SEED)
-        built = self._lookup(qualname)(*args, **kwargs)
-        built.load_state_dict(self._load(weights).tree(), strict=False)
-        self._mode = mode
-        self._module = self._modules.place(built, device, mode)
         return {}
 
     def use_weights(self, *, weights: str) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import csv
 import glob
 import math
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from ..device import toolkit
 
 METRICS = {
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "memory throughput",
@@ -39,19 +40,9 @@ FORBIDDEN = (
 )
 
 
-def find(environment: Mapping[str, str] | None = None) -> str | None:
+def find() -> str | None:
     """Return the path of `ncu`, None if it is not installed."""
-    environ = os.environ if environment is None else environment
-    found = shutil.which("ncu", path=environ.get("PATH"))
-    if found:
-        return found
-    for home in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        if home and os.access(os.path.join(home, "bin", "ncu"), os.X_OK):
-            return os.path.join(home, "bin", "ncu")
-    for path in sorted(glob.glob("/opt/nvidia/nsight-compute/*/ncu"), key=_version, reverse=True):
-        if os.access(path, os.X_OK):
-            return path
-    return None
+    return toolkit.find("ncu", *sorted(glob.glob("/opt/nvidia/nsight-compute/*/"), key=_version, reverse=True))
 
 
 def command(ncu: str, argv: list[str], out: str) -> list[str]:

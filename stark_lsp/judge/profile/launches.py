@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch.autograd import profiler
 
-from . import names, occupancy, traces
+from ...contract.errors import first_line
+from . import names, traces
 
 TRACE_LIMIT = 64 << 20
 """Bytes of a trace that is read; of a longer one names and times are kept."""
@@ -54,7 +55,7 @@ def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str,
     try:
         found = _cuda(call, folder) if device == "cuda" else _cpu(call)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - reported: a missing profile fails no candidate
-        found = _result([], False, [f"Not profiled: {_describe(error)}."])
+        found = _result([], False, [f"Not profiled: {first_line(error)}."])
     return {"device": device, **found}
 
 
@@ -95,9 +96,9 @@ def _spans(recorded: Any) -> list[traces.Span]:
     events = recorded.kineto_results.events()
     thread = next((event.start_thread_id() for event in events if event.name() == CPU_MARK), None)
     return [
-        (event.name(), start, start + _duration_ns(event))
+        (event.name(), event.start_ns(), event.start_ns() + event.duration_ns())
         for event in events
-        if event.start_thread_id() == thread and (start := _start_ns(event)) is not None
+        if event.start_thread_id() == thread
     ]
 
 
@@ -129,7 +130,7 @@ def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
     inside, complete = traces.between(events, MARK)
     if not complete:
         notes.append("The GPU's profiler did not tell of every kernel.")
-    return _result(traces.gpu_launches(inside, occupancy.limits_of(properties)), complete, notes)
+    return _result(traces.gpu_launches(inside), complete, notes)
 
 
 NO_KERNELS = (
@@ -158,27 +159,11 @@ def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[st
             return traces.gpu_events(json.load(file, strict=False)), []
     except (OSError, ValueError, RuntimeError) as error:
         plain = [
-            {"cat": "kernel", "name": event.name(), "ts": start / 1e3, "dur": _duration_ns(event) / 1e3}
+            {"cat": "kernel", "name": event.name(), "ts": event.start_ns() / 1e3, "dur": event.duration_ns() / 1e3}
             for event in recorded.kineto_results.events()
-            if "CUDA" in str(event.device_type()) and (start := _start_ns(event)) is not None
+            if "CUDA" in str(event.device_type())
         ]
-        notes = [f"Grids and registers are not listed: {_describe(error)}."]
+        notes = [f"Grids and registers are not listed: {first_line(error)}."]
         return traces.gpu_events({"traceEvents": plain}), notes if plain else []
     finally:
         os.unlink(path)
-
-
-def _start_ns(event: Any) -> int | None:
-    """Return when an event began; torch before 2.4 tells microseconds."""
-    if hasattr(event, "start_ns"):
-        return int(event.start_ns())
-    return int(event.start_us() * 1000) if hasattr(event, "start_us") else None
-
-
-def _duration_ns(event: Any) -> int:
-    return int(event.duration_ns()) if hasattr(event, "duration_ns") else int(event.duration_us() * 1000)
-
-
-def _describe(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return names.cut(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__, 150).rstrip(".")

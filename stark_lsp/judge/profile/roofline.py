@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ...contract.errors import first_line
 from ..device import fingerprint, observe
 from ..timing import clock
 
@@ -149,7 +150,7 @@ def calibrate(device: str, budget_s: float | None = None) -> Calibration:
         try:
             bandwidth = _bandwidth(device, begin + budget * COPY_SHARE[device])
         except RuntimeError as error:  # out of memory is one
-            notes.append(f"The memory bandwidth could not be measured: {_first_line(error)}.")
+            notes.append(f"The memory bandwidth could not be measured: {first_line(error)}.")
         wanted = [dtype for dtype in DTYPES if device == "cuda" or dtype != "tf32"]
         for index, dtype in enumerate(wanted):
             left = begin + budget - _now()
@@ -158,7 +159,7 @@ def calibrate(device: str, budget_s: float | None = None) -> Calibration:
             try:
                 rate = _rate(device, dtype, _now() + left / (len(wanted) - index))
             except RuntimeError as error:
-                notes.append(f"Matrix products in {dtype} could not be measured: {_first_line(error)}.")
+                notes.append(f"Matrix products in {dtype} could not be measured: {first_line(error)}.")
                 continue
             if math.isfinite(rate) and rate > 0:
                 rates[dtype] = rate
@@ -309,8 +310,3 @@ def _valid(data: Any, wanted: str) -> bool:
 
 def _positive(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:150].rstrip(".") if lines else type(error).__name__

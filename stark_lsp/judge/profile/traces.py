@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from . import names, occupancy
+from . import names
 
 LIST_LIMIT = 50
 """Launches that are told one by one; the longest ones."""
@@ -56,14 +56,14 @@ def between(events: list[Event], mark: str) -> tuple[list[Event], bool]:
     return [event for event in inside if begin - 1.0 <= event["ts"] < end], True
 
 
-def gpu_launches(events: Iterable[Event], limits: occupancy.Limits | None = None) -> list[dict[str, Any]]:
+def gpu_launches(events: Iterable[Event]) -> list[dict[str, Any]]:
     """Return `core.Launch`es in wire form, longest first: one for each kernel, all its launches together."""
     merged: dict[str, dict[str, Any]] = {}
     for event in events:
         name = names.short(event["name"])
         launch = merged.get(name)
         if launch is None:
-            launch = merged[name] = {"name": name, "count": 0, "time_us": 0.0, **_figures(event.get("args"), limits)}
+            launch = merged[name] = {"name": name, "count": 0, "time_us": 0.0, **_figures(event.get("args"))}
         launch["count"] += 1
         launch["time_us"] += float(event["dur"])
     return sorted(merged.values(), key=lambda launch: -launch["time_us"])
@@ -112,7 +112,7 @@ def cpu_launches(totals: dict[str, tuple[int, float]], mark: str) -> list[dict[s
     return sorted(found, key=lambda launch: -launch["time_us"])
 
 
-def _figures(args: Any, limits: occupancy.Limits | None) -> dict[str, Any]:
+def _figures(args: Any) -> dict[str, Any]:
     """Return what a kernel event tells besides its time; nothing for a copy."""
     if not isinstance(args, dict):
         return {}
@@ -120,15 +120,6 @@ def _figures(args: Any, limits: occupancy.Limits | None) -> dict[str, Any]:
     registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
     percent = args.get("est. achieved occupancy %")
     share = min(1.0, float(percent) / 100) if isinstance(percent, (int, float)) and 0 < percent < 1e9 else None
-    if share is None and limits is not None and grid and block and registers is not None:
-        # The profiler's own estimate fails on chips newer than itself.
-        share = occupancy.estimate(
-            limits,
-            threads=math.prod(block),
-            registers=registers,
-            shared_bytes=shared or 0,
-            blocks=math.prod(grid),
-        )
     return {
         "grid": "x".join(map(str, grid)),
         "block": "x".join(map(str, block)),

@@ -76,9 +76,7 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     for path, target in places.links:
         if not _made_by_bubblewrap(path):
             line += ["--symlink", target, path]
-    line += ["--ro-bind", policy.inside, policy.inside]
-    for path in policy.write:
-        line += ["--bind", path, path]
+    line += ["--ro-bind", policy.inside, policy.inside, "--bind", policy.out, policy.out]
     if policy.gpu:
         for node in gpu_nodes():
             line += ["--dev-bind-try", node, node]

@@ -32,7 +32,8 @@ def read_instructions(text: str) -> tuple[Layer, Policy]:
     """
     fields = json.loads(text)
     try:
-        return Layer(fields["layer"]), Policy.from_json(json.dumps(fields["policy"]))
+        policy = fields["policy"]
+        return Layer(fields["layer"]), Policy(**{**policy, "read": tuple(policy["read"])})
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a confinement: {error}") from error
 

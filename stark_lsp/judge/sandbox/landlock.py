@@ -102,7 +102,7 @@ def restrict(policy: Policy) -> int:
         raise OSError(-ruleset, f"landlock_create_ruleset: {os.strerror(-ruleset)}")
     try:
         _allow(ruleset, (*policy.read, policy.inside, *SYSTEM), READING & files)
-        _allow(ruleset, policy.write, CHANGING & files)
+        _allow(ruleset, (policy.out,), CHANGING & files)
         _allow(ruleset, PLAIN, USING & files)
         if policy.gpu:
             _allow(ruleset, gpu_nodes(), USING & files)

@@ -26,7 +26,6 @@ def apply(policy: Policy, layer: Layer) -> None:
     """
     limits = [
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_DATA, policy.memory_bytes or None),
         (resource.RLIMIT_FSIZE, policy.file_bytes or None),
         (resource.RLIMIT_CPU, policy.cpu_s or None),
     ]

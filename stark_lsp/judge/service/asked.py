@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any, Protocol
+from typing import Any
 
-from ..building.service import Built
+from ..building.service import BuildService, Built
 from ..correctness.classify import BUILD, Failed, Finding, build_finding
+from ..processes.runners import RunnerProcess
 from ..transport import claims
 from .told import Told
 
@@ -18,13 +19,6 @@ NAMED = 80
 REPLACED = "The extension {name} did not build here; {other}, which the source builds in its place, was judged."
 LATE_BUILD = "It built a kernel while it was timed: building all of them when it is loaded or first called is surer."
 LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
-
-
-class Service(Protocol):
-    """Builds extensions; `building.service.BuildService` does."""
-
-    def build(self, request: dict[str, Any], *, seconds: float) -> Built:
-        """Build one, for so many seconds at most."""
 
 
 class Asked:
@@ -40,7 +34,7 @@ class Asked:
         How long one build may take.
     """
 
-    def __init__(self, told: Told, service: Service, seconds: float) -> None:
+    def __init__(self, told: Told, service: BuildService, seconds: float) -> None:
         self._told = told
         self._service = service
         self._seconds = seconds
@@ -50,22 +44,16 @@ class Asked:
         self.notes: list[str] = []
         """For a user."""
 
-    def full(self, process: int) -> bool:
-        """Whether one of its processes asked for as many as it may."""
-        return self._by[process] >= MOST_BUILDS
-
     @property
     def resources(self) -> dict[str, dict[str, int]]:
         """The compiler's figures for each kernel, by its mangled name."""
         return {name: figures for _, built in self._made for name, figures in built.resources.items()}
 
-    def build(self, request: dict[str, Any], process: int, *, timed: bool) -> Built:
-        """Have one built.
+    def answer(self, runner: RunnerProcess, request: dict[str, Any], *, timed: bool) -> dict[str, Any]:
+        """Answer the request of one of its processes to have one built.
 
         Parameters
         ----------
-        process
-            Which of its processes asks.
         timed
             Whether the candidate is being timed meanwhile, and others wait for the device. That may take no longer in
             all than one build. It chooses between its kernels then by something that differs from call to call, such
@@ -76,10 +64,12 @@ class Asked:
         Failed
             That time is used up.
         """
+        if self._by[runner.pid] >= MOST_BUILDS:
+            return {"error": f"More than {MOST_BUILDS} extensions."}
         built = self._late(request) if timed else self._patiently(request)
-        self._by[process] += 1
+        self._by[runner.pid] += 1
         self._made.append((str(request.get("name")), built))
-        return built
+        return {"library": runner.give(built.library)} if built.library else {"error": built.error}
 
     def _patiently(self, request: dict[str, Any]) -> Built:
         built = self._service.build(request, seconds=self._seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,10 @@ from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
 from ..timing import timing
-from ..tools.finalist import Tools
-from ..tools.loadable import Loadable
+from ..timing.problem_runners import loading
+from ..tools import finalist
 from ..transport import claims
-from .asked import MOST_BUILDS, Asked
+from .asked import Asked
 from .told import Told
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Attempt:
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
         self._works = False
         """Whether it does; while it is timed it has the device for itself instead."""
+        self._building = threading.Lock()
+        """Held while one of its processes has something built; under tools there are several at a time."""
 
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
@@ -120,7 +123,11 @@ class Attempt:
                     self._ask("time", "let_go")
                 self._verifier.check_again()
                 examined = self._examine(runner)
-            self._profile = self._described(examined, measured)
+            if examined is not None:
+                claimed, metrics = examined
+                known = self._asked.resources, self._judge.cost, self._judge.calibration
+                runtime_ms = measured.times.median("candidate")
+                self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes)
             self._measured = measured
         except Failed as failure:
             return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
@@ -213,38 +220,30 @@ class Attempt:
 
     def _load(self, runner: RunnerProcess) -> str:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
-        # Named after nothing that leads to the expected outputs.
-        self._path = runner.files.write("candidate.py", self._told.judged)
-        runner.builds = lambda request: self._build(runner, request)
-        return claims.text(self._ask("load", "load_candidate", **self._loading(runner)).get("weights_message"))
+        told = self._loading(runner)
+        self._path = told["path"]
+        return claims.text(self._ask("load", "load_candidate", **told).get("weights_message"))
+
+    def _load_again(self, runner: RunnerProcess, seconds: float) -> None:
+        """Load what was verified into a further process."""
+        runner.ask("load_candidate", run_s=seconds, build_s=seconds, **self._loading(runner))
 
     def _loading(self, runner: RunnerProcess) -> dict[str, Any]:
-        """Return what a runner is told to load the candidate."""
+        """Hand the candidate to a runner, and return what that is told to load it."""
+        runner.builds = lambda request: self._build(runner, request)
         return {
-            "path": os.path.join(runner.files.inside, "candidate.py"),
+            # Named after nothing that leads to the expected outputs.
+            "path": runner.files.write("candidate.py", self._told.judged),
             "context": self._reference.path,
             "class_name": self._class_name,
-            "init": runner.give(self._reference.init_path),
-            "weights": runner.give(self._weights),
-            "device": self._reference.device,
-            "mode": self._reference.mode,
-            "gradients": self._reference.gradients,
-            "threads": self._judge.threads,
+            **loading(self._reference, runner, self._judge.threads, self._weights),
         }
-
-    def _loadable(self) -> Loadable:
-        """Return what further processes load it by."""
-        return Loadable(self._judge, self._told.judged, self._loading, self._build)
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
-        if self._asked.full(runner.pid):
-            return {"error": f"More than {MOST_BUILDS} extensions."}
-        request = {**request, "stock": self._final}
         # The runner waits for the compiler, so others may time on the device.
-        with self._aside():
-            built = self._asked.build(request, runner.pid, timed=not self._works)
-        return {"library": runner.give(built.library)} if built.library else {"error": built.error}
+        with self._building, self._aside():
+            return self._asked.answer(runner, {**request, "stock": self._final}, timed=not self._works)
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
@@ -280,22 +279,14 @@ class Attempt:
                 f"A forward pass launches none of its kernels ({names}): what is fast is PyTorch's own work."
             )
         metrics: list[dict[str, Any]] = []
-        if self._final and self._tools:
-            tools = Tools(self._loadable(), self._told.kernels, lambda: self._asked.resources, self._notes)
-            metrics = tools.run(inputs, lambda text: self._progress(text, self._limit("profile")))
+        if self._final and self._tools and self._settings["sanitizer"]:
+            self._progress("Looking for memory errors", self._limit("profile"))
+            self._notes += finalist.check_memory(self._judge, self._load_again, kernels, lambda: self._asked.resources)
+        if self._final and self._tools and self._settings["counters"]:
+            self._progress("Reading hardware counters", self._limit("profile"))
+            metrics, notes = finalist.read_counters(self._judge, self._load_again)
+            self._notes += notes
         return claimed, metrics
-
-    def _described(
-        self, examined: tuple[dict[str, Any], list[dict[str, Any]]] | None, measured: timing.Measured
-    ) -> dict[str, Any] | None:
-        """Return its profile."""
-        if examined is None:
-            return None
-        judge, runtime_ms = self._judge, measured.times.median("candidate")
-        claimed, metrics = examined
-        return make_profile(
-            claimed, self._asked.resources, judge.cost, judge.calibration, runtime_ms, metrics, self._notes
-        )
 
     def _device_share(self) -> float | None:
         """Return its device time over the reference's, where the search is to rank by that; None if unknown."""
@@ -310,11 +301,8 @@ class Attempt:
         return finding
 
     def _praise(self) -> str:
-        notes = []
-        if self._weights_message:
-            text = " ".join(self._weights_message.split())[:300]
-            notes.append(f"The reference's weights do not load into it, it only matches when built anew: {text}")
-        return " ".join(notes)
+        text = " ".join(self._weights_message.split())[:300]
+        return f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
 
     def _verdict(self, finding: Finding) -> dict[str, Any]:
         """Put the verdict together; the runner does nothing more by then, so that its log is complete."""

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ..correctness.classify import Failed, Finding, asking
 from ..correctness.verify import Verifier
 from ..processes.pool import RUNNER
+from ..timing.problem_runners import loading
 from ..transport import claims
-from .asked import MOST_BUILDS, Asked
+from .asked import Asked
 from .told import Told
 
 if TYPE_CHECKING:
-    from ..processes.runners import RunnerProcess
     from ..timing.problem_runners import Progress
     from .judging import Judge
 
@@ -74,7 +74,8 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
     stage = "load"
     with contextlib.ExitStack() as ending:
         ending.callback(judge.pool.end, runner)
-        runner.builds = lambda request: _build(asked, runner, request)
+        # As for a finalist, whose libraries are in the cache.
+        runner.builds = lambda request: asked.answer(runner, {**request, "stock": True}, timed=False)
         ask = asking(runner, judge.settings, path)
         try:
             with judge.bench.turns.working():
@@ -82,15 +83,10 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
                     ask(
                         "load",
                         "load_document",
-                        path=_inside(runner, text),
+                        path=runner.files.write(FILE, text),
                         document=path,
                         qualname=qualname,
-                        init=runner.give(judge.reference.init_path),
-                        weights=runner.give(judge.reference.weights_path),
-                        device=judge.reference.device,
-                        mode=judge.reference.mode,
-                        gradients=judge.reference.gradients,
-                        threads=judge.threads,
+                        **loading(judge.reference, runner, judge.threads),
                     ).get("weights_message")
                 )
                 stage = "verify"
@@ -103,17 +99,3 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
             finding.stage = stage
             return finding
     return None
-
-
-def _inside(runner: RunnerProcess, text: str) -> str:
-    """Hand the text over; returns its path as the runner sees it."""
-    runner.files.write(FILE, text)
-    return f"{runner.files.inside}/{FILE}"
-
-
-def _build(asked: Asked, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
-    """Answer the runner's request to build, as for a finalist, whose libraries are in the cache."""
-    if asked.full(runner.pid):
-        return {"error": f"More than {MOST_BUILDS} extensions."}
-    built = asked.build({**request, "stock": True}, runner.pid, timed=False)
-    return {"library": runner.give(built.library)} if built.library else {"error": built.error}

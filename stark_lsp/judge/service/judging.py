@@ -15,7 +15,7 @@ from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
 from ..correctness.verify import AFTER_LIMIT, ROOM
-from ..device import fingerprint, observe, turns
+from ..device import fingerprint, observe, toolkit, turns
 from ..processes import confinement
 from ..processes.limits import Limits, memory_limit
 from ..processes.pool import BUILDER, RUNNER, Pool
@@ -118,7 +118,7 @@ class Judge:
         if self.reference.device == "cuda" and many_cores:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         self.bench = Bench(self.reference, settings, self.pool, self.threads, on_device)
-        if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
+        if self.reference.device == "cuda" and toolkit.find("nvcc") is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
         """Which of `bench.COMPILED` can be timed."""

@@ -111,6 +111,24 @@ def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, s
     return environment
 
 
+def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: str = "") -> dict[str, Any]:
+    """Return what a runner is told of how to load a module, whatever it is.
+
+    Parameters
+    ----------
+    weights
+        A file with other weights than the constructor's.
+    """
+    return {
+        "init": runner.give(reference.init_path),
+        "weights": runner.give(weights or reference.weights_path),
+        "device": reference.device,
+        "mode": reference.mode,
+        "gradients": reference.gradients,
+        "threads": threads,
+    }
+
+
 class Bench:
     """Times modules in runners, and keeps those of the reference.
 
@@ -325,12 +343,7 @@ class Bench:
                 path=reference.path,
                 text=reference.text,
                 qualname=reference.qualname,
-                init=runner.give(reference.init_path),
-                weights=runner.give(reference.weights_path),
-                device=reference.device,
-                mode=reference.mode,
-                gradients=reference.gradients,
-                threads=self._threads,
+                **loading(reference, runner, self._threads),
                 run_s=float(self._settings["load_timeout_s"]),
                 build_s=float(self._settings["load_timeout_s"]),
             )

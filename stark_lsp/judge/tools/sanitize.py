@@ -6,12 +6,11 @@ memcheck (accesses outside an allocation, misaligned ones) and initcheck (reads 
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..device import toolkit
 from ..profile import names
 
 FAULTS = {"memcheck": "accesses outside of memory", "initcheck": "reads of memory that nobody has written"}
@@ -72,18 +71,9 @@ class Finding(NamedTuple):
         return f"{name} uses memory wrongly{where} (compute-sanitizer: {self.kind})."
 
 
-def available(environment: Mapping[str, str] | None = None) -> str | None:
+def available() -> str | None:
     """Return the path of `compute-sanitizer`, None if it is not installed."""
-    environ = os.environ if environment is None else environment
-    found = shutil.which("compute-sanitizer", path=environ.get("PATH"))
-    if found:
-        return found
-    for home in (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        for part in ("bin", "compute-sanitizer"):
-            path = os.path.join(home, part, "compute-sanitizer") if home else ""
-            if path and os.path.isfile(path) and os.access(path, os.X_OK):
-                return path
-    return None
+    return toolkit.find("compute-sanitizer", "compute-sanitizer")
 
 
 def wrap(argv: list[str], *, tool: str = "memcheck", log: str = "", program: str = "compute-sanitizer") -> list[str]:

@@ -10,10 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..processes.confinement import Tool
 from ..processes.folders import Folder
+from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
 from ..profile import counters
 from . import sanitize
-from .loadable import Loadable
+
+Load = Callable[[RunnerProcess, float], None]
+"""Has a runner load the candidate, within so many seconds; raises what `RunnerProcess.ask` does."""
 
 SLOWER = 20.0
 """How many times longer everything may take under a tool."""
@@ -93,14 +96,25 @@ class Patience:
 
 
 def run(
-    candidate: Loadable, tool: Tool, command: str, inputs: str, patience: Patience | None = None
+    children: Pool,
+    tool: Tool,
+    load: Load,
+    command: str,
+    *,
+    run_s: float,
+    inputs: str,
+    patience: Patience | None = None,
 ) -> tuple[str, str]:
-    """Run one forward pass under a tool.
+    """Run one forward pass of a candidate under a tool.
 
     Parameters
     ----------
+    load
+        Has a runner load it.
     command
         The runner's command for the pass.
+    run_s
+        How long a pass may take without a tool.
     inputs
         File with the inputs.
     patience
@@ -111,22 +125,22 @@ def run(
     tuple
         What was printed, and what the tool wrote to its report; whatever came until the run failed, if it did.
     """
-    limit = min(LONGEST_S, SLOWER * float(candidate.judge.settings["run_timeout_s"]))
-    runner = candidate.judge.pool.watched_runner(tool)
+    limit = min(LONGEST_S, SLOWER * run_s)
+    runner = children.watched_runner(tool)
+    report = f"{runner.files.out}/{REPORT}"
     try:
-        candidate.hand_over(runner)
         try:
             with patience.with_tool(runner) if patience is not None else contextlib.nullcontext():
-                candidate.ask(runner, run_s=limit, build_s=limit)
+                load(runner, limit)
                 extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
                 runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
                 runner.finish(LAST_WORDS_S)
         except RUNNER_FAILURES:
             # What the tool says until then is what is wanted; the run itself was verified without it.
             runner.kill()
-        return runner.log(), _report(f"{runner.files.out}/{REPORT}")
+        return runner.log(), _report(report)
     finally:
-        candidate.judge.pool.end(runner)
+        children.end(runner)
 
 
 def side_by_side(tools: list[Tool], run: Callable[[Tool], str], inputs_bytes: int) -> list[str]:
