@@ -63,7 +63,7 @@ class Ending:
     reason: str
     """For a person."""
     limit: Limit | None
-    """The part of the budget that ended it, if one did."""
+    """What ended it, in one word; None if there is none for it."""
 
 
 class Sitting:
