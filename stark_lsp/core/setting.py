@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -67,6 +67,21 @@ class Setting:
         if self.high is not None:
             entry["maximum"] = self.high
         return entry
+
+
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def setting(default: Any, description: str, low: float | None = None, high: float | None = None) -> Any:
+    """Declare a field of a dataclass that a user can set."""
+    return field(default=default, metadata={"description": description, "low": low, "high": high})
+
+
+def declared(kind: type) -> dict[str, Setting]:
+    """Return what a user can set of a dataclass, by name."""
+    return {
+        f.name: Setting(f.name, _KINDS[type(f.default)], f.default, **f.metadata) for f in fields(kind) if f.metadata
+    }
 
 
 def shown(value: Any) -> str:
