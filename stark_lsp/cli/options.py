@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
 from stark_lsp.core.setting import declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import Grounding, Isolation, WriteMode
@@ -133,7 +133,7 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
     defaults = AgentSettings()
     group.add_argument(
         "--dialect",
-        choices=("auto", "raw", "inline", "triton"),
+        choices=DIALECTS,
         default=defaults.dialect,
         help="how kernels are embedded in a candidate (default: raw)",
     )

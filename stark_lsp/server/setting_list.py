@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
 from stark_lsp.core.setting import Setting, declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
@@ -19,7 +19,6 @@ _EVALUATION = declared(EvaluationSettings)
 _AGENTS = AgentSettings()
 
 SYSTEMS = ("stark", "sampling", "reflexion", "search-agent", "ma-only")
-DIALECTS = ("auto", "raw", "inline", "triton")
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
