@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ast
 
+from stark_lsp.core.agent_settings import DIALECTS
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import Dialect
 from stark_lsp.discovery.syntax import parse
 
-AUTO = "auto"
 CPU = "cpu"
-ON_GPU = (Dialect.RAW.value, Dialect.INLINE.value, Dialect.TRITON.value)
-"""What may be asked for; each has rules and an example in `prompts/`."""
 
 
 def check_dialect(name: str) -> None:
     """Raise `BadInput` if kernels cannot be asked for in this way."""
-    if name not in (AUTO, *ON_GPU):
-        raise BadInput(f"There is no dialect {name!r}.", cure=f"Choose one of: {', '.join((AUTO, *ON_GPU))}.")
+    if name not in DIALECTS:
+        raise BadInput(f"There is no dialect {name!r}.", cure=f"Choose one of: {', '.join(DIALECTS)}.")
 
 
 def embedding(dialect: str, device_type: str) -> str:
@@ -33,7 +31,7 @@ def embedding(dialect: str, device_type: str) -> str:
     check_dialect(dialect)
     if device_type == "cpu":
         return CPU
-    return Dialect.RAW.value if dialect == AUTO else dialect
+    return Dialect.RAW.value if dialect == "auto" else dialect
 
 
 def detect(source: str) -> Dialect:

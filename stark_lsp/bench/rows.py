@@ -14,10 +14,10 @@ from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Spend
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.status import AgentRole, Limit, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Stage, Timing, Verdict
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of a row's form; a reader refuses rows of a later one."""
 MESSAGE_LIMIT = 300
 """Characters kept of an attempt's message; the whole is in the cell's store."""
@@ -115,6 +115,8 @@ class Row:
     attempts: tuple[Attempt, ...] = ()
     message: str = ""
     """How the run ended, for a person."""
+    ended_by: Limit | None = None
+    """What ended its search, if there is a word for it; None too in rows of forms 1 and 2, which did not keep it."""
     spend: Spend = field(default_factory=Spend)
     seconds: float = 0.0
     """That the run took, without those of sittings before it was resumed."""
@@ -176,6 +178,7 @@ def of_run(
         best=None if chosen is None or prepared is None else _best(chosen, prepared),
         attempts=_attempts(nodes),
         message=run.message,
+        ended_by=run.ended_by,
         spend=spend,
         seconds=seconds,
         resumed=resumed,

@@ -25,7 +25,7 @@ from random import Random
 from statistics import fmean, median
 
 from stark_lsp.bench.rows import Attempt, Baseline, Gain, Outcome, Row
-from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.status import Limit, VerdictStatus
 from stark_lsp.core.verdict import Stage
 
 RESAMPLES = 2000
@@ -45,11 +45,6 @@ TOO_EARLY = frozenset({Stage.CHECK, Stage.START, Stage.LOAD, Stage.BUILD})
 """Stages in which an attempt that failed, whatever its verdict, does not count as compiled."""
 ANYWHERE = frozenset({VerdictStatus.TIMED_OUT, VerdictStatus.OUT_OF_MEMORY, VerdictStatus.CRASHED})
 """Verdicts that a build may end in as well as a run."""
-
-NOTHING_LEFT = "Nothing is left to try"
-"""What a run says that ended before its budget, since its agents had nothing more to propose (`search.engine`)."""
-ONLY_EMPTY = "left nothing to judge"
-"""What a run says that ended before its budget, since attempts in a row gave no candidate (`search.engine`)."""
 
 
 @dataclass(frozen=True)
@@ -135,21 +130,17 @@ def success(rows: Iterable[Row]) -> Share:
 
 def ended_early(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the cells whose search ended since its agents had nothing more to propose, not by its budget."""
-    return tuple(row for row in measured(rows) if NOTHING_LEFT in row.message)
+    return tuple(row for row in measured(rows) if row.ended_by is Limit.IDEAS)
 
 
 def gave_out(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the cells whose agents gave out before the budget: no candidates any more, or a question too long."""
-    return tuple(row for row in measured(rows) if row.reason or ONLY_EMPTY in row.message)
+    return tuple(row for row in measured(rows) if row.reason or row.ended_by is Limit.CANDIDATES)
 
 
 def limited(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the cells that were ended by a limit of time, tokens or money before all attempts were made."""
-    counted = measured(rows)
-    others = {row.key for row in (*ended_early(counted), *gave_out(counted))}
-    return tuple(
-        row for row in counted if row.message and len(row.attempts) < row.budget.attempts and row.key not in others
-    )
+    return tuple(row for row in measured(rows) if row.ended_by in (Limit.SECONDS, Limit.TOKENS, Limit.DOLLARS))
 
 
 def timed(row: Row, baseline: Baseline) -> bool:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
+from stark_lsp.core.setting import declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import Grounding, Isolation, WriteMode
 
@@ -15,17 +16,9 @@ if TYPE_CHECKING:
     from stark_lsp.runs.options import RunOptions
 
 HYPER_PARAMETERS = {
-    "policy": "how the next node is chosen",
-    "epsilon": "probability of exploring a leaf instead of the best node",
-    "root_children": "most attempts made on the original class directly",
-    "dead_branch_children": "a node with more failed children than this is given up",
-    "leaderboard_size": "best nodes that the plan agent is shown",
-    "window_size": "most nodes that an agent is shown at a time",
-    "fault_limit": "this many faults in a row, of the machine or of an agent, end the run",
-    "empty_limit": "this many attempts in a row without a candidate end the run",
-    "repairs": "repairs of a failed sample before best-of-k takes the next one",
+    name: one for name, one in declared(SearchSettings).items() if name not in ("attempts", "in_flight")
 }
-"""Fields of `SearchSettings` with their help; `attempts` and `seed` are `--budget` and `--seed`."""
+"""Fields of `SearchSettings` that have options of their names."""
 OWN_OPTIONS = {
     "dialect": "--dialect",
     "grounding": "--grounding",
@@ -117,11 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_tuning(group: argparse._ArgumentGroup, besides: Collection[str] = ()) -> None:
     """Add the hyper-parameters of the search, without those named in `besides`."""
-    defaults = SearchSettings()
-    for name, text in HYPER_PARAMETERS.items():
+    for name, one in HYPER_PARAMETERS.items():
         if name in besides:
             continue
-        default = getattr(defaults, name)
+        default, text = one.default, one.description[0].lower() + one.description[1:].rstrip(".")
         group.add_argument(
             "--" + name.replace("_", "-"),
             type=type(default),
@@ -141,7 +133,7 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
     defaults = AgentSettings()
     group.add_argument(
         "--dialect",
-        choices=("auto", "raw", "inline", "triton"),
+        choices=DIALECTS,
         default=defaults.dialect,
         help="how kernels are embedded in a candidate (default: raw)",
     )

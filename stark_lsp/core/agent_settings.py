@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stark_lsp.core.status import Grounding, ModelRole
+from stark_lsp.core.status import Dialect, Grounding, ModelRole
+
+DIALECTS = ("auto", *(dialect.value for dialect in Dialect if dialect is not Dialect.TORCH))
+"""How kernels may be asked for; each but `auto` has rules and an example in `prompts/`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class AgentSettings:
     sampling: RoleSettings = field(default_factory=lambda: _role(0.7))
     reflexion: RoleSettings = field(default_factory=lambda: _role(0.7))
     dialect: str = "auto"
-    """`auto`, `raw`, `inline`, `triton`: how kernels are asked for; `auto` is raw."""
+    """One of `DIALECTS`; `auto` is raw."""
     system_message: str = "system"
     """Name of the system message's template in `prompts/`."""
     grounding: Grounding = Grounding.REPORT

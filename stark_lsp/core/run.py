@@ -26,12 +26,12 @@ class Budget:
     """US dollars; needs models whose prices are known."""
 
     def goes_beyond(self, before: Budget, limit: Limit) -> bool:
-        """Whether a search that this part of an earlier budget ended can go on with this one.
+        """Whether a search that ended by this, with an earlier budget, can go on with this one.
 
         Seconds are those of one sitting, so they always do.
         """
-        if limit is Limit.SECONDS:
-            return True
+        if limit in (Limit.SECONDS, Limit.IDEAS, Limit.CANDIDATES):
+            return limit is Limit.SECONDS
         now, then = getattr(self, limit.value), getattr(before, limit.value)
         return now is None or (then is not None and now > then)
 
@@ -107,7 +107,7 @@ class Run:
     """Node of the proposal, None if nothing faster was found."""
     decision: Decision = Decision.OPEN
     ended_by: Limit | None = None
-    """The part of the budget that ended the search; None if something else did, or it has not ended."""
+    """What ended the search; None if something else did, or it has not ended."""
     heard: int = 0
     """Number of the last steering that was followed."""
     settings: dict[str, Any] = field(default_factory=dict)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any
 
 
@@ -67,6 +69,25 @@ class Setting:
         if self.high is not None:
             entry["maximum"] = self.high
         return entry
+
+
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def setting(default: Any, description: str, low: float | None = None, high: float | None = None) -> Any:
+    """Declare a field of a dataclass that a user can set."""
+    return field(default=default, metadata={"description": description, "low": low, "high": high})
+
+
+def declared(kind: type) -> dict[str, Setting]:
+    """Return what a user can set of a dataclass, by name."""
+    return {f.name: _declared(f.name, f.default, f.metadata) for f in fields(kind) if f.metadata}
+
+
+def _declared(name: str, default: Any, metadata: Mapping[str, Any]) -> Setting:
+    if isinstance(default, Enum):
+        return Setting(name, "string", default.value, choices=tuple(one.value for one in type(default)), **metadata)
+    return Setting(name, _KINDS[type(default)], default, **metadata)
 
 
 def shown(value: Any) -> str:

@@ -137,12 +137,16 @@ class RunState(str, Enum):
 
 
 class Limit(str, Enum):
-    """The part of a budget that ended a search."""
+    """What ended a search: a part of its budget, or its agents."""
 
     ATTEMPTS = "attempts"
     SECONDS = "seconds"
     TOKENS = "tokens"
     DOLLARS = "dollars"
+    IDEAS = "ideas"
+    """Nothing was left to try."""
+    CANDIDATES = "candidates"
+    """Attempts in a row left nothing to judge."""
 
 
 class Decision(str, Enum):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Journal, Model, Question, Spend
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import CodeAgent, DebugAgent, PlanAgent, SoloAgent
-from stark_lsp.core.run import Budget
+from stark_lsp.core.run import Budget, Node, Run
+from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole
 from stark_lsp.core.verdict import Reference
 from stark_lsp.runs.choice import ANTHROPIC, EDITOR, PLAYBOOK, REPLAY, ModelChoice
-from stark_lsp.runs.providers import Providers
-from stark_lsp.search.systems import System
+from stark_lsp.runs.options import RunOptions
+from stark_lsp.search.systems import System, find_system
 
 if TYPE_CHECKING:
     from stark_lsp.agents.models.prices import Prices
@@ -56,18 +56,33 @@ class Analyst(Protocol):
 
 
 @dataclass(frozen=True)
+class Begun:
+    """Where a search stands at its beginning, and what the user asked for."""
+
+    run: Run
+    reference: Reference
+    nodes: dict[int, Node]
+    state: str
+    """The engine's state as last stored."""
+    choice: ModelChoice
+    search: SearchSettings
+    agents: AgentSettings
+    options: RunOptions
+    transcript: Transcript | None = None
+    """What is replayed."""
+
+    @property
+    def system(self) -> System:
+        """Who works together in which way."""
+        return find_system(self.search.system)
+
+
+@dataclass(frozen=True)
 class Setting:
     """All that a team may need."""
 
-    choice: ModelChoice
-    system: System
-    problem: Problem
-    reference: Reference
+    begun: Begun
     analyst: Analyst
-    agents: AgentSettings
-    prompt_dirs: tuple[str, ...]
-    """Folders whose templates win over the built-in ones."""
-    providers: Providers
     journal: Journal
     budget: Budget
     spend: Spend
@@ -76,14 +91,6 @@ class Setting:
     say: Callable[[str], None]
     """Told what goes on, for a person."""
     log: Callable[[str], None]
-    default_dollars: float | None = None
-    """See `RunOptions`."""
-    seed: int = 0
-    """Of the run."""
-    done: int = 0
-    """Attempts that earlier sittings of the run made."""
-    transcript: Transcript | None = None
-    """What is replayed."""
 
 
 Builder = Callable[[Setting], Awaitable[Team]]
@@ -124,10 +131,10 @@ async def build(setting: Setting) -> Team:
     BadInput
         What was chosen cannot work as asked: no key, unknown prices under a limit of money, the playbook alone.
     """
-    builder = _builders.get(setting.choice.kind)
+    builder = _builders.get(setting.begun.choice.kind)
     if builder is None:
         raise BadInput(
-            f"There is no model {setting.choice.kind!r}.", cure=f"Choose one of: {', '.join(sorted(_builders))}."
+            f"There is no model {setting.begun.choice.kind!r}.", cure=f"Choose one of: {', '.join(sorted(_builders))}."
         )
     return await builder(setting)
 
@@ -143,12 +150,12 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
 
     To load it and to read a long file takes half a second: in a thread, since the editor must not wait for it.
     """
-    analysis = await setting.analyst.analyze()
+    begun, analysis = setting.begun, await setting.analyst.analyze()
 
     def make() -> PlaybookAgents:
         from stark_lsp.playbook.agents import PlaybookAgents
 
-        return PlaybookAgents(analysis, setting.problem, setting.reference, setting.prompt_dirs)
+        return PlaybookAgents(analysis, begun.run.problem, begun.reference, begun.options.prompt_dirs)
 
     return await asyncio.to_thread(make)
 
@@ -160,16 +167,15 @@ async def _learned(setting: Setting) -> Team:
     """Build the agents around a language model."""
     from stark_lsp.agents.models import registry
 
-    choice = setting.choice
+    choice, providers, transcript = setting.begun.choice, setting.begun.options.providers, setting.begun.transcript
     model = await registry.build(
         choice.kind,
         registry.Wanted(
             argument=choice.argument,
-            find_key=setting.providers.find_key,
-            editor=setting.providers.editor,
-            exchanges=setting.transcript.exchanges if setting.transcript is not None else (),
-            lenses=setting.transcript is not None
-            and any(node.plan is not None and bool(node.plan.lens) for node in setting.transcript.nodes),
+            find_key=providers.find_key,
+            editor=providers.editor,
+            exchanges=transcript.exchanges if transcript is not None else (),
+            lenses=transcript is not None and any(node.plan and node.plan.lens for node in transcript.nodes),
             on_wait=setting.say,
         ),
     )
@@ -188,18 +194,19 @@ async def _around(model: Model, setting: Setting) -> Team:
     from stark_lsp.agents.prompts import PromptLibrary
     from stark_lsp.agents.team import ModelSolo, ModelTeam
 
-    system, agents = setting.system, setting.agents
+    begun = setting.begun
+    run, system, agents = begun.run, begun.system, begun.agents
     # The first look at the name imports the SDK, which takes a second: the editor must not wait for it.
     name = await asyncio.to_thread(lambda: model.name)
-    replayed = setting.choice.kind == REPLAY
-    prices = free() if replayed else await asyncio.to_thread(prices_of, setting.choice.kind)
+    replayed = begun.choice.kind == REPLAY
+    prices = free() if replayed else await asyncio.to_thread(prices_of, begun.choice.kind)
     roles = _roles(system)
     names = tuple(dict.fromkeys(agents.of(role).model or name for role in roles))
     budget = replace(setting.budget, tokens=None, dollars=None) if replayed else _limited(setting, names, prices)
     purse = Purse(budget, prices, setting.spend, setting.on_spend)
     purse.check(names)
     journaled = JournaledModel(model, setting.journal, purse)
-    prompts = PromptLibrary(setting.prompt_dirs)
+    prompts = PromptLibrary(begun.options.prompt_dirs)
 
     def note(attempt: int, text: str) -> None:
         setting.log(f"attempt {attempt}: {text}")
@@ -207,8 +214,8 @@ async def _around(model: Model, setting: Setting) -> Team:
     if system.solo is not None:
         solo = ModelSolo(
             journaled,
-            setting.problem,
-            setting.reference,
+            run.problem,
+            begun.reference,
             system.solo,
             agents,
             prompts=prompts,
@@ -221,12 +228,12 @@ async def _around(model: Model, setting: Setting) -> Team:
     else:
         trio = ModelTeam(
             journaled,
-            setting.problem,
-            setting.reference,
+            run.problem,
+            begun.reference,
             agents,
             prompts=prompts,
             advice=await _advice(setting),
-            seed=setting.seed,
+            seed=run.seed,
             tried=system.dynamic_windows,
             on_note=note,
         )
@@ -243,7 +250,7 @@ def _limited(setting: Setting, names: tuple[str, ...], prices: Prices) -> Budget
     budget = setting.budget
     if budget.tokens is not None or budget.dollars is not None or any(prices.of(name) is None for name in names):
         return budget
-    return replace(budget, dollars=setting.default_dollars)
+    return replace(budget, dollars=setting.begun.options.default_dollars)
 
 
 def _roles(system: System) -> tuple[ModelRole, ...]:
@@ -256,15 +263,17 @@ def _outlook(setting: Setting, questions: tuple[Question, ...], prices: Prices, 
     from stark_lsp.agents.models.estimate import estimate, measure
 
     # As a window shows an attempt: a kernel is some times as long as what it stands for, and what came of it is shown.
-    node = 2 * len(setting.problem.slice.text) + 3000
-    sizes = {question.role: measure(question, node) for question in questions}
-    left = max(1, setting.budget.attempts - setting.done)
-    return estimate(setting.system.name, left, sizes, setting.agents, prices, name).text
+    begun = setting.begun
+    size = 2 * len(begun.run.problem.slice.text) + 3000
+    sizes = {question.role: measure(question, size) for question in questions}
+    done = sum(1 for node in begun.nodes.values() if node.parent is not None)
+    left = max(1, setting.budget.attempts - done)
+    return estimate(begun.system.name, left, sizes, begun.agents, prices, name).text
 
 
 async def _advice(setting: Setting) -> tuple[str, ...]:
     """Return what the playbook would do, for the plan agent; nothing if that is off or the class cannot be traced."""
-    if not setting.agents.playbook:
+    if not setting.begun.agents.playbook:
         return ()
     agents = await _playbook_agents(setting)
     if agents.reason:

@@ -42,7 +42,7 @@ from stark_lsp.runs import edited_file, models, resumption
 from stark_lsp.runs.choice import PLAYBOOK, REPLAY, ModelChoice, choose, parse
 from stark_lsp.runs.finalists import Confirmed, confirm_best, faster_than_eager, gain_message
 from stark_lsp.runs.options import RunOptions
-from stark_lsp.runs.sitting import Begun, Ending, Sitting
+from stark_lsp.runs.sitting import Ending, Sitting
 from stark_lsp.search.randomness import dump_state
 from stark_lsp.search.systems import find_system
 from stark_lsp.store import RunStore
@@ -92,6 +92,8 @@ class RunSession:
         self._transcript: Transcript | None = None
         self._state = dump_state(Random(options.search.seed))
         self._attempts = 0
+        self._search = replace(options.search, attempts=options.budget.attempts)
+        self._agents = options.agents
         self._leaving = False
         self._saving: set[asyncio.Task[None]] = set()
         self.resumed = False
@@ -105,8 +107,8 @@ class RunSession:
             model=options.model,
             budget=options.budget,
             created=_now(),
-            settings=to_wire(replace(options.search, attempts=options.budget.attempts)),
-            agents=to_wire(options.agents),
+            settings=to_wire(self._search),
+            agents=to_wire(self._agents),
         )
         """The run as it stands now."""
 
@@ -195,6 +197,7 @@ class RunSession:
             settings=transcript.run.settings,
             agents=transcript.run.agents,
         )
+        self._read_settings()
         self._state = dump_state(Random(transcript.run.seed))
 
     async def _open_record(self) -> None:
@@ -209,7 +212,7 @@ class RunSession:
             if one is not None and stored is None:
                 raise BadInput(f"Run {one} cannot be gone on with any more.", cure="Optimize the class anew.")
         system = stored.run.settings.get("system", "stark") if stored is not None else ""
-        if stored is not None and self._options.run is None and system != self._search_settings().system:
+        if stored is not None and self._options.run is None and system != self._search.system:
             stored = None  # the user wants another search
         if stored is None:
             root = Node(0, None, AgentRole.ROOT, _reference_candidate(self.run.problem))
@@ -219,7 +222,7 @@ class RunSession:
             return
         self.resumed = True
         self.nodes = resumption.on_today(stored.nodes, stored.run.problem, self.run.problem)
-        today = replace(self._search_settings(), system=system), self._agent_settings()
+        today = replace(self._search, system=system), self._agents
         self.run = replace(
             stored.run,
             problem=self.run.problem,
@@ -229,6 +232,7 @@ class RunSession:
             finished="",
             ended_by=None,
         )
+        self._read_settings()
         if self._choice.kind != REPLAY:
             self._take_settings(*today)
         self._state = stored.rng_state or self._state
@@ -239,16 +243,15 @@ class RunSession:
     def _take_settings(self, search: SearchSettings, agents: AgentSettings) -> None:
         """Let what the user changed since hold for a run that is taken up, and say what that is."""
         complete = self._options.complete
-        stored, asked = self._search_settings(), self._agent_settings()
+        stored, asked = self._search, self._agents
         # Its seed went into its state; how many attempts there may be is the budget's.
         search = replace(search, seed=stored.seed, attempts=stored.attempts)
         plain = SearchSettings(seed=stored.seed, attempts=stored.attempts)
         now = resumption.settings_now(stored, search, plain, complete=complete)
         then = resumption.settings_now(asked, agents, AgentSettings(), complete=complete)
         changed = (*resumption.differences(stored, now), *resumption.differences(asked, then))
-        self.run = replace(
-            self.run, settings=to_wire(replace(now, attempts=self._options.budget.attempts)), agents=to_wire(then)
-        )
+        self._search, self._agents = replace(now, attempts=self._options.budget.attempts), then
+        self.run = replace(self.run, settings=to_wire(self._search), agents=to_wire(then))
         if changed:
             self._tell(f"Changed since this run began: {', '.join(changed)}.")
 
@@ -266,7 +269,7 @@ class RunSession:
             cache_dir=cache_dir(),
             log=self._log,
             notice=self._notice,
-            in_flight=self._search_settings().in_flight,
+            in_flight=self._search.in_flight,
         )
         try:
             reference = await judge.prepare(lambda text: self._emit(Progress(text, 0, self._budget())))
@@ -276,7 +279,7 @@ class RunSession:
             self._emit(Progress("Analysing the reference", 0, self._budget()))
             completing = asyncio.create_task(self._complete_baselines(judge, reference))
             try:
-                ending = await self._search(judge, reference)
+                ending = await self._sit(judge, reference)
                 await completing
             finally:
                 completing.cancel()
@@ -314,21 +317,21 @@ class RunSession:
         await asyncio.to_thread(self._store.put_node, self.run.id, root, self._state)
         await self._save()
 
-    async def _search(self, judge: RunJudge, reference: Reference) -> Ending:
+    async def _sit(self, judge: RunJudge, reference: Reference) -> Ending:
         """Steps 3 and 4; return why the search ended."""
-        begun = Begun(
+        begun = models.Begun(
             run=self.run,
+            reference=reference,
             nodes=self.nodes,
             state=self._state,
-            reference=reference,
             choice=self._choice,
-            settings=self._search_settings(),
-            agents=self._agent_settings(),
+            search=self._search,
+            agents=self._agents,
+            options=self._options,
             transcript=self._transcript,
         )
         self._sitting = Sitting(
             begun,
-            self._options,
             store=self._store,
             judge=judge,
             emit=self._emit,
@@ -428,23 +431,14 @@ class RunSession:
     def _budget(self) -> int:
         return self.run.budget.attempts
 
-    def _search_settings(self) -> SearchSettings:
-        """Settings of the run as it stands."""
+    def _read_settings(self) -> None:
+        """Take the settings that the run was recorded with; those of another version may not be readable."""
         try:
-            return from_wire(self.run.settings, SearchSettings)
+            self._search = from_wire(self.run.settings, SearchSettings)
+            if self.run.agents:
+                self._agents = from_wire(self.run.agents, AgentSettings)
         except WireError as error:
-            self._log(f"run {self.run.id}: stored settings are not readable, using today's: {error}")
-            return self._options.search
-
-    def _agent_settings(self) -> AgentSettings:
-        """Settings of the agents as stored."""
-        if not self.run.agents:
-            return self._options.agents
-        try:
-            return from_wire(self.run.agents, AgentSettings)
-        except WireError as error:
-            self._log(f"run {self.run.id}: stored settings of the agents are not readable, using today's: {error}")
-            return self._options.agents
+            self._log(f"run {self.run.id}: not all stored settings are readable, using today's: {error}")
 
 
 def cache_dir() -> Path:

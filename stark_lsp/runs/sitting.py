@@ -15,45 +15,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from random import Random
 
-from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Spend
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Event, Notice, Outlook, Progress, Spent
-from stark_lsp.core.run import Budget, Node, Run
-from stark_lsp.core.settings import SearchSettings
+from stark_lsp.core.run import Budget
 from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course, Steering, SteeringKind
-from stark_lsp.core.verdict import Reference
 from stark_lsp.evaluation.pool import RunJudge
 from stark_lsp.runs import models
-from stark_lsp.runs.choice import ModelChoice
 from stark_lsp.runs.follower import SteeringFollower
 from stark_lsp.runs.journal import StoreJournal
-from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.time_limit import TimeLimit
 from stark_lsp.search.engine import Checkpoint, Engine, Record
 from stark_lsp.search.policies import Recorded, make_policy
 from stark_lsp.search.proposers import make_proposer
-from stark_lsp.search.systems import find_system
 from stark_lsp.search.tree import Tree
 from stark_lsp.store import RunStore
-from stark_lsp.store.transcripts import Transcript
-
-
-@dataclass(frozen=True)
-class Begun:
-    """Where the search stands at its beginning."""
-
-    run: Run
-    nodes: dict[int, Node]
-    state: str
-    """The engine's state as last stored."""
-    reference: Reference
-    choice: ModelChoice
-    settings: SearchSettings
-    agents: AgentSettings
-    transcript: Transcript | None = None
-    """What is replayed."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +40,7 @@ class Ending:
     reason: str
     """For a person."""
     limit: Limit | None
-    """The part of the budget that ended it, if one did."""
+    """What ended it, in one word; None if there is none for it."""
 
 
 class Sitting:
@@ -72,9 +49,7 @@ class Sitting:
     Parameters
     ----------
     begun
-        Where the search stands.
-    options
-        What the user asked for.
+        Where the search stands, and what the user asked for.
     store
         Where exchanges are kept and steering is found.
     judge
@@ -91,8 +66,7 @@ class Sitting:
 
     def __init__(
         self,
-        begun: Begun,
-        options: RunOptions,
+        begun: models.Begun,
         *,
         store: RunStore,
         judge: RunJudge,
@@ -103,7 +77,6 @@ class Sitting:
         log: Callable[[str], None],
     ) -> None:
         self._begun = begun
-        self._options = options
         self._store = store
         self._judge = judge
         self._emit = emit
@@ -181,32 +154,21 @@ class Sitting:
         self._emit(Notice("The run was paused; it goes on now."))
 
     def _setting(self, spend: Spend) -> models.Setting:
-        begun, run = self._begun, self._begun.run
         return models.Setting(
-            choice=begun.choice,
-            system=find_system(begun.settings.system),
-            problem=run.problem,
-            reference=begun.reference,
+            begun=self._begun,
             analyst=self._judge,
-            agents=begun.agents,
-            prompt_dirs=self._options.prompt_dirs,
-            providers=self._options.providers,
-            journal=StoreJournal(self._store, run.id),
+            journal=StoreJournal(self._store, self._begun.run.id),
             budget=self._budget,
             spend=spend,
             on_spend=lambda now: self._emit(Spent(now)),
             say=lambda text: self._emit(Progress(text, 0, self._budget.attempts)),
             log=self._log,
-            default_dollars=self._options.default_dollars,
-            seed=run.seed,
-            done=sum(1 for node in begun.nodes.values() if node.parent is not None),
-            transcript=begun.transcript,
         )
 
     async def _make_engine(self) -> Engine:
         begun, team = self._begun, self._team
         tree = Tree.from_nodes(begun.nodes.values())
-        settings = replace(begun.settings, attempts=self._budget.attempts)
+        settings = replace(begun.search, attempts=self._budget.attempts)
         rejections = await asyncio.to_thread(self._store.rejections, begun.run.problem.key)
         recorded = None
         if begun.transcript is not None:

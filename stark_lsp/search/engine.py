@@ -142,6 +142,7 @@ class Engine:
         self._recording = asyncio.Lock()
         self._news = asyncio.Event()
         self._stopped: str | None = None
+        self._stopped_by: Limit | None = None
         self._spent: BudgetSpent | None = None
 
     @property
@@ -156,17 +157,19 @@ class Engine:
 
     @property
     def ended_by(self) -> Limit | None:
-        """The part of the budget for which nothing more is begun, None if that is not why."""
+        """For what nothing more is begun, None if something else is why."""
         if self._stopped is not None:
-            return None
+            return self._stopped_by
         if self._spent is not None:
             return self._spent.limit
-        return Limit.ATTEMPTS if self.attempts >= self._helm.attempts else None
+        if self.attempts >= self._helm.attempts:
+            return Limit.ATTEMPTS
+        return None if isinstance(self._policy, Recorded) else Limit.IDEAS
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str, by: Limit | None = None) -> None:
         """Begin no new attempt; `run` returns `reason` once those under way are done."""
         if self._stopped is None:
-            self._stopped = reason
+            self._stopped, self._stopped_by = reason, by
         self._news.set()
 
     def steer(self, course: Course) -> None:
@@ -379,7 +382,7 @@ class Engine:
         found = any(node.parent is not None and node.verdict and node.verdict.ok for node in self.tree.newest_first())
         if not found:
             raise OnlyEmpty(text, cure="Choose another model, or change its settings, and resume the run.")
-        self.stop(text)
+        self.stop(text, Limit.CANDIDATES)
 
     async def _store(self, node: Node) -> None:
         """Record one node at a time, so that the stored state is never older than the stored nodes."""

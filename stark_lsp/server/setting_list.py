@@ -7,17 +7,18 @@ one clones must not decide it. The base URL of a service is no setting at all, b
 
 from __future__ import annotations
 
-from stark_lsp.core.agent_settings import AgentSettings
-from stark_lsp.core.setting import Setting
+from dataclasses import replace
+
+from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
+from stark_lsp.core.setting import Setting, declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
 
-_SEARCH = SearchSettings()
-_EVALUATION = EvaluationSettings()
+_SEARCH = declared(SearchSettings)
+_EVALUATION = declared(EvaluationSettings)
 _AGENTS = AgentSettings()
 
 SYSTEMS = ("stark", "sampling", "reflexion", "search-agent", "ma-only")
-DIALECTS = ("auto", "raw", "inline", "triton")
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -70,7 +71,7 @@ SETTINGS: tuple[Setting, ...] = (
         "are there to compare with.",
         SYSTEMS,
     ),
-    Setting("attempts", "integer", 30, "How many candidates a run may try.", low=1, high=10000),
+    replace(_SEARCH["attempts"], high=10000),
     Setting("timeLimit", "number", None, "Seconds a search may take. When it is not set there is no limit.", low=1),
     Setting(
         "tokenLimit",
@@ -140,21 +141,15 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
     Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),
-    Setting(
-        "timingRounds",
-        "integer",
-        _EVALUATION.rounds,
-        "Interleaved timing rounds behind the verdict on a candidate.",
-        low=3,
-        high=1000,
+    replace(
+        _EVALUATION["rounds"],
+        name="timingRounds",
+        description="Interleaved timing rounds behind the verdict on a candidate.",
     ),
-    Setting(
-        "finalTimingRounds",
-        "integer",
-        _EVALUATION.final_rounds,
-        "Interleaved timing rounds behind the figures of the proposal.",
-        low=3,
-        high=1000,
+    replace(
+        _EVALUATION["final_rounds"],
+        name="finalTimingRounds",
+        description="Interleaved timing rounds behind the figures of the proposal.",
     ),
     Setting(
         "evaluation",
@@ -163,50 +158,13 @@ SETTINGS: tuple[Setting, ...] = (
         "How candidates are built, checked and timed in every detail, by the names that stark-lsp judge --set takes, "
         'for instance {"load_timeout_s": 300}. It wins over the settings above.',
     ),
-    Setting(
-        "search.policy",
-        "string",
-        _SEARCH.policy,
-        "How the search selects the candidate to go on from; auto is the system's own way.",
-    ),
-    Setting(
-        "search.epsilon",
-        "number",
-        _SEARCH.epsilon,
-        "Probability of exploring a random leaf instead of the best node.",
-        low=0,
-        high=1,
-    ),
-    Setting(
-        "search.rootChildren",
-        "integer",
-        _SEARCH.root_children,
-        "The original class is not expanded beyond this many candidates.",
-        low=1,
-    ),
-    Setting(
-        "search.deadBranchChildren",
-        "integer",
-        _SEARCH.dead_branch_children,
-        "A candidate with more than this many children, all failed, is given up.",
-        low=1,
-    ),
-    Setting(
-        "search.leaderboardSize",
-        "integer",
-        _SEARCH.leaderboard_size,
-        "How many of the best candidates the plan agent sees.",
-        low=1,
-    ),
-    Setting("search.windowSize", "integer", _SEARCH.window_size, "How many candidates an agent sees at most.", low=1),
-    Setting(
-        "search.inFlight",
-        "integer",
-        _SEARCH.in_flight,
-        "Attempts under way at the same time. Only 1 replays exactly.",
-        low=1,
-        high=64,
-    ),
+    replace(_SEARCH["policy"], name="search.policy"),
+    replace(_SEARCH["epsilon"], name="search.epsilon"),
+    replace(_SEARCH["root_children"], name="search.rootChildren"),
+    replace(_SEARCH["dead_branch_children"], name="search.deadBranchChildren"),
+    replace(_SEARCH["leaderboard_size"], name="search.leaderboardSize"),
+    replace(_SEARCH["window_size"], name="search.windowSize"),
+    replace(_SEARCH["in_flight"], name="search.inFlight", high=64),
     Setting(
         "promptsDirectory",
         "string",

@@ -17,6 +17,7 @@ from stark_lsp.bench.report import Source
 from stark_lsp.bench.rows import Outcome
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import Limit
 from stark_lsp.core.verdict import Baselines
 
 
@@ -147,11 +148,10 @@ def test_honest_notes_name_what_failed_and_what_was_not_timed_in_turns() -> None
 
 
 def test_a_search_that_had_nothing_more_to_propose_is_not_taken_for_a_weak_one() -> None:
-    dry = "No candidate was verified. Nothing is left to try. The playbook has tried every variation it knows."
     rows = [
-        *(replace(row(f"1/{n}", "ma-only"), message=dry, budget=Budget(30)) for n in (1, 2)),
-        replace(row("1/3", "ma-only", attempts="OK " * 30), message="All 30 attempts were made.", budget=Budget(30)),
-        replace(row("1/1", "sampling"), message="All 30 attempts were made.", budget=Budget(30)),
+        *(replace(row(f"1/{n}", "ma-only"), ended_by=Limit.IDEAS, budget=Budget(30)) for n in (1, 2)),
+        replace(row("1/3", "ma-only", attempts="OK " * 30), ended_by=Limit.ATTEMPTS, budget=Budget(30)),
+        replace(row("1/1", "sampling"), ended_by=Limit.ATTEMPTS, budget=Budget(30)),
     ]
     text = report.page(rows, 0, ())
     assert "ma-only ended early in 2 of 3 cells, after 1 of 30 attempts: nothing more to propose." in text

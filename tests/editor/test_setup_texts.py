@@ -100,11 +100,14 @@ def test_the_docs_list_all_that_can_be_set_of_the_agents() -> None:
     assert "`system_message`" in table
 
 
-def test_the_docs_list_every_detail_of_judging_with_its_default() -> None:
+def test_the_docs_list_every_detail_of_judging_as_it_is_declared() -> None:
     text = (ROOT / "docs" / "judge.md").read_text()
     table = text[text.index("<!-- details") : text.index("### Finalists")]
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
-    assert rows == {setting.name: json.dumps(setting.default) for setting in ADJUSTABLE}
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
+    assert rows == [
+        (s.name, json.dumps(s.default), re.sub(r"^a (whole )?number ", "", s.allowed), s.description.removesuffix("."))
+        for s in ADJUSTABLE
+    ]
 
 
 def test_the_extension_takes_no_command_name_of_the_server() -> None:

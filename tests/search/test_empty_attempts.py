@@ -116,7 +116,7 @@ async def test_what_was_found_before_is_not_lost_to_them() -> None:
     tree = tree_of(node(1, 0, ok(3.0)))
     engine = make_engine(tree=tree, agents=Silent(), settings=SearchSettings(empty_limit=2))
     assert (await engine.run()).startswith("3 attempts in a row left nothing to judge, so the search stopped.")
-    assert engine.best.id == 1
+    assert (engine.best.id, engine.ended_by) == (1, Limit.CANDIDATES)
 
 
 async def test_a_verified_candidate_that_is_slower_was_found_as_well() -> None:

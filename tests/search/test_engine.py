@@ -29,7 +29,7 @@ from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import Context, NothingToPropose
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
-from stark_lsp.core.status import AgentRole, VerdictStatus
+from stark_lsp.core.status import AgentRole, Limit, VerdictStatus
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.search.randomness import dump_state, load_state, parse_state
 from stark_lsp.search.tree import Tree
@@ -207,6 +207,7 @@ async def test_a_source_that_utf8_cannot_encode_does_no_harm() -> None:
 async def test_agents_with_nothing_to_propose_end_the_run_with_their_reason() -> None:
     engine = make_engine(agents=Agents(dry_after=0))
     assert await engine.run() == "Nothing is left to try. node 0 is dry"
+    assert engine.ended_by is Limit.IDEAS
     assert len(engine.tree.nodes) == 1
 
 
