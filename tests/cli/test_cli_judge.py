@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import command, environment, stark, write
+from cli_cases import FEW, command, environment, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -85,7 +85,7 @@ class ModelNew(nn.Module):
         return ctypes.CDLL(path)
 '''
 
-FAST = ("--device", "cpu", "--python", sys.executable)
+FAST = ("--device", "cpu", "--python", sys.executable, *FEW)
 EAGER = (*FAST, "--baselines", "eager")
 
 

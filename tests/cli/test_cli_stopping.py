@@ -13,9 +13,8 @@ import psutil
 import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
-pytestmark = pytest.mark.timing
 
-
+@pytest.mark.timing
 def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) -> None:
     path, out, state = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json", tmp_path / "state"
     options = [*QUICK, "--budget", "2", "--json", str(out)]

@@ -376,7 +376,6 @@ async def test_a_client_without_buttons_is_told_how_to_search_anew(file: Path, s
         assert list(last.command.arguments or ()) == [{"uri": uri, "class": "Model", "again": True}]
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 async def test_a_run_goes_on_after_a_kill_and_the_better_proposal_stays(file: Path, state: Path, where: str) -> None:
     device = device_name("cpu") if where == "here" else "another CPU"

@@ -11,7 +11,7 @@ from judge_cases import HONEST, QUICK, RAW, REFERENCE, broken_kernel, candidate_
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
-from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.verdict import Reference, Stage, Verdict
 from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,7 +50,7 @@ async def test_preparing_tells_device_shapes_and_the_eager_time(prepared: tuple[
 
 async def test_an_equal_class_is_ok_and_timed(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, REFERENCE.replace("class Model", "class ModelNew"))
-    assert verdict.status is Status.OK, verdict
+    assert (verdict.status, verdict.failed_in) == (Status.OK, None), verdict
     assert verdict.errors is not None
     assert verdict.errors.max_abs == 0.0
     assert verdict.errors.float64_max_rel is not None
@@ -84,7 +84,7 @@ async def test_a_compiled_kernel_is_ok_and_built_only_once(judge: WorkerJudge) -
 
 async def test_a_kernel_that_does_not_compile_names_the_line_of_the_compiler(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, broken_kernel("float v =", "flot v ="))
-    assert verdict.status is Status.COMPILE_ERROR
+    assert (verdict.status, verdict.failed_in) == (Status.COMPILE_ERROR, Stage.BUILD)
     assert verdict.compiler
     assert verdict.compiler[0].line > 0
     assert "flot" in verdict.compiler[0].text
@@ -123,12 +123,13 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
 async def test_each_failure_has_its_status(judge: WorkerJudge, body: str, status: Status) -> None:
     verdict = await verdict_of(judge, candidate_with(body))
     assert verdict.status is status, verdict
+    assert verdict.failed_in is (Stage.CHECK if status is Status.REFUSED else Stage.VERIFY)
     assert verdict.message
 
 
 async def test_a_kernel_that_writes_outside_of_its_memory_crashes_alone(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, broken_kernel("float v =", "*(volatile float*)8 = 1.0f; float v ="))
-    assert verdict.status is Status.CRASHED, verdict
+    assert (verdict.status, verdict.failed_in) == (Status.CRASHED, Stage.VERIFY), verdict
     assert "outside its memory" in verdict.message
 
 
@@ -159,7 +160,7 @@ async def test_a_raised_error_names_the_line_of_the_candidate(judge: WorkerJudge
 )
 async def test_a_file_that_does_not_load_is_a_load_error(judge: WorkerJudge, source: str) -> None:
     verdict = await verdict_of(judge, source)
-    assert verdict.status is Status.LOAD_ERROR
+    assert (verdict.status, verdict.failed_in) == (Status.LOAD_ERROR, Stage.LOAD)
     assert verdict.line == 1
 
 
