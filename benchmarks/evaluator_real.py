@@ -17,7 +17,7 @@ TRITON = (
     + '''import triton
 import triton.language as tl
 
-PASS_NAN: tl.constexpr = tl.PropagateNan.ALL
+PASS_NAN = tl.constexpr(tl.PropagateNan.ALL)
 
 
 class Recomputed(torch.autograd.Function):

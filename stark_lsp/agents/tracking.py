@@ -10,19 +10,16 @@ The tracker keeps the lines of each anchor, not the document: an edit costs the 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from stark_lsp.core.editing import LINE_END, split_lines
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
-from stark_lsp.discovery.syntax import split_lines
 
 Position = tuple[int, int]
 """0-based line and column in code points."""
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass
@@ -99,13 +96,13 @@ def moved(anchors: Sequence[Anchor], before: str, after: str) -> tuple[Anchor, .
 
 def _anchor_lines(anchor: Anchor) -> list[str]:
     """Return the anchor's lines, exactly as many as its span has."""
-    lines = _LINE_END.split(anchor.text)
+    lines = LINE_END.split(anchor.text)
     count = anchor.span.end - anchor.span.start + 1
     return (lines + [""] * count)[:count]
 
 
 def _edit(tracked: _Tracked, start: Position, end: Position, new_text: str) -> None:
-    added = _LINE_END.split(new_text)
+    added = LINE_END.split(new_text)
     delta = len(added) - 1 - (end[0] - start[0])
     if not tracked.alive:
         place = _locate(tracked.lines, added, 0)
@@ -226,14 +223,14 @@ def _difference(before: str, after: str) -> tuple[Position, Position, str]:
     """Return the one edit that turns `before` into `after`: what lies between their common ends."""
     head = _common(before, after)
     tail = _common_tail(before[head:], after[head:])
-    if _LINE_END.search(before, head, len(before) - tail) or _LINE_END.search(after, head, len(after) - tail):
+    if LINE_END.search(before, head, len(before) - tail) or LINE_END.search(after, head, len(after) - tail):
         # Whole lines: a cut in the middle of a line says less about what moved where.
         head = before.rfind("\n", 0, head) + 1
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     line_start = max(before.rfind("\n", 0, head), before.rfind("\r", 0, head)) + 1
-    line = len(_LINE_END.findall(before, 0, line_start))
+    line = len(LINE_END.findall(before, 0, line_start))
     first_column = head - line_start
-    ends = list(_LINE_END.finditer(old))
+    ends = list(LINE_END.finditer(old))
     column = len(old) - ends[-1].end() if ends else first_column + len(old)
     return (line, first_column), (line + len(ends), column), new
 

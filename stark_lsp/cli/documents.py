@@ -7,24 +7,18 @@ changed since it was read.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
-import re
 import stat
 import tempfile
 import tokenize
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from stark_lsp.core.editing import LINE_END, Replacement, apply_edits, newline_of
 from stark_lsp.core.errors import BadInput, Fault
-
-if TYPE_CHECKING:
-    from stark_lsp.proposals.edit import Replacement
-
-LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -42,12 +36,7 @@ class Document:
     @property
     def newline(self) -> str:
         """The line end that most lines have."""
-        seen = Counter(LINE_END.findall(self._decoded))
-        return seen.most_common(1)[0][0] if seen else "\n"
-
-    @property
-    def _decoded(self) -> str:
-        return self.raw.decode(self.encoding)
+        return newline_of(self.raw.decode(self.encoding))
 
     def edited(self, edits: Iterable[Replacement]) -> bytes:
         """Return the file's bytes with `edits` applied.
@@ -62,19 +51,9 @@ class Document:
         BadInput
             The new text cannot be written in the file's encoding.
         """
-        decoded = self._decoded
-        starts = [0, *(match.end() for match in LINE_END.finditer(decoded))]
-
-        def offset(line: int, column: int) -> int:
-            return min(starts[line] + column, len(decoded)) if line < len(starts) else len(decoded)
-
-        newline = self.newline
-        for edit in sorted(edits, key=lambda e: (e.start_line, e.start_column), reverse=True):
-            begin, end = offset(edit.start_line, edit.start_column), offset(edit.end_line, edit.end_column)
-            new = edit.new_text.replace("\r\n", "\n").replace("\n", newline)
-            decoded = decoded[:begin] + new + decoded[end:]
+        ours = [dataclasses.replace(e, new_text=LINE_END.sub(self.newline, e.new_text)) for e in edits]
         try:
-            return decoded.encode(self.encoding)
+            return apply_edits(self.raw.decode(self.encoding), ours).encode(self.encoding)
         except UnicodeEncodeError as error:
             raise BadInput(
                 f"The proposal does not fit the file's encoding, {self.encoding}.",

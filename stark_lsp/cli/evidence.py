@@ -12,7 +12,7 @@ from rich.text import Text
 from stark_lsp.cli import figures, words
 from stark_lsp.cli.console import clean, line
 from stark_lsp.core import profile_phrases as phrases
-from stark_lsp.core.phrases import STATUS
+from stark_lsp.core.phrases import STATUS, one_mode_only
 from stark_lsp.core.status import IsolationLayer
 from stark_lsp.core.verdict import Environment, Launch, Profile, Reference, Verdict
 
@@ -77,6 +77,8 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
     word = STATUS[verdict.status]
     at = f", line {verdict.line}" if verdict.line is not None else ""
     line(console, Text.assemble((word[:1].upper() + word[1:] + at, style), (f"  {verdict.status.value}", "dim")))
+    if only := one_mode_only(verdict):
+        _indented(console, f"It is {only}.", "bold")
     message = clean(verdict.message).strip()
     if message:
         _indented(console, message)
@@ -95,9 +97,11 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
 def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.runtime is not None:
         yield "one call", f"{figures.timing(verdict.runtime)}, n = {verdict.runtime.n}"
-        yield from _device_time(verdict, 1e3 * verdict.runtime.median_ms)
+        yield from _device_time(reference, verdict, 1e3 * verdict.runtime.median_ms)
     if verdict.speedup_vs_eager is not None:
         yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
+    if verdict.speedup_without_gradients is not None:
+        yield "the same, no_grad", figures.times_interval(verdict.speedup_without_gradients)
     if verdict.speedup_vs_compile is not None:
         yield "against torch.compile", figures.times_interval(verdict.speedup_vs_compile)
     if verdict.speedup_vs_max_autotune is not None:
@@ -114,13 +118,15 @@ def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "max-autotune", f"no time: {why}"
 
 
-def _device_time(verdict: Verdict, runtime_us: float) -> Iterator[tuple[str, str]]:
-    """Say what of a call on a GPU its kernels take, and what is left."""
+def _device_time(reference: Reference, verdict: Verdict, runtime_us: float) -> Iterator[tuple[str, str]]:
+    """Say what of a call on a GPU its kernels take, what is left, and what the reference's take."""
     known = verdict.environment is not None and verdict.environment.device_type == "cuda"
     if known and verdict.profile is not None and verdict.profile.device_us is not None:
         device_us = verdict.profile.device_us
         left = phrases.duration(max(0.0, runtime_us - device_us))
-        yield "device time", f"{phrases.duration(device_us)}, launch overhead {left}"
+        theirs = reference.profile.device_us if reference.profile is not None else None
+        eager = f"; eager's kernels take {phrases.duration(theirs)}" if theirs else ""
+        yield "device time", f"{phrases.duration(device_us)}, launch overhead {left}{eager}"
 
 
 def _first(message: str) -> str:

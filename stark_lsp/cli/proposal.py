@@ -8,6 +8,7 @@ from pathlib import Path
 from stark_lsp.cli import documents
 from stark_lsp.cli.console import short_path
 from stark_lsp.cli.documents import Document
+from stark_lsp.core.editing import LINE_END
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
@@ -44,7 +45,7 @@ def make(run: Run, node: Node, document: Document, mode: WriteMode) -> Offer:
     except StaleProposal as error:
         raise BadInput(error.message, cure=error.cure, path=error.path, line=error.line) from error
     edited = document.edited(edit.edits)
-    after = documents.LINE_END.sub("\n", edited.decode(document.encoding))
+    after = LINE_END.sub("\n", edited.decode(document.encoding))
     patch = unified(document.text, after, short_path(document.path)) if edit.edits else ""
     if edit.new_file is not None:
         patch += unified("", edit.new_file.text, short_path(edit.new_file.path))

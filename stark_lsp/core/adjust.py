@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from stark_lsp.core.setting import Setting, shown
@@ -22,6 +23,8 @@ _KINDS = {bool: "boolean", int: "integer", float: "number"}
 
 def _setting(name: str, description: str, low: float | None = None, high: float | None = None) -> Setting:
     default = getattr(_DEFAULTS, name)
+    if isinstance(default, Enum):
+        return Setting(name, "string", default.value, description, choices=tuple(one.value for one in type(default)))
     return Setting(name, _KINDS[type(default)], default, description, low=low, high=high)
 
 
@@ -31,6 +34,7 @@ ADJUSTABLE: tuple[Setting, ...] = (
     _setting("run_timeout_s", "Seconds for one forward pass, and for one round of timing.", 1, DAY_S),
     _setting("compile_timeout_s", "Seconds for the first call of torch.compile.", 1, DAY_S),
     _setting("seeds", "Different inputs that a candidate must match on.", 1, 100),
+    _setting("objective", "What the search ranks by: the latency of a call, or its kernels' device time."),
     _setting("gradients", "Call forward where gradients are recorded; off: under torch.no_grad()."),
     _setting("special_inputs", "Check other batch sizes, strided, large and non-finite inputs as well."),
     _setting("warmup", "Untimed calls before timing.", 0, 1000),

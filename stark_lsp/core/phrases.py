@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import Verdict
 
 STATUS = {
     VerdictStatus.OK: "verified",
@@ -23,3 +24,13 @@ STATUS = {
     VerdictStatus.NO_CANDIDATE: "no candidate",
 }
 """What a verdict is called."""
+
+
+def one_mode_only(verdict: Verdict) -> str:
+    """Say that a candidate is faster than eager with gradients only, or without them only; empty if it is not so."""
+    here, there = verdict.speedup_vs_eager, verdict.speedup_without_gradients
+    if not verdict.ok or here is None or there is None or (here.low > 1) == (there.low > 1):
+        return ""
+    if here.low > 1:
+        return f"faster only where gradients are recorded ({there.value:.2f}x under torch.no_grad())"
+    return f"faster only under torch.no_grad() ({there.value:.2f}x)"

@@ -57,7 +57,8 @@ class Node:
 
     @property
     def score(self) -> float:
-        """Time of a call over the reference's in the same session; +inf for a failed or unjudged node.
+        """Time of a call over the reference's in the same session, or device time over the reference's where the search
+        ranks by that; +inf for a failed or unjudged node.
 
         Lower is better (paper, section 4.2); the root has 1. Paired ratios compare although they were taken at
         different moments of a machine, which milliseconds do not.
@@ -66,6 +67,8 @@ class Node:
             return math.inf
         if self.role is AgentRole.ROOT:
             return 1.0
+        if self.verdict.device_share is not None:
+            return self.verdict.device_share
         gain = self.verdict.speedup_vs_eager
         return 1.0 / gain.value if gain is not None and gain.value > 0 else math.inf
 

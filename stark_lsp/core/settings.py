@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from stark_lsp.core.status import Isolation
+from stark_lsp.core.status import Isolation, Objective
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class EvaluationSettings:
     """Characters of captured output that are kept."""
     isolation: Isolation = Isolation.AUTO
     """How strictly candidates must be kept apart from the rest of the machine."""
+    objective: Objective = Objective.LATENCY
+    """What candidates are ranked by: the latency of a call, or the device time of its kernels."""
     gradients: bool = True
     """Call forward where gradients are recorded, as most scripts do; off: under `torch.no_grad()`."""
     special_inputs: bool = True

@@ -179,6 +179,15 @@ class Mode(str, Enum):
     """`module.train()` with gradients: gradients are compared too, and forward with backward is timed."""
 
 
+class Objective(str, Enum):
+    """What the search ranks candidates by."""
+
+    LATENCY = "latency"
+    """What the caller of one call waits for, launches included."""
+    DEVICE = "device"
+    """What the device is busy for, as in a model that keeps it busy."""
+
+
 class Isolation(str, Enum):
     """How strictly candidates must be kept apart from the rest of the machine."""
 

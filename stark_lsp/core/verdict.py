@@ -206,6 +206,10 @@ class Verdict:
     """Present exactly when the status is `OK`."""
     speedup_vs_eager: Interval | None = None
     """Paired ratio eager / candidate, rounds interleaved in one session."""
+    speedup_without_gradients: Interval | None = None
+    """The same under `torch.no_grad()`, if the others are of calls that record gradients; of finalists."""
+    device_share: float | None = None
+    """Device time over the reference's, if the search ranks by that."""
     speedup_vs_compile: Interval | None = None
     speedup_vs_max_autotune: Interval | None = None
     eager: Timing | None = None

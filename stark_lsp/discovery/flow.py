@@ -7,26 +7,23 @@ of it wins.
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
 from stark_lsp.discovery.constructors import DEPTH, UNKNOWN, Constructor, Layer, evaluate, method, parameters
 from stark_lsp.discovery.syntax import find_class
-from stark_lsp.discovery.wants import KEEPS, Facts, parameter_shape, part_of, wants
+from stark_lsp.discovery.wants import (
+    KEEPING,
+    KEEPS,
+    Facts,
+    function_wants,
+    method_wants,
+    parameter_shape,
+    part_of,
+    wants,
+)
 
-_KEEPING = frozenset(
-    {
-        "float", "half", "double", "bfloat16", "contiguous", "to", "cuda", "cpu", "clone", "detach", "type_as",
-        "type", "relu", "sigmoid", "tanh", "exp", "log", "softmax", "abs", "masked_fill", "clamp", "add", "mul",
-        "sub", "div", "gelu", "silu", "dropout", "leaky_relu", "elu", "softplus", "normalize", "layer_norm",
-        "rms_norm", "square", "sqrt", "rsqrt", "pow", "neg", "requires_grad_", "long", "int", "bool", "log_softmax",
-        "cumsum", "relu_", "clamp_min", "nan_to_num", "maybe_autocast", "checkpoint", "drop_path",
-    }
-)  # fmt: skip
-"""Functions and methods whose result has the shape of their input."""
-_PLANES = re.compile(r"(conv2d|interpolate|(adaptive_)?(max|avg)_pool2d|pixel_(un)?shuffle|unfold|grid_sample)$")
-_EINOPS = frozenset({"rearrange", "reduce", "repeat"})
-_AXIS = frozenset({"mean", "sum", "chunk", "split", "unbind", "softmax", "size", "argmax", "max", "flatten", "squeeze"})
+Given = dict[int | str | None, str | None]
+"""Which argument that is followed is passed at a place or by a keyword."""
 
 
 def forward_facts(owner: Constructor, name: str = "forward") -> dict[str, Facts]:
@@ -62,16 +59,14 @@ class _Reader:
         self._names: dict[str, Any] = {"self": owner.own if owner is not None else {}}
 
     def read(self, function: ast.FunctionDef) -> dict[str, Facts]:
-        for argument, default, _ in parameters(function) if self._owner is not None else _all(function):
+        rest = [(function.args.vararg, None, False)] if function.args.vararg is not None else []
+        pairs = parameters(function) if self._owner is not None else _all(function)
+        for argument, default, _ in (*pairs, *rest):
             self._facts[argument.arg] = Facts()
             self._same[argument.arg] = argument.arg
             value = evaluate(default, {}) if default is not None else UNKNOWN
             if isinstance(value, (bool, int, str)):
                 self._names[argument.arg] = value
-        if function.args.vararg is not None:
-            name = function.args.vararg.arg
-            self._facts[name] = Facts()
-            self._same[name] = name
         self._block(function.body)
         for whole, (parts, place, all_of_it) in self._joined.items():
             for part in parts:
@@ -147,25 +142,15 @@ class _Reader:
                         self._facts.setdefault(part, Facts())
                         self._same[item.id] = part
                 return
-        values = value.elts if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count else None
+        values = value.elts if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count else []
+        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "map" and len(value.args) > 1:
+            # In `q, k = map(f, (q, k))` most functions keep shapes.
+            values = getattr(value.args[1], "elts", [])
         for index, item in enumerate(target.elts):
             if isinstance(item, ast.Name):
                 self._same.pop(item.id, None)
-                if values is not None and (one := self._flow(values[index])) is not None:
+                if index < len(values) and (one := self._flow(values[index])) is not None:
                     self._same[item.id] = one
-                elif isinstance(value, (ast.GeneratorExp, ast.ListComp)) or _is_map(value):
-                    same = self._each(value, index)
-                    if same is not None:
-                        self._same[item.id] = same
-
-    def _each(self, value: ast.expr, index: int) -> str | None:
-        """Return the argument behind `q` in `q, k = map(f, (q, k))`, where `f` keeps shapes or is not known."""
-        items = value.args[1] if isinstance(value, ast.Call) and len(value.args) > 1 else None
-        return (
-            self._flow(items.elts[index])
-            if isinstance(items, (ast.Tuple, ast.List)) and index < len(items.elts)
-            else None
-        )
 
     def _loop(self, target: ast.expr, over: ast.expr) -> None:
         if isinstance(over, ast.Call) and getattr(over.func, "id", "") in ("enumerate", "zip", "reversed"):
@@ -175,8 +160,7 @@ class _Reader:
                 self._loop(one, item)
             return
         value = evaluate(over, self._names)
-        if isinstance(value, Layer) and value.inner:
-            value = value.inner
+        value = value.inner if isinstance(value, Layer) else value
         if isinstance(target, ast.Name):
             self._same.pop(target.id, None)
             if isinstance(value, list) and value:
@@ -221,13 +205,9 @@ class _Reader:
         if isinstance(node, ast.Subscript):
             shape, index = self._shape_of(node.value), evaluate(node.slice, {})
             return (shape[0], index) if shape is not None and type(index) is int else None
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "size"
-            and node.args
-        ):
-            name, index = self._flow(node.func.value), evaluate(node.args[0], {})
+        function = node.func if isinstance(node, ast.Call) and node.args else None
+        if isinstance(function, ast.Attribute) and function.attr == "size" and isinstance(node, ast.Call):
+            name, index = self._flow(function.value), evaluate(node.args[0], {})
             return (name, index) if name is not None and type(index) is int else None
         return None
 
@@ -241,12 +221,6 @@ class _Reader:
             return self._called(node)
         if isinstance(node, ast.BinOp):
             return self._binary(node)
-        if isinstance(node, ast.Compare):
-            self._compare(node)
-            return None
-        if isinstance(node, ast.Subscript):
-            self._item(node)
-            return None
         if isinstance(node, ast.IfExp):
             self._flow(node.test)
             one, other = self._flow(node.body), self._flow(node.orelse)
@@ -257,11 +231,16 @@ class _Reader:
             source = self._flow(node.value)
             self._assign(node.target, node.value, source)
             return source
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self._flow(child)
-            elif isinstance(child, ast.comprehension):
-                self._loop(child.target, child.iter)
+        if isinstance(node, ast.Compare):
+            self._compare(node)
+        elif isinstance(node, ast.Subscript):
+            self._item(node)
+        else:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self._flow(child)
+                elif isinstance(child, ast.comprehension):
+                    self._loop(child.target, child.iter)
         return None
 
     def _binary(self, node: ast.BinOp) -> str | None:
@@ -279,9 +258,7 @@ class _Reader:
                 known = {i - len(shape): size for i, size in enumerate(shape) if size > 1}
                 self._learn(name, Facts(sizes=known, least=len(shape)))
         if left is not None and right is not None and left != right:
-            later, former = (
-                (right, left) if list(self._facts).index(left) < list(self._facts).index(right) else (left, right)
-            )
+            former, later = sorted((left, right), key=list(self._facts).index)
             self._facts[later].like = self._facts[later].like or former
         return left or right
 
@@ -310,78 +287,70 @@ class _Reader:
 
     def _called(self, node: ast.Call) -> str | None:
         function = node.func
-        arguments = [self._flow(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
-        keywords = {k.arg: self._flow(k.value) for k in node.keywords}
+        places = enumerate(a.value if isinstance(a, ast.Starred) else a for a in node.args)
+        given: Given = {key: self._flow(value) for key, value in (*places, *((k.arg, k.value) for k in node.keywords))}
         if isinstance(function, ast.Attribute):
             owner = self._flow(function.value)
             if owner is not None:
-                return self._of_tensor(owner, function.attr, node)
+                self._learn(owner, method_wants(function.attr, node))
+                return owner if function.attr in KEEPING else None
             if isinstance(function.value, ast.Name) and function.value.id == "self":
                 layer = evaluate(function, self._names)
                 if not isinstance(layer, Layer) and self._owner is not None:
                     target = method(self._owner.tree, self._owner.node, function.attr)
-                    return self._enter(target, self._owner, arguments, keywords) if target is not None else None
+                    if target is not None:
+                        self._enter(target, self._owner, given)
+                    return None
         layer = evaluate(function, self._names)
         if isinstance(layer, list) and layer:
             layer = layer[0]
         if isinstance(layer, Layer):
-            return self._through(layer, arguments, keywords)
+            return self._through(layer, given)
         kind = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if isinstance(function, ast.Name) and self._tree is not None:
             target = next((n for n in self._tree.body if isinstance(n, ast.FunctionDef) and n.name == kind), None)
             if target is not None:
-                return self._enter(target, None, arguments, keywords)
-        return self._of_function(kind, node, arguments)
+                self._enter(target, None, given)
+                return None
+        return self._of_function(kind, node, given)
 
-    def _enter(
-        self,
-        function: ast.FunctionDef,
-        owner: Constructor | None,
-        arguments: list[str | None],
-        keywords: dict[str | None, str | None],
-    ) -> str | None:
+    def _enter(self, function: ast.FunctionDef, owner: Constructor | None, given: Given) -> None:
         """Follow a method or function of the file."""
-        if self._depth >= DEPTH:
-            return None
-        pairs = parameters(function) if owner is not None else _all(function)
-        inner = _Reader(owner, self._depth + 1, self._tree).read(function)
-        for (argument, _, _), name in zip(pairs, arguments, strict=False):
-            if name is not None and argument.arg in inner:
-                self._learn(name, inner[argument.arg])
-        for keyword, passed in keywords.items():
-            if passed is not None and keyword in inner:
-                self._learn(passed, inner[keyword])
-        return None
+        if self._depth < DEPTH:
+            pairs = parameters(function) if owner is not None else _all(function)
+            inner = _Reader(owner, self._depth + 1, self._tree).read(function)
+            self._passed(inner, [argument.arg for argument, _, _ in pairs], given)
 
-    def _through(self, layer: Layer, arguments: list[str | None], keywords: dict[str | None, str | None]) -> str | None:
+    def _passed(self, inner: dict[str, Facts], names: list[str], given: Given) -> None:
+        """Learn what is known of the parameters that arguments are passed for."""
+        places = dict(enumerate(names))
+        for key, name in given.items():
+            facts = inner.get(places.get(key, "") if isinstance(key, int) else key or "")
+            if name is not None and facts is not None:
+                self._learn(name, facts)
+
+    def _through(self, layer: Layer, given: Given) -> str | None:
         """Follow a call of a layer."""
-        first = next(iter(arguments), None)
+        first = given.get(0)
         local = self._local(layer)
         if local is not None:
             inner = forward_facts(local)
             function = method(local.tree, local.node, "forward")
             pairs = parameters(function) if function is not None else []
-            names = [argument.arg for argument, _, _ in pairs] or ["x"]
-            for name, argument in zip(names, arguments, strict=False):
-                if argument is not None and name in inner:
-                    self._learn(argument, inner[name])
-            for keyword, argument in keywords.items():
-                if argument is not None and keyword in inner:
-                    self._learn(argument, inner[keyword])
+            self._passed(inner, [argument.arg for argument, _, _ in pairs] or ["x"], given)
             return first if KEEPS.search(layer.kind) else None
         want = wants(layer)
-        if layer.kind in ("CrossEntropyLoss", "NLLLoss") and len(arguments) > 1:
-            return self._of_function("cross_entropy", None, arguments)
+        if layer.kind in ("CrossEntropyLoss", "NLLLoss") and 1 in given:
+            return self._of_function("cross_entropy", None, given)
         if layer.kind == "MultiheadAttention" and want is not None:
-            for one in (*arguments[:3], *(keywords.get(key) for key in ("query", "key", "value"))):
-                if one is not None:
+            for key in (0, 1, 2, "query", "key", "value"):
+                if (one := given.get(key)) is not None:
                     self._learn(one, want)
             return first
         if want is not None and first is not None:
             self._learn(first, want)
-        if layer.kind in ("Sequential", "ModuleList") and all(KEEPS.search(one.kind) for one in layer.inner):
-            return first
-        return first if KEEPS.search(layer.kind) else None
+        parts = layer.inner if layer.kind in ("Sequential", "ModuleList") else [layer]
+        return first if all(KEEPS.search(one.kind) for one in parts) else None
 
     def _local(self, layer: Layer) -> Constructor | None:
         if self._tree is None or self._depth >= DEPTH:
@@ -391,68 +360,25 @@ class _Reader:
         found = find_class(self._tree, layer.kind) if layer.bare else []
         return Constructor(self._tree, found[-1], layer.args, layer.kwargs, self._depth + 1) if found else None
 
-    def _of_tensor(self, name: str, kind: str, node: ast.Call) -> str | None:
-        """Learn from a method of an argument."""
-        numbers = [value for a in node.args if type(value := evaluate(a, {})) is int]
-        numbers += [
-            v
-            for k in node.keywords
-            if k.arg in ("dim", "axis", "start_dim") and type(v := evaluate(k.value, {})) is int
-        ]
-        if kind == "permute" and len(node.args) > 1:
-            self._learn(name, Facts(rank=len(node.args)))
-        elif kind in ("transpose", "swapaxes", "movedim") or (kind in _AXIS and numbers):
-            self._learn(name, Facts(least=max((n + 1 if n >= 0 else -n for n in numbers[:2] if abs(n) < 6), default=0)))
-        return name if kind in _KEEPING else None
-
-    def _of_function(self, kind: str, node: ast.Call | None, arguments: list[str | None]) -> str | None:
+    def _of_function(self, kind: str, node: ast.Call | None, given: Given) -> str | None:
         """Learn from a function of torch, its functional part or einops."""
-        first = next(iter(arguments), None)
+        first, second = given.get(0), given.get(1)
         if kind in ("cat", "concat", "concatenate") and node is not None and node.args:
             return self._join(node)
-        if kind in ("cross_entropy", "nll_loss") and len(arguments) > 1:
+        if kind in ("cross_entropy", "nll_loss") and 1 in given:
             if first is not None:
                 self._learn(first, Facts(least=2))
-            if arguments[1] is not None:
-                classes = (
-                    self._facts[first].sizes.get(1) or self._facts[first].sizes.get(-1) if first is not None else 0
-                )
-                self._learn(arguments[1], Facts(kind="randint", high=classes or 10, like=""))
-                self._facts[arguments[1]].rank = self._facts[arguments[1]].rank or 1
+            if second is not None:
+                known = self._facts[first].sizes if first is not None else {}
+                self._learn(second, Facts(kind="randint", high=known.get(1) or known.get(-1) or 10))
+                self._facts[second].rank = self._facts[second].rank or 1
             return None
-        if node is None:
+        if node is None or (kind != "einsum" and (kind == "apply" or first is None)):
             return None
-        if kind in _EINOPS and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-            if first is not None and isinstance(node.args[1].value, str):
-                self._learn(first, self._pattern(node.args[1].value, node))
-            return None
-        if kind == "einsum" and node.args and isinstance(node.args[0], ast.Constant):
-            terms = str(node.args[0].value).split("->")[0].split(",")
-            for term, name in zip(terms, arguments[1:], strict=False):
-                if name is not None and "." not in term:
-                    self._learn(name, Facts(rank=len(term.replace(" ", ""))))
-            return None
-        if kind == "apply" or first is None:
-            return None
-        if _PLANES.search(kind):
-            self._learn(first, Facts(rank=4))
-        if kind in ("linear", "conv2d", "conv1d", "embedding", "conv_transpose2d") and len(node.args) > 1:
-            self._weighted(kind, node, arguments)
-        if kind == "layer_norm" and len(node.args) > 1:
-            shape = evaluate(node.args[1], self._names)
-            if isinstance(shape, list) and shape and all(type(size) is int for size in shape):
-                self._learn(first, Facts(sizes={i - len(shape): size for i, size in enumerate(shape)}))
-        if kind == "scaled_dot_product_attention":
-            for name in arguments[:3]:
-                if name is not None:
-                    self._learn(name, Facts(rank=4))
-        if kind in ("matmul", "bmm"):
-            if kind == "bmm":
-                for name in arguments[:2]:
-                    if name is not None:
-                        self._learn(name, Facts(rank=3))
-            return None
-        return first if kind in _KEEPING else None
+        for place, facts in function_wants(kind, node, self._names):
+            if (name := given.get(place)) is not None:
+                self._learn(name, facts)
+        return first if kind in KEEPING else None
 
     def _join(self, node: ast.Call) -> str | None:
         """Return a name for what `torch.cat` makes of arguments."""
@@ -466,37 +392,6 @@ class _Reader:
         self._facts[whole] = Facts(least=place + 1 if place >= 0 else -place)
         self._joined[whole] = list(dict.fromkeys(parts)), place, len(parts) == len(items)
         return whole
-
-    def _weighted(self, kind: str, node: ast.Call, arguments: list[str | None]) -> None:
-        shape = parameter_shape(evaluate(node.args[1], self._names))
-        first = arguments[0]
-        if kind == "embedding" and first is not None:
-            self._learn(first, Facts(kind="randint", high=shape[0] if shape else 1000))
-        elif first is not None and shape is not None and len(shape) > 1:
-            if kind == "linear":
-                self._learn(first, Facts(sizes={-1: shape[1]}))
-            else:
-                self._learn(first, Facts(rank=len(shape), sizes={1: shape[0 if "transpose" in kind else 1]}))
-
-    def _pattern(self, pattern: str, node: ast.Call) -> Facts:
-        """Return what the left side of an einops pattern tells."""
-        axes = re.findall(r"\([^)]*\)|[^\s()]+", pattern.split("->")[0])
-        if any("..." in axis for axis in axes):
-            return Facts(least=len(axes))
-        given = {k.arg: evaluate(k.value, self._names) for k in node.keywords if k.arg}
-        sizes: dict[int, int] = {}
-        for index, axis in enumerate(axes):
-            size = 1
-            for name in axis.strip("()").split():
-                value = int(name) if name.isdigit() else given.get(name, UNKNOWN)
-                size = size * value if type(value) is int and size else 0
-            if size > 1 or axis == "1":
-                sizes[index] = size
-        return Facts(rank=len(axes), sizes=sizes)
-
-
-def _is_map(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "map"
 
 
 def _all(function: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None, bool]]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from stark_lsp.core.editing import LINE_END
+
 STRING_OR_COMMENT = re.compile(
     r"#[^\r\n]*"
     r'|"""(?:[^"\\]|\\[\s\S]|"(?!""))*("""|\\?\Z)'
@@ -20,7 +22,6 @@ STRING_OR_COMMENT = re.compile(
     r"|'(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*'"
 )
 """A long string that is not closed goes on to the end of the text."""
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _DEF = re.compile(r"(?:async[ \t]+)?def\b")
 _KEEPS = re.compile(r"\bclass\b")
 
@@ -34,7 +35,7 @@ def _emptied(found: re.Match[str]) -> str:
     token = found.group()
     if token[0] == "#":
         return ""
-    ends = len(_LINE_END.findall(token))
+    ends = len(LINE_END.findall(token))
     if any(end is not None and len(end) < 3 for end in found.groups()):
         return "'''" + "\n" * ends
     if not ends:
@@ -54,7 +55,7 @@ class Outline:
 
 def outline(masked: str) -> Outline:
     """Return the outline of a text that went through `mask`."""
-    lines = _LINE_END.split(masked)
+    lines = LINE_END.split(masked)
     indents = [len(line) - len(line.lstrip()) if line and not line.isspace() else -1 for line in lines]
     ends: dict[int, int] = {}
     number = 0

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from stark_lsp.core.editing import LINE_END
 from stark_lsp.discovery.outline import STRING_OR_COMMENT, header_end, mask, outline
 from stark_lsp.discovery.syntax import BOM, blocks, first_line, keep_ends, parse, split_lines
 
 _DEFINITION = re.compile(r"(?:class|def|async[ \t]+def)\b")
 _GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _NAME = re.compile(r"\s*class\s+(\w+)")
 _TORCH = re.compile(r"^[ \t\f]*(?:from[ \t]+torch\b|import\b[^\n]*?(?<![.\w])torch\b)", re.MULTILINE)
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -85,7 +85,7 @@ class Piece:
     def words(self, definition: Definition) -> frozenset[str]:
         """Return the names in a definition of this piece, those in strings and comments left out."""
         if definition.first not in self._words:
-            lines = _LINE_END.split(mask(self.text))[definition.first : definition.last + 1]
+            lines = LINE_END.split(mask(self.text))[definition.first : definition.last + 1]
             self._words[definition.first] = frozenset(_WORD.findall("\n".join(lines)))
         return self._words[definition.first]
 
@@ -93,7 +93,7 @@ class Piece:
 def read(text: str) -> Piece:
     """Return a piece, read."""
     masked = mask(text.removeprefix(BOM))
-    piece = Piece(text, torch=_TORCH.search(_LINE_END.sub("\n", masked)) is not None)
+    piece = Piece(text, torch=_TORCH.search(LINE_END.sub("\n", masked)) is not None)
     short = outline(masked)
     try:
         tree, ends = parse(short.text), short.ends
@@ -103,7 +103,7 @@ def read(text: str) -> Piece:
             tree, ends = parse(text), {}
         except SyntaxError:
             piece.broken = True
-            tree, ends = _header(_LINE_END.split(masked))
+            tree, ends = _header(LINE_END.split(masked))
     piece.facts = tuple(_facts(tree.body, ends, split_lines(text)))
     return piece
 
@@ -117,7 +117,7 @@ def read_whole(text: str) -> Piece:
         The text is not Python.
     """
     tree = parse(text)
-    masked = _LINE_END.sub("\n", mask(text.removeprefix(BOM)))
+    masked = LINE_END.sub("\n", mask(text.removeprefix(BOM)))
     return Piece(text, tuple(_facts(tree.body, {}, split_lines(text))), False, _TORCH.search(masked) is not None)
 
 
@@ -179,7 +179,7 @@ def _name_columns(line: str) -> tuple[int, int]:
 
 def cut(text: str) -> list[str]:
     """Return the pieces of a text; joined they give it."""
-    masked = _LINE_END.split(mask(text.removeprefix(BOM)))
+    masked = LINE_END.split(mask(text.removeprefix(BOM)))
     starts = [0]
     depth, decorators = 0, False
     before = 0

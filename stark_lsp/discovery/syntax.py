@@ -1,11 +1,11 @@
-"""Parsing that fails in one way only, and lines as editors and Python both count them."""
+"""Parsing that fails in one way only, and finding classes and statements."""
 
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 
+from stark_lsp.core.editing import keep_ends, split_lines
 from stark_lsp.core.parsing import BOM, LONGEST, ONE_AT_A_TIME, parse
 
 __all__ = [
@@ -21,9 +21,6 @@ __all__ = [
     "parse",
     "split_lines",
 ]
-
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def check_compiles(text: str) -> None:
@@ -42,22 +39,6 @@ def check_compiles(text: str) -> None:
         raise
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise SyntaxError(f"not readable as Python: {error}") from error
-
-
-def split_lines(text: str) -> list[str]:
-    """Return the lines without their ends, broken at `\\n`, `\\r\\n` and `\\r` only, as Python and LSP do.
-
-    A text that ends with a line end has no empty last line here.
-    """
-    lines = _LINE_END.split(text)
-    if lines[-1] == "":
-        lines.pop()
-    return lines
-
-
-def keep_ends(text: str) -> list[str]:
-    """Return the lines with their ends; joined they give `text`."""
-    return _LINE.findall(text)
 
 
 def first_line(node: ast.stmt) -> int:

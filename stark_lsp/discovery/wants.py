@@ -1,11 +1,13 @@
-"""What layers want of their input."""
+"""What layers and functions want of their input."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from stark_lsp.discovery.constructors import UNKNOWN, Layer
+from stark_lsp.discovery.constructors import UNKNOWN, Layer, Namespace, evaluate
 
 
 @dataclass
@@ -148,4 +150,73 @@ def parameter_shape(layer: object) -> list[int] | None:
     return sizes if sizes and len(sizes) == len(layer.args) else None
 
 
-__all__ = ["KEEPS", "UNKNOWN", "Facts", "parameter_shape", "part_of", "wants"]
+KEEPING = frozenset(
+    {
+        "float", "half", "double", "bfloat16", "contiguous", "to", "cuda", "cpu", "clone", "detach", "type_as",
+        "type", "relu", "sigmoid", "tanh", "exp", "log", "softmax", "abs", "masked_fill", "clamp", "add", "mul",
+        "sub", "div", "gelu", "silu", "dropout", "leaky_relu", "elu", "softplus", "normalize", "layer_norm",
+        "rms_norm", "square", "sqrt", "rsqrt", "pow", "neg", "requires_grad_", "long", "int", "bool", "log_softmax",
+        "cumsum", "relu_", "clamp_min", "nan_to_num", "maybe_autocast", "checkpoint", "drop_path",
+    }
+)  # fmt: skip
+"""Functions and methods whose result has the shape of their input."""
+_PLANES = re.compile(r"(conv2d|interpolate|(adaptive_)?(max|avg)_pool2d|pixel_(un)?shuffle|unfold|grid_sample)$")
+_EINOPS = frozenset({"rearrange", "reduce", "repeat"})
+_AXIS = frozenset({"mean", "sum", "chunk", "split", "unbind", "softmax", "size", "argmax", "max", "flatten", "squeeze"})
+
+
+def method_wants(kind: str, node: ast.Call) -> Facts:
+    """Return what a call of a tensor's method tells of the tensor."""
+    numbers = [value for a in node.args if type(value := evaluate(a, {})) is int]
+    named = [k.value for k in node.keywords if k.arg in ("dim", "axis", "start_dim")]
+    numbers += [value for a in named if type(value := evaluate(a, {})) is int]
+    if kind == "permute" and len(node.args) > 1:
+        return Facts(rank=len(node.args))
+    if kind in ("transpose", "swapaxes", "movedim") or (kind in _AXIS and numbers):
+        return Facts(least=max((n + 1 if n >= 0 else -n for n in numbers[:2] if abs(n) < 6), default=0))
+    return Facts()
+
+
+def function_wants(kind: str, node: ast.Call, names: Namespace) -> Iterator[tuple[int, Facts]]:
+    """Yield what a call of a function of torch, its functional part or einops tells of arguments, by their places."""
+    second = node.args[1] if len(node.args) > 1 else None
+    if kind in _EINOPS and isinstance(second, ast.Constant):
+        if isinstance(second.value, str):
+            yield 0, _pattern(second.value, node, names)
+    elif kind == "einsum" and node.args and isinstance(node.args[0], ast.Constant):
+        terms = str(node.args[0].value).split("->")[0].split(",")
+        yield from ((1 + i, Facts(rank=len(term.replace(" ", "")))) for i, term in enumerate(terms) if "." not in term)
+    elif kind in ("scaled_dot_product_attention", "bmm"):
+        rank, count = (3, 2) if kind == "bmm" else (4, 3)
+        yield from ((place, Facts(rank=rank)) for place in range(count))
+    if _PLANES.search(kind):
+        yield 0, Facts(rank=4)
+    if second is None:
+        return
+    value = evaluate(second, names)
+    shape = parameter_shape(value)
+    if kind == "embedding":
+        yield 0, Facts(kind="randint", high=shape[0] if shape else 1000)
+    elif kind == "linear" and shape is not None and len(shape) > 1:
+        yield 0, Facts(sizes={-1: shape[1]})
+    elif kind in ("conv1d", "conv2d", "conv_transpose2d") and shape is not None and len(shape) > 1:
+        yield 0, Facts(rank=len(shape), sizes={1: shape[0 if "transpose" in kind else 1]})
+    elif kind == "layer_norm" and isinstance(value, list) and value and all(type(size) is int for size in value):
+        yield 0, Facts(sizes={i - len(value): size for i, size in enumerate(value)})
+
+
+def _pattern(pattern: str, node: ast.Call, names: Namespace) -> Facts:
+    """Return what the left side of an einops pattern tells."""
+    axes = re.findall(r"\([^)]*\)|[^\s()]+", pattern.split("->")[0])
+    if any("..." in axis for axis in axes):
+        return Facts(least=len(axes))
+    given = {k.arg: evaluate(k.value, names) for k in node.keywords if k.arg}
+    sizes: dict[int, int] = {}
+    for index, axis in enumerate(axes):
+        size = 1
+        for name in axis.strip("()").split():
+            value = int(name) if name.isdigit() else given.get(name, UNKNOWN)
+            size = size * value if type(value) is int and size else 0
+        if size > 1 or axis == "1":
+            sizes[index] = size
+    return Facts(rank=len(axes), sizes=sizes)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from stark_lsp.core.editing import Replacement
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery.syntax import BOM, first_line, keep_ends, parse, split_lines
 from stark_lsp.proposals.accepted import Accepted, find_accepted
-from stark_lsp.proposals.layout import Replacement
 from stark_lsp.proposals.scopes import own_nodes, stored, stored_by, walk
 
 _KEPT = re.compile(r"get_(init_)?inputs(_for_\w+)?|test\w*|Test\w*")

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.editing import Replacement, apply_edits
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import KernelPlace, WriteMode
@@ -24,7 +25,7 @@ from stark_lsp.proposals.annotations import quoted
 from stark_lsp.proposals.bindings import Bindings, bindings_of
 from stark_lsp.proposals.imports import import_edits
 from stark_lsp.proposals.insertion import InsertionPlan, plan_insertion
-from stark_lsp.proposals.layout import LineEdit, Replacement, apply, indent_of, indented, replacements
+from stark_lsp.proposals.layout import LineEdit, indent_of, indented, replacements
 from stark_lsp.proposals.module_file import NewFile, new_file
 from stark_lsp.proposals.package_kernels import SharedFile, split
 from stark_lsp.proposals.pieces import Piece, Pieces, joined, take_apart
@@ -35,7 +36,7 @@ from stark_lsp.proposals.scopes import declared_global, reads, stored, without
 from stark_lsp.proposals.shared import is_shared
 from stark_lsp.proposals.stale import StaleProposal, check_fresh, unreadable
 
-__all__ = ["NewFile", "ProposalEdit", "Replacement", "StaleProposal", "build_edit"]
+__all__ = ["NewFile", "ProposalEdit", "StaleProposal", "build_edit"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def build_edit(
     builder = _Builder(problem, document_text, tree, place, candidate, pieces, provenance_comment)
     lines = builder.beside() if mode is WriteMode.BESIDE else builder.replace()
     edits = replacements(document_text, lines)
-    preview = apply(document_text, edits)
+    preview = apply_edits(document_text, edits)
     _check(problem, document_text, preview, original)
     # Only now is it known what stands in the file, names and all.
     after = parse(preview)
@@ -112,7 +113,7 @@ def build_edit(
     unknown, known = str(new.mark), str(builder.mark(new.digest))
     marked = [LineEdit(e.start, e.end, tuple(line.replace(unknown, known) for line in e.lines)) for e in lines]
     edits = replacements(document_text, marked)
-    return ProposalEdit(edits, None, apply(document_text, edits), new.qualname, tuple(builder.notes), shared)
+    return ProposalEdit(edits, None, apply_edits(document_text, edits), new.qualname, tuple(builder.notes), shared)
 
 
 def _check(problem: Problem, before: str, after: str, original: ast.ClassDef) -> None:

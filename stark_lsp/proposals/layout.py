@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections import Counter
 from dataclasses import dataclass
 
-from stark_lsp.discovery.syntax import BOM, keep_ends, parse, split_lines
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """A piece of text that takes the place of another. Lines and columns are 0-based, columns in code points."""
-
-    start_line: int
-    start_column: int
-    end_line: int
-    end_column: int
-    """The end is exclusive."""
-    new_text: str
+from stark_lsp.core.editing import Replacement, keep_ends, newline_of, split_lines
+from stark_lsp.core.parsing import BOM, parse
 
 
 @dataclass(frozen=True)
@@ -32,12 +17,6 @@ class LineEdit:
     end: int
     lines: tuple[str, ...]
     """Without line ends."""
-
-
-def newline_of(text: str) -> str:
-    """Return the line end that most lines of a text have."""
-    seen = Counter(_LINE_END.findall(text))
-    return seen.most_common(1)[0][0] if seen else "\n"
 
 
 def merged(edits: list[LineEdit]) -> list[LineEdit]:
@@ -78,21 +57,6 @@ def replacements(text: str, edits: list[LineEdit]) -> tuple[Replacement, ...]:
             start = (edit.start - 1, len(before)) if edit.start else (0, mark)
             out.append(Replacement(*start, *last, ""))
     return tuple(out)
-
-
-def apply(text: str, edits: tuple[Replacement, ...]) -> str:
-    """Return the text with replacements carried out."""
-    starts = [0]
-    for line in keep_ends(text):
-        starts.append(starts[-1] + len(line))
-
-    def offset(line: int, column: int) -> int:
-        return min(starts[line] + column, len(text)) if line < len(starts) else len(text)
-
-    for edit in sorted(edits, key=lambda e: (e.start_line, e.start_column), reverse=True):
-        begin, end = offset(edit.start_line, edit.start_column), offset(edit.end_line, edit.end_column)
-        text = text[:begin] + edit.new_text + text[end:]
-    return text
 
 
 def indented(text: str, indent: str) -> list[str]:

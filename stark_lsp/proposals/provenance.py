@@ -6,6 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
+from stark_lsp.core.phrases import one_mode_only
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import Mode, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Verdict
@@ -62,7 +63,7 @@ def provenance_comment(run: Run, node: Node) -> str:
     """
     verdict = node.verdict or Verdict(VerdictStatus.OK)
     environment = verdict.environment or (run.reference.environment if run.reference else None)
-    sentences = [_eager(verdict.speedup_vs_eager), _compile(run, verdict.speedup_vs_compile)]
+    sentences = [_eager(verdict), _compile(run, verdict.speedup_vs_compile)]
     if environment is not None:
         sentences.append(_where(run, environment))
     if not verdict.weights_loaded:
@@ -84,10 +85,11 @@ def provenance_comment(run: Run, node: Node) -> str:
     return "\n".join(lines)
 
 
-def _eager(speedup: Interval | None) -> str:
+def _eager(verdict: Verdict) -> str:
+    speedup, only = verdict.speedup_vs_eager, one_mode_only(verdict)
     if speedup is None:
         return "speed-up not measured."
-    return f"{_factor(speedup)} the speed of eager PyTorch ({_interval(speedup)})."
+    return f"{_factor(speedup)} the speed of eager PyTorch ({_interval(speedup)}){f', {only}' if only else ''}."
 
 
 def _compile(run: Run, speedup: Interval | None) -> str:

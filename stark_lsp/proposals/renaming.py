@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
+from stark_lsp.core.editing import Replacement, apply_edits
 from stark_lsp.discovery.syntax import keep_ends, parse
 from stark_lsp.proposals.scopes import COMPREHENSION, FUNCTION, arguments_of, own_nodes, stored
 
@@ -45,14 +46,10 @@ class _Renamer:
     def __init__(self, text: str, names: Mapping[str, str]) -> None:
         self._lines = keep_ends(text)
         self._names = names
-        self._edits: list[tuple[int, int, int, str]] = []
+        self._edits: set[Replacement] = set()
 
     def result(self) -> str:
-        lines = list(self._lines)
-        for line, start, end, new in sorted(set(self._edits), reverse=True):
-            if line < len(lines):
-                lines[line] = lines[line][:start] + new + lines[line][end:]
-        return "".join(lines)
+        return apply_edits("".join(self._lines), self._edits)
 
     def visit(self, node: ast.AST, shadow: frozenset[str], local: frozenset[str], *, module: bool = False) -> None:
         """Visit a node; `shadow` are variables of functions around it, `local` those of its class body."""
@@ -142,16 +139,16 @@ class _Renamer:
             start = self._column(alias.lineno, alias.col_offset)
             line = self._lines[alias.lineno - 1]
             if alias.asname is None and bound != alias.name:  # `import a.b` binds `a` and loads `a.b`
-                self._edits.append((alias.lineno - 1, start, start, f"{bound} as {new}, "))
+                self._replace(alias.lineno, start, "", f"{bound} as {new}, ")
                 place = start + len(alias.name)
                 whole = f"{new}_{alias.name.partition('.')[2].replace('.', '_')}"
-                self._edits.append((alias.lineno - 1, place, place, f" as {whole}"))
+                self._replace(alias.lineno, place, "", f" as {whole}")
                 added.append((alias, ast.alias(bound, new)))
                 alias.asname = whole
                 continue
             if alias.asname is None:
                 place = start + len(alias.name)
-                self._edits.append((alias.lineno - 1, place, place, f" as {new}"))
+                self._replace(alias.lineno, place, "", f" as {new}")
             else:
                 found = re.compile(rf"\bas\s+({re.escape(bound)})\b").search(line, start)
                 if found is not None:
@@ -179,10 +176,10 @@ class _Renamer:
                 end = self._column(number, node.end_col_offset)
             new = self._last(name) if isinstance(node, ast.Global) else self._names[name]
             for found in re.compile(rf"\b{re.escape(name)}\b").finditer(line, start, end):
-                self._edits.append((number - 1, found.start(), found.end(), new))
+                self._replace(number, found.start(), name, new)
 
     def _replace(self, line: int, column: int, old: str, new: str) -> None:
-        self._edits.append((line - 1, column, column + len(old), new))
+        self._edits.add(Replacement(line - 1, column, line - 1, column + len(old), new))
 
     def _last(self, name: str) -> str:
         return self._names[name].rpartition(".")[2]

@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stark_lsp.core.editing import Replacement, apply_edits, newline_of, split_lines
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import KernelPlace, WriteMode
-from stark_lsp.discovery.syntax import parse, split_lines
+from stark_lsp.discovery.syntax import parse
 from stark_lsp.proposals.accepted import digest_of
-from stark_lsp.proposals.edit import ProposalEdit, Replacement, build_edit
-from stark_lsp.proposals.layout import apply, indent_of, newline_of
+from stark_lsp.proposals.edit import ProposalEdit, build_edit
+from stark_lsp.proposals.layout import indent_of
 from stark_lsp.proposals.provenance import provenance_comment
 
 if sys.version_info >= (3, 11):
@@ -105,7 +106,7 @@ def formatted(edit: ProposalEdit, before: str, path: str, interpreter: str | Non
     if edit.shared is not None and edit.shared.before is None:
         edit = replace(edit, shared=replace(edit.shared, text=_run(formatter, edit.shared.text)))
     edits = tuple(_formatted(formatter, change, before) for change in edit.edits)
-    return replace(edit, edits=edits, preview=apply(before, edits))
+    return replace(edit, edits=edits, preview=apply_edits(before, edits))
 
 
 def tidy(text: str, path: str, interpreter: str | None) -> str:

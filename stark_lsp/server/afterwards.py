@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from stark_lsp.core.editing import Replacement, keep_ends
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server import wording
 from stark_lsp.server.commands import argument
 from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.folders import folder_of, open_folders
-from stark_lsp.server.text import path_of, split_lines, uri_of
+from stark_lsp.server.text import path_of, uri_of
 from stark_lsp.server.workspace_edits import NEW_FILE
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
-    from stark_lsp.proposals.layout import Replacement
     from stark_lsp.proposals.provenance import Mark
     from stark_lsp.server.language_server import StarkServer
 
@@ -83,7 +83,7 @@ async def show_class(server: StarkServer, uri: str, text: str, qualname: str) ->
     place = await asyncio.to_thread(_name_of, text, qualname)
     if place is None:
         return
-    lines = split_lines(text)
+    lines = keep_ends(text)
     selection = server.documents.units.range(lines, (place[0], place[1]), (place[0], place[2]))
     params = types.ShowDocumentParams(uri, external=False, take_focus=True, selection=selection)
     await server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
@@ -96,7 +96,7 @@ def _name_of(text: str, qualname: str) -> tuple[int, int, int] | None:
     if not found:
         return None
     line = found[-1].lineno - 1
-    name = re.compile(rf"\bclass\s+({re.escape(found[-1].name)})\b").search(split_lines(text)[line])
+    name = re.compile(rf"\bclass\s+({re.escape(found[-1].name)})\b").search(keep_ends(text)[line])
     return (line, name.start(1), name.end(1)) if name is not None else None
 
 
@@ -232,7 +232,7 @@ def _workspace_edit(
     plain: dict[str, list[types.TextEdit]] = {}
     documents: list[types.TextDocumentEdit] = []
     for one in changed:
-        lines = split_lines(one.before)
+        lines = keep_ends(one.before)
         places = [
             (
                 units.range(lines, (c.start_line, c.start_column), (c.end_line, c.end_column)),
@@ -297,7 +297,7 @@ def _test(asked: _Asked, interpreter: str | None) -> tuple[str, str]:
     original = next((c for c in find_modules(asked.text, asked.path) if c.qualname == new.mark.qualname), None)
     if original is None or original.qualname == asked.qualname:
         raise BadInput(f"{new.mark.qualname} is not there any more to test {asked.qualname} against.", path=asked.path)
-    comment = " ".join(split_lines(asked.text)[new.start : new.place.node.lineno])
+    comment = " ".join(keep_ends(asked.text)[new.start : new.place.node.lineno])
     device = "cuda" if "(cuda)" in comment else "cpu"
     mode = ".eval()" if "Measured in eval mode" in comment else ""
     made = kernel_test(Path(asked.path), original.qualname, asked.qualname, original.inputs, device=device, mode=mode)

@@ -59,7 +59,7 @@ def message(view: RunView, plans: list[AnchoredPlan]) -> tuple[str, AnchoredPlan
     return text, chosen
 
 
-def build(views: Iterable[RunView], lines: tuple[str, ...], units: Units) -> list[types.Diagnostic]:
+def build(views: Iterable[RunView], lines: list[str], units: Units) -> list[types.Diagnostic]:
     """Return the diagnostics of a document."""
     diagnostics: list[types.Diagnostic] = []
     for view in views:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
 from stark_lsp.core.status import InputSource
-from stark_lsp.server.text import Place, Units, key_of, offset_of, path_of, split_lines
+from stark_lsp.server.text import Place, Units, key_of, path_of
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
@@ -43,7 +44,7 @@ class Document:
     text: str
     real: str | None = field(init=False)
     """The path without symbolic links: what makes two documents one file."""
-    lines: tuple[str, ...] = field(init=False)
+    lines: list[str] = field(init=False)
     _index: DocumentIndex | None = field(default=None, init=False)
     _indexed: str | None = field(default=None, init=False)
     """The text that the index is of."""
@@ -52,26 +53,24 @@ class Document:
 
     def __post_init__(self) -> None:
         self.real = os.path.realpath(self.path) if self.path is not None else None
-        self.lines = split_lines(self.text)
+        self.lines = keep_ends(self.text)
 
     def apply(self, change: Change) -> None:
         """Apply one change."""
         if change.start is None or change.end is None:
             self.text = change.text
-            self.lines = split_lines(self.text)
+            self.lines = keep_ends(self.text)
             return
         # Only the touched lines are split again; the line before and after take part, since an edit
         # can join or divide a CRLF pair.
         first = max(change.start[0] - 1, 0)
         last = min(change.end[0] + 2, len(self.lines))
-        touched = self.lines[first:last]
-        begin = sum(map(len, self.lines[:first]))
-        finish = begin + sum(map(len, touched))
-        start = begin + offset_of(touched, (change.start[0] - first, change.start[1]))
-        end = max(start, begin + offset_of(touched, (change.end[0] - first, change.end[1])))
-        middle = self.text[begin:start] + change.text + self.text[end:finish]
-        self.text = self.text[:begin] + middle + self.text[finish:]
-        self.lines = self.lines[:first] + split_lines(middle) + self.lines[last:]
+        begin, touched = sum(map(len, self.lines[:first])), "".join(self.lines[first:last])
+        (start, start_column), (end, end_column) = change.start, change.end
+        edit = Replacement(start - first, start_column, end - first, end_column, change.text)
+        middle = apply_edits(touched, [edit])
+        self.text = self.text[:begin] + middle + self.text[begin + len(touched) :]
+        self.lines = self.lines[:first] + keep_ends(middle) + self.lines[last:]
 
     @property
     def classes(self) -> tuple[ModuleClass, ...]:

@@ -25,7 +25,7 @@ from stark_lsp.core.status import Decision
 from stark_lsp.server import lenses, review, wording
 from stark_lsp.server.documents import Document, read_file
 from stark_lsp.server.markup import plain
-from stark_lsp.server.text import apply_replacements, uri_of
+from stark_lsp.server.text import uri_of
 from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import Shape, by_the_editor, workspace_edit
 
@@ -52,7 +52,6 @@ class Prepared:
     document: Document | None
     """The open document, None if the file is not open."""
     before: str
-    after: str
 
     @property
     def path(self) -> str | None:
@@ -157,7 +156,7 @@ class Proposals:
             original = read_file(prepared.path) or ""
             proposed = prepared.edit.new_file.text
             return {"title": title, "uri": uri_of(prepared.path), "original": original, "proposed": proposed}
-        return {"title": title, "uri": view.uri, "original": prepared.before, "proposed": prepared.after}
+        return {"title": title, "uri": view.uri, "original": prepared.before, "proposed": prepared.edit.preview}
 
     async def review(self, view: RunView) -> str | None:
         """Write the difference and its evidence to a file and have it shown; return its path if it was written."""
@@ -255,8 +254,7 @@ class Proposals:
         # The run names the file it was recorded with, which may have been moved since.
         run, configuration = replace(view.run, problem=view.problem), self._server.configuration
         edit = await asyncio.to_thread(proposed, run, best, before, configuration.write_mode, configuration.kernels)
-        changes = [(e.start_line, e.start_column, e.end_line, e.end_column, e.new_text) for e in edit.edits]
-        return Prepared(edit, document, before, apply_replacements(before, changes))
+        return Prepared(edit, document, before)
 
     async def write_review(self, view: RunView) -> Path:
         """Write a diff with the evidence above it; return its path."""
@@ -342,7 +340,8 @@ class Proposals:
 
             new = prepared.edit.new_file
             uri = uri_of(new.path) if new is not None else prepared.document.uri
-            await show_class(self._server, uri, new.text if new is not None else prepared.after, prepared.edit.qualname)
+            text = new.text if new is not None else prepared.edit.preview
+            await show_class(self._server, uri, text, prepared.edit.qualname)
 
     def _refused(self, view: RunView, reason: str) -> None:
         why = f": {plain(reason, 200)}" if reason else ""
@@ -364,7 +363,7 @@ class Proposals:
         while True:
             document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
             text = document.text if document is not None else read_file(view.path)
-            if text is not None and _same_text(text, prepared.after):
+            if text is not None and _same_text(text, prepared.edit.preview):
                 return True
             if document is None and prepared.document is None:
                 # An editor may hold the edit in a buffer that it has not told us of; then there is nothing to see.

@@ -30,7 +30,7 @@ def write(view: RunView, best: Node, prepared: Prepared) -> Path:
         target = prepared.edit.new_file.path
         diff = unified(read_file(target) or "", prepared.edit.new_file.text, target)
     else:
-        diff = unified(prepared.before, prepared.after, view.path)
+        diff = unified(prepared.before, prepared.edit.preview, view.path)
     if (shared := prepared.edit.shared) is not None:
         diff += unified(shared.before or "", shared.text, shared.path)
     folder = state_dir() / "reviews"

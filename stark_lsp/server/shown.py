@@ -9,8 +9,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stark_lsp.core.editing import keep_ends
 from stark_lsp.server.documents import Change, Document, read_file
-from stark_lsp.server.text import path_of, split_lines, uri_of
+from stark_lsp.server.text import path_of, uri_of
 from stark_lsp.server.views import Phase, RunView, place_of
 
 if TYPE_CHECKING:
@@ -75,14 +76,14 @@ class Shown:
         document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
         return document.text if document is not None else read_file(view.path)
 
-    def lines(self, uri: str) -> tuple[str, ...] | None:
+    def lines(self, uri: str) -> list[str] | None:
         """Return today's lines of a document, None if it cannot be read."""
         document = self._server.documents.get(uri)
         if document is not None:
             return document.lines
         path = path_of(uri)
         text = read_file(path) if path is not None else None
-        return split_lines(text) if text is not None else None
+        return keep_ends(text) if text is not None else None
 
     # --- documents -----------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ Inside the server a column counts code points. A client counts in the units nego
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,19 +18,8 @@ from pygls.uris import from_fs_path
 if TYPE_CHECKING:
     from stark_lsp.core.problem import Span
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-
 Place = tuple[int, int]
 """0-based line and column in code points."""
-
-
-def split_lines(text: str) -> tuple[str, ...]:
-    """Split into lines with their ends, at the line ends of the protocol only: LF, CRLF and CR.
-
-    `str.splitlines` also splits at form feeds and Unicode separators, which are ordinary characters
-    to an editor (LSP 3.17, "Text Documents") and to Python's parser.
-    """
-    return tuple(_LINE.findall(text))
 
 
 @dataclass(frozen=True)
@@ -79,12 +67,6 @@ class Units:
         return types.Range(self.position(lines, start), self.position(lines, end))
 
 
-def offset_of(lines: Sequence[str], place: Place) -> int:
-    """Return how many code points stand before a place."""
-    line, column = place
-    return sum(len(text) for text in lines[:line]) + column
-
-
 def path_of(uri: str) -> str | None:
     """Return the absolute path of a `file:` URI on this machine, None for any other URI."""
     try:
@@ -122,24 +104,6 @@ def trimmed_range(lines: Sequence[str], span: Span, units: Units) -> types.Range
         end -= 1
     first, final = lines[start], lines[end].rstrip()
     return units.range(lines, (start, len(first) - len(first.lstrip())), (end, len(final)))
-
-
-def apply_replacements(text: str, edits: Iterable[tuple[int, int, int, int, str]]) -> str:
-    """Apply (start line, start column, end line, end column, new text) edits, all in terms of `text`.
-
-    The edits do not overlap; of several insertions at one place the first comes first.
-    """
-    starts = [0]
-    for line in split_lines(text):
-        starts.append(starts[-1] + len(line))
-
-    def offset(line: int, column: int) -> int:
-        return min(starts[line] + column, len(text)) if line < len(starts) else len(text)
-
-    ordered = sorted(enumerate(edits), key=lambda item: (item[1][:4], item[0]), reverse=True)
-    for _, (start_line, start_column, end_line, end_column, new) in ordered:
-        text = text[: offset(start_line, start_column)] + new + text[offset(end_line, end_column) :]
-    return text
 
 
 def overlaps(span: Span, start: int, end: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from stark_lsp.core.phrases import STATUS
+from stark_lsp.core.phrases import STATUS, one_mode_only
 
 if TYPE_CHECKING:
     from stark_lsp.core.errors import StarkError
@@ -42,6 +42,8 @@ def outcome(node: Node | None) -> str:
     text = milliseconds(verdict.runtime) if verdict.runtime is not None else "verified"
     if verdict.speedup_vs_eager is not None:
         text += f", {times(verdict.speedup_vs_eager)} vs eager"
+    if only := one_mode_only(verdict):
+        text += f", {only}"
     if verdict.speedup_vs_compile is not None:
         text += f", {times(verdict.speedup_vs_compile)} vs torch.compile"
     return text if verdict.weights_loaded else f"{text}, only with weights of the same seed"

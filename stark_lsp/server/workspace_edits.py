@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from stark_lsp.server.text import Units, split_lines, uri_of
+from stark_lsp.core.editing import keep_ends
+from stark_lsp.server.text import Units, uri_of
 
 if TYPE_CHECKING:
     from stark_lsp.proposals.edit import ProposalEdit
@@ -56,7 +57,7 @@ def workspace_edit(
     A new file is created only by clients that can; others find it written already. `needsConfirmation` is never set:
     it opens a preview with all changes unticked, and the proposal has its own review.
     """
-    lines = split_lines(shape.before)
+    lines = keep_ends(shape.before)
     ranges = [
         (units.range(lines, (e.start_line, e.start_column), (e.end_line, e.end_column)), e.new_text)
         for e in proposal.edits
@@ -78,7 +79,7 @@ def workspace_edit(
             changes.append(types.CreateFile(uri, options=options, annotation_id=ANNOTATION if annotated else None))
             changes.append(_edit(uri, None, [(NEW_FILE, file.text)], annotated))
     if shared is not None and shared.before is not None:
-        old = split_lines(shared.before)
+        old = keep_ends(shared.before)
         whole = types.Range(types.Position(0, 0), types.Position(len(old), 0))
         changes.append(_edit(uri_of(shared.path), None, [(whole, shared.text)], annotated))
     if ranges:

@@ -8,7 +8,6 @@ from pathlib import Path
 from stark_lsp.judge.processes.confinement import private_environment
 from stark_lsp.judge.processes.folders import Folder
 from stark_lsp.judge.processes.runners import RunnerProcess
-from stark_lsp.judge.processes.spawner import Spawner
 
 LOG = 1 << 20
 
@@ -18,13 +17,12 @@ class Builders:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._spawner = Spawner()
         self.started: list[RunnerProcess] = []
 
     def __call__(self) -> RunnerProcess:
         folder = Folder(str(self._root))
         environment = private_environment({**os.environ, "MAX_JOBS": "2", "PYTHONDONTWRITEBYTECODE": "1"}, folder)
-        builder = RunnerProcess(self._spawner, environment, folder, LOG, role="builder")
+        builder = RunnerProcess(environment, folder, LOG, role="builder")
         self.started.append(builder)
         builder.wait_ready()
         return builder

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stark_lsp.cli import documents
+from stark_lsp.core.editing import LINE_END, Replacement
 from stark_lsp.core.errors import BadInput, Fault
-from stark_lsp.proposals.edit import Replacement
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\r\n\0", codec="utf-8"), max_size=8), min_size=1, max_size=8)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
@@ -23,7 +23,7 @@ def insertion(line: int, text: str) -> Replacement:
 
 
 def document(raw: bytes, encoding: str = "utf-8") -> documents.Document:
-    return documents.Document(Path("m.py"), raw, encoding, documents.LINE_END.sub("\n", raw.decode(encoding)))
+    return documents.Document(Path("m.py"), raw, encoding, LINE_END.sub("\n", raw.decode(encoding)))
 
 
 @given(LINES, ENDS, st.data())

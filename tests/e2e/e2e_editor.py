@@ -15,7 +15,8 @@ import psutil
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, make_test_lsp_client
 
-from stark_lsp.server.text import Units, apply_replacements, split_lines, uri_of
+from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
+from stark_lsp.server.text import Units, uri_of
 
 PATIENCE_S = 60.0
 """How long anything may take before a test gives up; nothing that is measured depends on it."""
@@ -129,7 +130,7 @@ class Editor:
         """Replace the range from (line, column) to `until`, by default nothing, with `text`."""
         end = until or (line, column)
         place = types.Range(types.Position(line, column), types.Position(*end))
-        self.texts[uri] = apply_replacements(self.texts[uri], [(line, column, *end, text)])
+        self.texts[uri] = apply_edits(self.texts[uri], [Replacement(line, column, *end, text)])
         self._changed(uri, [types.TextDocumentContentChangePartial(place, text)])
 
     def tell(self, uri: str) -> None:
@@ -259,11 +260,12 @@ class Editor:
             known = text is not None and self.versions[uri] > 0
             path = Path(uri.removeprefix("file://"))
             text = path.read_text() if text is None else text
-            lines, units = split_lines(text), Units("utf-16")
+            lines, units = keep_ends(text), Units("utf-16")
             places = [
-                (*units.place(lines, e.range.start), *units.place(lines, e.range.end), _new_text(e)) for e in edits
+                Replacement(*units.place(lines, e.range.start), *units.place(lines, e.range.end), _new_text(e))
+                for e in edits
             ]
-            after = apply_replacements(text, places)
+            after = apply_edits(text, places)
             if self.policy == "garble":
                 after = after.replace("torch", "troch", 1)
             if known:

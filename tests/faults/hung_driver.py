@@ -49,13 +49,12 @@ def main(folder: Path) -> None:
     begin = time.monotonic()
     told = {"hung": judged(STUCK), "took": time.monotonic() - begin, "meanwhile": judged(RAW)}
     os.kill, os.killpg = kill, killpg
-    told["stuck"] = judge.children.household.stuck()
+    told["stuck"] = judge.pool.stuck()
     for pid in told["stuck"]:
         kill(pid, signal.SIGKILL)
-    while judge.children.household.stuck():
+    while judge.pool.stuck():
         time.sleep(0.02)
     told["afterwards"] = judged(RAW)
-    judge.children.household.end_all()
     process_trees.kill_below(os.getpid(), seconds=30.0)
     print(json.dumps(told))
 

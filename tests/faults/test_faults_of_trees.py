@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from stark_lsp.contract import process_trees
-from stark_lsp.judge.device.slots import Quiet
+from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import limits as limits_module
 from stark_lsp.judge.processes import runners
-from stark_lsp.judge.processes.children import Children
 from stark_lsp.judge.processes.confinement import Confinement
 from stark_lsp.judge.processes.limits import Exceeded, Limits, RestWatch, disk_limit
+from stark_lsp.judge.processes.pool import Pool
 from stark_lsp.judge.processes.runners import RunnerExceeded, RunnerProcess
 from stark_lsp.judge.sandbox import Layer
 
@@ -71,9 +71,9 @@ def limits() -> Switched:
 
 @pytest.fixture
 def child(tmp_path: Path, limits: Switched) -> Iterator[RunnerProcess]:
-    confinement, quiet = Confinement(Layer.PROCESS, gpu=False), Quiet(str(tmp_path / "locks"), "cpu")
-    children = Children(dict(os.environ), str(tmp_path), 10_000, confinement, limits, quiet=quiet)
-    started = children.runner()
+    confinement, turns = Confinement(Layer.PROCESS, gpu=False), Turns(str(tmp_path / "locks"), "cpu")
+    children = Pool(dict(os.environ), str(tmp_path), 10_000, confinement, limits, turns=turns)
+    started = children.take("runner")
     try:
         yield started
     finally:

@@ -13,11 +13,10 @@ import pytest
 pytest.importorskip("torch")
 
 from stark_lsp.judge.building.service import Built, Failure
-from stark_lsp.judge.device.slots import Quiet
+from stark_lsp.judge.correctness.classify import Failed, Finding
+from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.service.asked import LATE_BUILD, MOST_BUILDS
 from stark_lsp.judge.service.attempt import Attempt
-from stark_lsp.judge.service.classify import Finding
-from stark_lsp.judge.service.failed import Failed
 from stark_lsp.judge.service.told import Told
 
 REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
@@ -29,7 +28,7 @@ def attempt(
     folder: Path, build: Callable[[dict[str, Any]], Built], alternatives: tuple[str, ...] = (), device: str = "cuda"
 ) -> Attempt:
     judge: Any = SimpleNamespace(
-        bench=SimpleNamespace(quiet=Quiet(str(folder), "gpu")),
+        bench=SimpleNamespace(turns=Turns(str(folder), "gpu")),
         reference=SimpleNamespace(device=device, weights_path="weights.pt"),
         settings={"build_timeout_s": 5.0},
         builds=SimpleNamespace(build=lambda request, seconds: build(request)),
@@ -52,12 +51,12 @@ def test_a_build_that_is_asked_for_while_it_is_timed_is_made_at_once(tmp_path: P
     one = attempt(tmp_path, lambda request: Built(library="aligned.so"))
 
     def timed() -> Any:
-        with one._bench.quiet.measuring():
+        with one._bench.turns.measuring():
             return one._build(RUNNER, dict(REQUEST))
 
     assert within(20.0, timed) == {"library": "aligned.so"}
     # Nothing is left held: the next one may measure.
-    with one._bench.quiet.measuring():
+    with one._bench.turns.measuring():
         pass
 
 
@@ -73,7 +72,7 @@ def test_who_builds_again_and_again_while_it_is_timed_is_stopped(tmp_path: Path)
 
 def test_others_may_be_timed_while_one_that_is_not_waits_for_its_compiler(tmp_path: Path) -> None:
     def build(request: dict[str, Any]) -> Built:
-        with Quiet(str(tmp_path), "gpu").measuring():
+        with Turns(str(tmp_path), "gpu").measuring():
             return Built(library="aligned.so")
 
     one = attempt(tmp_path, build)
@@ -86,13 +85,13 @@ def test_others_may_be_timed_while_one_that_is_not_waits_for_its_compiler(tmp_pa
 
 
 def test_who_measures_is_told_of_an_attempt_to_work_in_the_midst_of_it(tmp_path: Path) -> None:
-    quiet = Quiet(str(tmp_path), "gpu")
+    turns = Turns(str(tmp_path), "gpu")
 
     def nested() -> Any:
-        with quiet.measuring(), pytest.raises(RuntimeError, match="measures"), quiet.working():
+        with turns.measuring(), pytest.raises(RuntimeError, match="measures"), turns.working():
             pass
         # Afterwards it may.
-        with quiet.working():
+        with turns.working():
             return True
 
     assert within(20.0, nested)

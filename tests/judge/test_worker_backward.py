@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from verify_cases import finding, make_reference, verify
 
+from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.verify import Verifier
-from stark_lsp.judge.service.failed import Failed
 
 WEIGHT = "self.weight = torch.nn.Parameter(torch.ones(8))"
 BODY = "return torch.relu(x * self.weight) + self.weight"

@@ -8,8 +8,8 @@ pytest.importorskip("torch")
 
 from stark_lsp.core.verdict import Stage
 from stark_lsp.judge.building.service import Built, Failure
+from stark_lsp.judge.correctness.classify import BUILD, build_finding, classify
 from stark_lsp.judge.processes.runners import RunnerDied, RunnerError, RunnerTimedOut
-from stark_lsp.judge.service.classify import BUILD, build_finding, classify
 
 PATH = "/folder/candidate.py"
 

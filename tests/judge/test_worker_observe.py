@@ -17,11 +17,11 @@ from stark_lsp.judge.device.observe import OTHERS, CpuTime, Strangers, cpu_notes
 
 
 def state(**changes: object) -> nvml.State:
-    known = {"sm_mhz": 1980, "memory_mhz": 2619, "throttled": 0, "celsius": 40, "utilization": 100, "processes": (7,)}
+    known = {"sm_mhz": 1980, "throttled": 0, "celsius": 40, "processes": (7,)}
     return nvml.State(**{**known, **changes})  # type: ignore[arg-type]
 
 
-def test_a_quiet_gpu_is_not_mentioned_however_busy_it_says_it_is() -> None:
+def test_a_quiet_gpu_is_not_mentioned() -> None:
     assert gpu_notes([state(), state()], {7}) == []
 
 
@@ -51,7 +51,7 @@ def test_other_processes_on_the_gpu_are_told_but_not_our_own() -> None:
 
 
 def test_what_a_gpu_does_not_tell_is_left_out() -> None:
-    assert gpu_notes([state(sm_mhz=None, celsius=None, utilization=None, processes=())], set()) == []
+    assert gpu_notes([state(sm_mhz=None, celsius=None, processes=())], set()) == []
     assert gpu_notes([], set()) == []
 
 

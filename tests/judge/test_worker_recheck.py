@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stark_lsp.judge.service.failed import Failed
+from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.timing import kept, recheck
 from stark_lsp.judge.timing.recheck import Recheck
 from stark_lsp.judge.timing.session import OFFICIAL_ROUNDS, Plan

@@ -39,6 +39,15 @@ def test_a_deep_network_as_it_is_initialized_is_judged_with_other_weights(tmp_pa
     assert all(torch.equal(value, again[name]) for name, value in reference.module.state_dict().items())
 
 
+def test_a_network_that_hardly_lets_its_inputs_through_is_judged_with_other_weights_too(tmp_path: Path) -> None:
+    init = DEEP.replace("range(16)", "range(6)")
+    reference = make_reference(tmp_path / "r", BODY, INPUTS, init=init, special_inputs=False)
+    assert reference.notes.count(RESCALED) == 1
+    assert finding(reference, tmp_path / "c", BODY, init=init) == ("OK", "")
+    scaled = BODY.replace("self.features(x)", "self.features(1.01 * x)")
+    assert finding(reference, tmp_path / "c", scaled, init=init)[0] == "WRONG_RESULT"
+
+
 @pytest.mark.parametrize(
     ("init", "body"),
     [

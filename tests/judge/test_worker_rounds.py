@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stark_lsp.judge.service.problem_runners import of_twin
+from stark_lsp.judge.timing.problem_runners import of_twin
 from stark_lsp.judge.timing.rounds import FEWEST, LOSER_ROUNDS, interleave
 
 

@@ -1,171 +1,106 @@
-"""What Triton compiled, kept between runs: found again, bounded, and with no litter of locks."""
+"""What Triton compiled, kept between runs: found again, bounded, and whole."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-from stark_lsp.judge.building import locks
-from stark_lsp.judge.building.triton_cache import TritonCache, TritonFolder
+from stark_lsp.judge.building import cache as module
+from stark_lsp.judge.building.cache import TritonCache
 
 
-def fill(folder: TritonFolder, size: int = 1) -> str:
-    Path(folder.path, "kernel.cubin").write_bytes(b"x" * size)
-    return folder.path
+@pytest.fixture(autouse=True)
+def aged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No entry is too young to go."""
+    monkeypatch.setattr(module, "RECENT_S", -1.0)
 
 
-def names(tmp_path: Path) -> set[str]:
-    return set(os.listdir(tmp_path / "triton"))
+def kept(cache: TritonCache, tmp_path: Path, source: str, size: int = 1) -> None:
+    """Have a candidate compile so many bytes, and keep them."""
+    made = tmp_path / "made" / source
+    made.mkdir(parents=True, exist_ok=True)
+    (made / "kernel.cubin").write_bytes(b"x" * size)
+    cache.keep(source, str(made))
 
 
-def test_a_finished_folder_is_found_again_and_an_unfinished_one_is_not(tmp_path: Path) -> None:
+def found(cache: TritonCache, tmp_path: Path, source: str) -> bool:
+    return cache.fill(source, str(tmp_path / "found" / source))
+
+
+def names(tmp_path: Path) -> list[str]:
+    return [path.name for path in (tmp_path / "triton").iterdir() if path.is_dir()]
+
+
+def test_what_was_kept_is_found_again_and_what_was_not_is_not(tmp_path: Path) -> None:
     cache = TritonCache(str(tmp_path), ["torch"])
-    first = cache.open("source")
-    fill(first)
-    first.finish(keep=True)
-    second = cache.open("source")
-    assert second.cached
-    assert second.path == first.path
-    assert Path(second.path, "kernel.cubin").exists()
-    second.finish(keep=False)
-    third = cache.open("source")
-    assert not third.cached
-    assert os.listdir(third.path) == []
+    assert not found(cache, tmp_path, "source")
+    kept(cache, tmp_path, "source")
+    assert found(TritonCache(str(tmp_path), ["torch"]), tmp_path, "source")
+    assert os.listdir(tmp_path / "found" / "source") == ["kernel.cubin"]
 
 
 def test_another_toolchain_or_source_compiles_elsewhere(tmp_path: Path) -> None:
-    one, other = TritonCache(str(tmp_path), ["torch 1"]), TritonCache(str(tmp_path), ["torch 2"])
-    folders = {one.open("a").path, one.open("b").path, other.open("a").path}
-    assert len(folders) == 3
-
-
-def test_two_that_compile_the_same_do_not_share_a_folder(tmp_path: Path) -> None:
-    cache = TritonCache(str(tmp_path), [])
-    first, second = cache.open("a"), cache.open("a")
-    assert first.path != second.path
-    fill(second)
-    TritonCache(str(tmp_path), [])
-    assert os.path.exists(second.path), "another judge that starts leaves it alone"
-    second.finish(keep=True)
-    assert not os.path.exists(second.path)
-    assert os.path.exists(first.path)
+    kept(TritonCache(str(tmp_path), ["torch 1"]), tmp_path, "a")
+    assert not found(TritonCache(str(tmp_path), ["torch 1"]), tmp_path, "b")
+    assert not found(TritonCache(str(tmp_path), ["torch 2"]), tmp_path, "a")
 
 
 def test_what_a_killed_judge_left_is_thrown_away(tmp_path: Path) -> None:
-    cache = TritonCache(str(tmp_path), [])
-    build, private = cache.open("a"), cache.open("a")
-    for folder in (build, private):
-        fill(folder)
-        assert folder._lock is not None
-        folder._lock.close()  # as the kernel does when the holder is killed
     TritonCache(str(tmp_path), [])
-    assert names(tmp_path) == set()
+    (tmp_path / "triton" / "new-0123-half" / "compiled").mkdir(parents=True)
+    TritonCache(str(tmp_path), [])
+    assert names(tmp_path) == []
+
+
+def test_what_another_judge_is_writing_is_left_alone(tmp_path: Path) -> None:
+    cache = TritonCache(str(tmp_path), [])
+    (tmp_path / "triton" / "new-0123-half").mkdir()
+    with cache.hold("0123", 1.0) as held:
+        assert held
+        TritonCache(str(tmp_path), [])
+    assert names(tmp_path) == ["new-0123-half"]
 
 
 def test_nothing_is_kept_of_a_candidate_that_compiled_nothing(tmp_path: Path) -> None:
     cache = TritonCache(str(tmp_path), [])
-    folder = cache.open("a")
-    os.makedirs(os.path.join(folder.path, "empty"))
-    folder.finish(keep=True)
-    assert names(tmp_path) == set()
-    # One that an earlier version kept goes at the next start.
-    os.makedirs(tmp_path / "triton" / "0123")
-    (tmp_path / "triton" / "0123" / ".finished").touch()
-    TritonCache(str(tmp_path), [])
-    assert names(tmp_path) == set()
+    (tmp_path / "made" / "empty").mkdir(parents=True)
+    cache.keep("a", str(tmp_path / "made"))
+    cache.keep("a", str(tmp_path / "nowhere"))
+    assert names(tmp_path) == []
+
+
+def test_nothing_is_kept_of_one_that_compiled_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TRITON_LIMIT", 50)
+    kept(TritonCache(str(tmp_path), []), tmp_path, "a", 100)
+    assert names(tmp_path) == []
 
 
 def test_bytes_are_bounded_and_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     cache = TritonCache(str(tmp_path), [], size=250)
-    for age, source in ((300, "old"), (200, "used again"), (100, "new")):
-        folder = cache.open(source)
-        fill(folder, 100)
-        folder.finish(keep=True)
-        when = os.stat(folder.path).st_mtime - age
-        os.utime(folder.path, (when, when))
+    for source in ("old", "used again", "new"):
+        kept(cache, tmp_path, source, 100)
+        for note in (tmp_path / "triton").glob("*/entry.json"):
+            when = note.stat().st_mtime - 100
+            os.utime(note, (when, when))
     assert len(names(tmp_path)) == 2
-    again = cache.open("used again")
-    assert again.cached
-    again.finish(keep=True)
+    assert found(cache, tmp_path, "used again")
     TritonCache(str(tmp_path), [], size=150)
-    assert cache.open("used again").cached
-    assert not cache.open("new").cached
+    assert found(cache, tmp_path, "used again")
+    assert not found(cache, tmp_path, "new")
 
 
 def test_their_number_is_bounded(tmp_path: Path) -> None:
-    cache = TritonCache(str(tmp_path), [], kept=2)
+    cache = TritonCache(str(tmp_path), [], entries=2)
     for source in "abc":
-        folder = cache.open(source)
-        fill(folder)
-        folder.finish(keep=True)
+        kept(cache, tmp_path, source)
     assert len(names(tmp_path)) == 2
 
 
-def test_one_in_use_is_not_removed(tmp_path: Path) -> None:
+def test_one_that_was_used_a_moment_ago_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECENT_S", 60.0)
     cache = TritonCache(str(tmp_path), [])
-    folder = cache.open("a")
-    fill(folder, 100)
-    folder.finish(keep=True)
-    used = cache.open("a")
+    kept(cache, tmp_path, "a", 100)
     TritonCache(str(tmp_path), [], size=1)
-    assert os.path.exists(used.path)
-    used.finish(keep=True)
-    TritonCache(str(tmp_path), [], size=1)
-    assert names(tmp_path) == set()
-
-
-def test_locks_leave_no_files(tmp_path: Path) -> None:
-    cache = TritonCache(str(tmp_path), [])
-    for source, keep in (("a", True), ("b", False)):
-        folder = cache.open(source)
-        fill(folder)
-        folder.finish(keep=keep)
-    assert not [name for name in names(tmp_path) if name.endswith(".lock")]
-    stray = tmp_path / "triton" / "0123.lock"
-    stray.touch()
-    held = locks.try_lock(str(tmp_path / "triton" / "4567.lock"))
-    TritonCache(str(tmp_path), [])
-    assert not stray.exists()
-    assert "4567.lock" in names(tmp_path), "its holder has not made the folder yet"
-    assert held is not None
-    held.close()
-
-
-def test_a_lock_that_its_holder_removes_just_then_is_taken_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = str(tmp_path / "one.lock")
-    first = locks.try_lock(path)
-    real, calls = fcntl.flock, []
-
-    def late(file: IO[str], how: int) -> None:
-        # The other one has opened the file already, and locks what is no longer there.
-        calls.append(how)
-        if len(calls) == 1:
-            assert first is not None
-            locks.remove(first, path)
-        real(file, how)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    second = locks.try_lock(path)
-    assert len(calls) == 2
-    assert second is not None
-    assert locks.try_lock(path) is None, "whoever comes now finds it held"
-    second.close()
-
-
-def test_a_lock_of_a_removed_file_does_not_count(tmp_path: Path) -> None:
-    path = str(tmp_path / "one.lock")
-    first = locks.try_lock(path)
-    assert first is not None
-    os.unlink(path)
-    second = locks.try_lock(path)
-    assert second is not None
-    assert locks.try_lock(path) is None
-    first.close()
-    assert locks.try_lock(path) is None
-    second.close()
+    assert found(cache, tmp_path, "a")

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from stark_lsp.judge.device.slots import Quiet
-from stark_lsp.judge.processes.children import Children
+from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes.confinement import Confinement, Tool
 from stark_lsp.judge.processes.folders import Folder
+from stark_lsp.judge.processes.pool import Pool
 from stark_lsp.judge.processes.runners import RunnerDied, RunnerProcess, RunnerTimedOut
 from stark_lsp.judge.sandbox import Layer
 from stark_lsp.judge.tools import watched
@@ -123,9 +123,9 @@ def runner(tmp_path: Path) -> RunnerProcess:
         return [shell, "-c", '"$@"; exit $?', "tool", *command]
 
     (tmp_path / "children").mkdir()
-    quiet = Quiet(str(tmp_path / "locks"), "cpu")
+    turns = Turns(str(tmp_path / "locks"), "cpu")
     confinement = Confinement(Layer.PROCESS, gpu=False)
-    children = Children(dict(os.environ), str(tmp_path / "children"), 10_000, confinement, None, quiet=quiet)
+    children = Pool(dict(os.environ), str(tmp_path / "children"), 10_000, confinement, None, turns=turns)
     return children.watched_runner(cast("Tool", tool))
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.verify import Verifier
 from stark_lsp.judge.reference import modules
 from stark_lsp.judge.reference.reference import Reference
-from stark_lsp.judge.service.failed import Failed
 from stark_lsp.judge.transport import tensorfile
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.editing import Replacement
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
-from stark_lsp.proposals.edit import ProposalEdit, Replacement, StaleProposal, build_edit
+from stark_lsp.proposals.edit import ProposalEdit, StaleProposal, build_edit
 
 COMMENT = "# Optimized by STARK: 2.00x the speed of eager PyTorch.\n# Run r, node 3."
 

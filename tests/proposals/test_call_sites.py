@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.editing import apply_edits
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.proposals.call_sites import accepted_class, importing_sites, is_test, own_sites
 from stark_lsp.proposals.edit import build_edit
-from stark_lsp.proposals.layout import apply
 
 COMMENT = "# Optimized by STARK: 2.00x the speed of eager PyTorch.\n# Run r, node 3."
 CANDIDATE = (
@@ -75,7 +75,7 @@ def accepted(text: str = DOCUMENT) -> str:
 
 def test_what_constructs_the_class_is_changed_and_nothing_else() -> None:
     text = accepted()
-    new = apply(text, own_sites(text, accepted_class(text, "ModelNew")))
+    new = apply_edits(text, own_sites(text, accepted_class(text, "ModelNew")))
     wanted = text.replace("__init__(Model(),", "__init__(ModelNew(),").replace('", Model()', '", ModelNew()')
     wanted = wanted.replace("[Model() for _ in", "[ModelNew() for _ in")
     assert new == wanted
@@ -86,7 +86,7 @@ def test_what_constructs_the_class_is_changed_and_nothing_else() -> None:
 
 def test_what_runs_before_the_new_class_stays() -> None:
     text = accepted().replace("# Optimized", "first = Model()\n\n\n# Optimized")
-    new = apply(text, own_sites(text, accepted_class(text, "ModelNew")))
+    new = apply_edits(text, own_sites(text, accepted_class(text, "ModelNew")))
     assert "first = Model()" in new
 
 
@@ -128,7 +128,7 @@ def test_only_what_was_accepted_can_take_a_place() -> None:
 )
 def test_files_that_import_it_by_name_follow(tmp_path: Path, before: str, after: str | None) -> None:
     edits = importing_sites(before, tmp_path / "train.py", tmp_path / "net.py", "Model", "ModelNew")
-    assert apply(before, edits) == (after or before)
+    assert apply_edits(before, edits) == (after or before)
 
 
 @pytest.mark.parametrize(

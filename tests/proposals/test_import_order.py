@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.editing import apply_edits
 from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.discovery.syntax import split_lines
 from stark_lsp.proposals.edit import build_edit
 from stark_lsp.proposals.imports import arranged, import_edits
-from stark_lsp.proposals.layout import apply, replacements
+from stark_lsp.proposals.layout import replacements
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.py"))
 NEW = ("import os", "import ctypes", "import torch.nn.functional as F", "from pathlib import Path")
@@ -28,7 +29,7 @@ NEW = ("import os", "import ctypes", "import torch.nn.functional as F", "from pa
 def brought(document: str, imports: tuple[str, ...] = NEW, before: str = "class Model") -> str:
     lines = split_lines(document)
     line = next(number for number, text in enumerate(lines) if text.startswith(before))
-    return apply(document, replacements(document, import_edits(ast.parse(document), lines, imports, line)))
+    return apply_edits(document, replacements(document, import_edits(ast.parse(document), lines, imports, line)))
 
 
 def ruff_complains(text: str) -> str:

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from stark_lsp.core.editing import keep_ends
 from stark_lsp.server.documents import Change, Documents, read_file
-from stark_lsp.server.text import Units, split_lines
+from stark_lsp.server.text import Units
 
 URI = "file:///tmp/model.py"
 TEXT = st.text(alphabet="ab\n\r\f😋", max_size=30)
@@ -47,7 +48,7 @@ def test_incremental_edits_give_the_text_that_slicing_gives(text: str, edits: li
         there = units.range(lines, start, end)
         changed(documents, number + 2, types.TextDocumentContentChangePartial(there, new))
         assert document.text == expected
-        assert document.lines == split_lines(expected)
+        assert document.lines == keep_ends(expected)
         assert document.version == number + 2
 
 
@@ -65,7 +66,7 @@ def test_a_full_text_change_replaces_everything() -> None:
     changed(documents, 2, types.TextDocumentContentChangeWholeDocument("two\n"))
     document = documents.get(URI)
     assert document is not None
-    assert document.lines == ("two\n",)
+    assert document.lines == ["two\n"]
 
 
 def test_a_change_of_a_document_that_is_not_open_is_ignored() -> None:

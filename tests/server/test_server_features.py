@@ -8,6 +8,7 @@ import pytest
 from lsprotocol import types
 from server_views import PATH, TEXT, URI, failed, node, plan, verified, view
 
+from stark_lsp.core.editing import keep_ends
 from stark_lsp.core.problem import Span
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Timing
@@ -20,7 +21,7 @@ from stark_lsp.server.hover import hover_at
 from stark_lsp.server.lenses import decision_commands
 from stark_lsp.server.markup import unmarked
 from stark_lsp.server.review import evidence
-from stark_lsp.server.text import Units, split_lines
+from stark_lsp.server.text import Units
 from stark_lsp.server.views import Phase, RunView
 from stark_lsp.server.workspace_edits import Shape, by_the_editor, insertion, workspace_edit
 
@@ -28,7 +29,7 @@ UNITS = Units()
 
 
 def diagnostics(shown: RunView, text: str = TEXT) -> list[types.Diagnostic]:
-    return build([shown], split_lines(text), UNITS)
+    return build([shown], keep_ends(text), UNITS)
 
 
 def test_a_plan_is_an_information_at_the_text_of_its_lines() -> None:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
 from stark_lsp.core.problem import Span
-from stark_lsp.server.text import Units, apply_replacements, path_of, split_lines, trimmed_range, uri_of
+from stark_lsp.server.text import Units, path_of, trimmed_range, uri_of
 
 TEXT = st.text(alphabet="ab\n\r\f\u2028é😋 ", max_size=60)
 ENCODINGS = st.sampled_from(["utf-8", "utf-16", "utf-32"])
@@ -16,7 +17,7 @@ ENCODINGS = st.sampled_from(["utf-8", "utf-16", "utf-32"])
 
 @given(TEXT)
 def test_splitting_loses_nothing_and_splits_at_protocol_line_ends_only(text: str) -> None:
-    lines = split_lines(text)
+    lines = keep_ends(text)
     assert "".join(lines) == text
     for line in lines:
         assert line
@@ -26,7 +27,7 @@ def test_splitting_loses_nothing_and_splits_at_protocol_line_ends_only(text: str
 
 
 def test_form_feeds_and_unicode_separators_end_no_line() -> None:
-    assert split_lines("a\fb\u2028c\nd\re\r\nf") == ("a\fb\u2028c\n", "d\r", "e\r\n", "f")
+    assert keep_ends("a\fb\u2028c\nd\re\r\nf") == ["a\fb\u2028c\n", "d\r", "e\r\n", "f"]
 
 
 @given(st.text(alphabet="aé😋", max_size=20), st.data(), ENCODINGS)
@@ -52,7 +53,7 @@ def test_positions_beyond_the_text_are_taken_as_its_end() -> None:
 
 
 def test_a_span_is_trimmed_to_its_text() -> None:
-    lines = split_lines("\n    x = 1  # 😋  \n\n")
+    lines = keep_ends("\n    x = 1  # 😋  \n\n")
     found = trimmed_range(lines, Span(0, 2), Units("utf-16"))
     assert (found.start.line, found.start.character) == (1, 4)
     assert (found.end.line, found.end.character) == (1, 15)
@@ -92,8 +93,8 @@ def test_a_path_survives_as_uri(name: str) -> None:
 def test_replacements_are_all_in_terms_of_the_old_text() -> None:
     text = "one\ntwo\nthree"
     edits = [(0, 0, 0, 3, "1"), (2, 0, 2, 5, "3"), (1, 3, 1, 3, "!"), (9, 0, 9, 0, "\nend")]
-    assert apply_replacements(text, edits) == "1\ntwo!\n3\nend"
+    assert apply_edits(text, [Replacement(*edit) for edit in edits]) == "1\ntwo!\n3\nend"
 
 
 def test_insertions_at_one_place_keep_their_order() -> None:
-    assert apply_replacements("x", [(0, 0, 0, 0, "a"), (0, 0, 0, 0, "b")]) == "abx"
+    assert apply_edits("x", [Replacement(0, 0, 0, 0, "a"), Replacement(0, 0, 0, 0, "b")]) == "abx"

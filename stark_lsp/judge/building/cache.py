@@ -1,12 +1,13 @@
-"""Files kept between runs under a key of their content: built libraries, and what speeds builds up.
+"""Folders kept between runs under a key of their content: libraries, what speeds builds up, what Triton compiled.
 
-An entry is a folder with `entry.json` and one file. It is written under another name, flushed to the disk and then
-renamed, so that whoever is killed on the way leaves no half entry. Locks go with their holder.
+An entry is written under another name, flushed to the disk and then renamed, so that whoever is killed on the way
+leaves no half entry. Locks go with their holder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -15,41 +16,39 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, NamedTuple
 
-from .locks import lock, try_lock
+from ..processes import copies
 
 ENTRIES = 400
 BYTES = 2 << 30
+TRITON_BYTES = 4 << 30
+TRITON_LIMIT = 256 << 20
+"""Bytes that Triton may compile for one source, if they are to be kept."""
 RECENT_S = 600.0
 """An entry used so recently is kept: somebody may be about to read it."""
+POLL_S = 0.02
 FILE = 512 << 20
 """Bytes of one file that are taken over from a builder."""
 CHUNK = 1 << 20
 NEW = "new-"
+NOTE = "entry.json"
+COMPILED = "compiled"
 
 
 class NotTaken(Exception):
     """A builder's file is not what was asked for; the text says why."""
 
 
-class Entry:
-    """One file that is kept.
+class Entry(NamedTuple):
+    """One file that is kept."""
 
-    Attributes
-    ----------
-    path
-        The file.
-    facts
-        What was noted about it.
-    """
-
-    def __init__(self, path: str, facts: dict[str, Any]) -> None:
-        self.path = path
-        self.facts = facts
+    path: str
+    facts: dict[str, Any]
+    """What was noted about it."""
 
 
-class Cache:
+class Store:
     """All entries below `root`; safe between threads, processes, and with whoever is killed.
 
     Parameters
@@ -66,22 +65,87 @@ class Cache:
         self._size = size
         os.makedirs(root, mode=0o700, exist_ok=True)
         self._sweep()
+        self._prune()
 
     @contextlib.contextmanager
     def hold(self, key: str, seconds: float) -> Iterator[bool]:
         """Keep everybody else from making this entry; says whether that was possible in time."""
-        # A few hundred locks for all keys: so their files can stay, and need no care.
-        held = lock(self._lock_path(key), seconds)
+        deadline = time.monotonic() + seconds
+        held = self._try_lock(key)
+        while held is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+            held = self._try_lock(key)
         try:
             yield held is not None
         finally:
             if held is not None:
                 held.close()
 
+    def _try_lock(self, key: str) -> IO[str] | None:
+        """Return a file whose lock is given back when it is closed, None while another holds it (flock(2))."""
+        # A few hundred locks for all keys: so their files can stay, and need no care.
+        path = os.path.join(self._root, f"{key[:2]}.lock")
+        file = open(path, "w", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o600))  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError:
+            file.close()
+            return None
+
+    @contextlib.contextmanager
+    def _made(self, key: str, note: dict[str, Any]) -> Iterator[str]:
+        """Yield a new folder, which becomes the entry once the block has ended; call it while holding the key."""
+        new = os.path.join(self._root, f"{NEW}{key}-{secrets.token_hex(4)}")
+        os.mkdir(new, 0o700)
+        try:
+            yield new
+            with open(os.path.join(new, NOTE), "w", encoding="utf-8") as file:
+                json.dump(note, file)
+                file.flush()
+                os.fsync(file.fileno())
+            final = os.path.join(self._root, key)
+            shutil.rmtree(final, ignore_errors=True)
+            os.rename(new, final)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        self._prune()
+
+    def _sweep(self) -> None:
+        """Remove what was being written by processes that are gone."""
+        for name in os.listdir(self._root):
+            if name.startswith(NEW):
+                with self.hold(name[len(NEW) :], 0.0) as held:
+                    if held:
+                        shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)
+
+    def _prune(self) -> None:
+        """Remove the entries used longest ago until the rest fits."""
+        found = []
+        for name in os.listdir(self._root):
+            folder = os.path.join(self._root, name)
+            if name.startswith(NEW) or not os.path.isdir(folder):
+                continue
+            try:
+                used = os.path.getmtime(os.path.join(folder, NOTE))
+            except OSError:
+                used = 0.0
+            found.append((used, sum(size for _, size, _ in copies.files(folder)), folder))
+        total = 0
+        for index, (used, size, folder) in enumerate(sorted(found, reverse=True)):
+            total += size
+            if (index >= self._entries or total > self._size) and time.time() - used > RECENT_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class Cache(Store):
+    """Entries of one file each, which are checked against their digest when they are read."""
+
     def get(self, key: str) -> Entry | None:
         """Return an entry that is whole, None otherwise."""
         folder = os.path.join(self._root, key)
-        note = os.path.join(folder, "entry.json")
+        note = os.path.join(folder, NOTE)
         try:
             with open(note, encoding="utf-8") as file:
                 facts = json.load(file)
@@ -114,56 +178,49 @@ class Cache:
         OSError
             It cannot be written, for instance because the disk is full.
         """
-        new = os.path.join(self._root, f"{NEW}{key}-{secrets.token_hex(4)}")
-        os.mkdir(new, 0o700)
-        try:
-            path = os.path.join(new, name)
-            size, checksum = take(source, path)
-            note = {"file": name, "size": size, "sha256": checksum, "facts": facts}
-            with open(os.path.join(new, "entry.json"), "w", encoding="utf-8") as file:
-                json.dump(note, file)
-                file.flush()
-                os.fsync(file.fileno())
-            final = os.path.join(self._root, key)
-            shutil.rmtree(final, ignore_errors=True)
-            os.rename(new, final)
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
-        self._prune()
-        return Entry(os.path.join(final, name), facts)
+        note: dict[str, Any] = {"file": name, "facts": facts}
+        with self._made(key, note) as new:
+            note["size"], note["sha256"] = take(source, os.path.join(new, name))
+        return Entry(os.path.join(self._root, key, name), facts)
 
-    def _lock_path(self, key: str) -> str:
-        return os.path.join(self._root, f"{key[:2]}.lock")
 
-    def _sweep(self) -> None:
-        """Remove what was being written by processes that are gone."""
-        for name in os.listdir(self._root):
-            if name.startswith(NEW):
-                held = try_lock(self._lock_path(name[len(NEW) :]))
-                if held is not None:
-                    shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)
-                    held.close()
+class TritonCache(Store):
+    """What Triton compiled for each candidate source.
 
-    def _prune(self) -> None:
-        """Remove the entries used longest ago until the rest fits."""
-        found = []
-        for name in os.listdir(self._root):
-            folder = os.path.join(self._root, name)
-            if name.startswith(NEW) or not os.path.isdir(folder):
-                continue
-            try:
-                used = os.path.getmtime(os.path.join(folder, "entry.json"))
-                size = sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
-            except OSError:
-                used, size = 0.0, 0
-            found.append((used, size, folder))
-        found.sort(reverse=True)
-        total = 0
-        for index, (used, size, folder) in enumerate(found):
-            total += size
-            if (index >= self._entries or total > self._size) and time.time() - used > RECENT_S:
-                shutil.rmtree(folder, ignore_errors=True)
+    Parameters
+    ----------
+    cache_dir
+        Folder kept between runs.
+    toolchain
+        What besides the source decides the result: torch, Triton, architecture.
+    entries, size
+        See `Store`.
+    """
+
+    def __init__(self, cache_dir: str, toolchain: list[str], entries: int = ENTRIES, size: int = TRITON_BYTES) -> None:
+        super().__init__(os.path.join(cache_dir, "triton"), entries, size)
+        self._toolchain = toolchain
+
+    def _key(self, source: str) -> str:
+        return hashlib.sha256("\0".join([source, *self._toolchain]).encode("utf-8", "backslashreplace")).hexdigest()[
+            :32
+        ]
+
+    def fill(self, source: str, target: str) -> bool:
+        """Copy what was compiled for a source to a candidate's own folder; returns whether there was anything."""
+        entry = os.path.join(self._root, self._key(source))
+        with contextlib.suppress(OSError, copies.TooLarge):
+            os.utime(os.path.join(entry, NOTE))
+            return copies.copy_tree(os.path.join(entry, COMPILED), target, TRITON_LIMIT) > 0
+        return False
+
+    def keep(self, source: str, made: str) -> None:
+        """Keep what a candidate that was not cut short has compiled into its folder; one that holds nothing is not."""
+        key = self._key(source)
+        with self.hold(key, 0.0) as held, contextlib.suppress(OSError, copies.TooLarge):
+            if held and next(copies.files(made), None) is not None:
+                with self._made(key, {}) as new:
+                    copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
 
 
 def digest(path: str) -> str:

@@ -12,11 +12,9 @@ from ..processes.runners import RunnerProcess
 from ..reference import modules
 from ..reference.examine import first_rows, unchanged
 from ..reference.reference import Reference
-from ..service.asking import Ask
-from ..service.classify import Finding
-from ..service.failed import Failed
 from ..transport import claims, tensorfile, values
 from . import compare, layout
+from .classify import Ask, Failed, Finding
 from .difference import relative_errors
 
 ROOM = 1 << 20

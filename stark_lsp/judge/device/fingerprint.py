@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..service.classify import host_compiler
+from ..correctness.classify import host_compiler
 
 
 def device_name(device: str) -> str:

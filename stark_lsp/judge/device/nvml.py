@@ -11,7 +11,6 @@ import ctypes
 from typing import Any, NamedTuple
 
 CLOCK_SM = 1
-CLOCK_MEMORY = 2
 SENSOR_GPU = 0
 POWER_CAP = 0x4
 """nvmlClocksThrottleReasonSwPowerCap"""
@@ -29,12 +28,9 @@ class State(NamedTuple):
     """A GPU at one moment; None for what it does not tell."""
 
     sm_mhz: int | None
-    memory_mhz: int | None
     throttled: int
     """Bits of the reasons for which its clocks are held down."""
     celsius: int | None
-    utilization: int | None
-    """Percent of the last moments in which something ran; some drivers get stuck at 100."""
     processes: tuple[int, ...]
     """Processes that compute on it, as far as they can be seen."""
 
@@ -48,12 +44,6 @@ class _Process(ctypes.Structure):
         ("gpu_instance", ctypes.c_uint),
         ("compute_instance", ctypes.c_uint),
     ]
-
-
-class _Utilization(ctypes.Structure):
-    """nvmlUtilization_t."""
-
-    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
 
 
 class Gpu:
@@ -108,14 +98,10 @@ class Gpu:
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
             if self._call(name, self._handle, ctypes.byref(throttled)) == 0:
                 break
-        load = _Utilization()
-        known = self._call("nvmlDeviceGetUtilizationRates", self._handle, ctypes.byref(load)) == 0
         return State(
             self._number("nvmlDeviceGetClockInfo", ctypes.c_uint(CLOCK_SM)),
-            self._number("nvmlDeviceGetClockInfo", ctypes.c_uint(CLOCK_MEMORY)),
             int(throttled.value),
             self._number("nvmlDeviceGetTemperature", ctypes.c_uint(SENSOR_GPU)),
-            int(load.gpu) if known else None,
             self.processes(),
         )
 
@@ -132,10 +118,6 @@ class Gpu:
             if self._call(name, self._handle, ctypes.byref(count), found) == 0:
                 return tuple(int(found[index].pid) for index in range(min(count.value, MANY)))
         return ()
-
-    def close(self) -> None:
-        """Give the library up."""
-        self._call("nvmlShutdown")
 
 
 def open_gpu(uuid: str = "") -> Gpu | None:

@@ -129,7 +129,7 @@ class Strangers:
     def __init__(self) -> None:
         self._known: set[int] = set()
         self.judges: Callable[[], set[int]] = set
-        """Returns the processes of other judges of the same user, by their numbers here, see `slots.Present`."""
+        """Returns the processes of other judges of the same user, by their numbers here, see `Turns.judges`."""
 
     def were_there(self, listed: Iterable[int]) -> None:
         """Take note of the processes that used a GPU before we did."""
@@ -210,17 +210,12 @@ def observing(device: str) -> Iterator[Watch]:
     finally:
         after, seconds = cpu_time(), time.monotonic() - begin
         cores = os.cpu_count() or 1
-        known = before is not None and after is not None
+        watch.notes += gpu.end() if gpu is not None else []
         if before is not None and after is not None:
             watch.others = others(before, after, seconds) / cores
-        watch.busy = watch.others > OTHERS or not known or seconds < SHORTEST_S
-        if gpu is not None:
-            watch.notes += gpu.end()
-            if before is not None and after is not None:
-                watch.notes += cpu_notes(before, after, seconds, cores)
-        elif before is not None and after is not None:
             watch.notes += cpu_notes(before, after, seconds, cores)
-            watch.unlucky = UNLUCKY * watch.others if watch.others > OTHERS else 0.0
+            watch.busy = watch.others > OTHERS or seconds < SHORTEST_S
+            watch.unlucky = UNLUCKY * watch.others if gpu is None and watch.others > OTHERS else 0.0
 
 
 @functools.lru_cache(maxsize=8)

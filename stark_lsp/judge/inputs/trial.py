@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from ...contract.errors import describe
 from ..reference import loading, modules
-from ..reference.reference import choose_device
+from ..reference.original import choose_device
 from ..transport import tensorfile, values
 from .blame import SHOWN, facts_of, nothing_of, statement_of, unset_of
 from .making import as_arguments

@@ -160,6 +160,7 @@ class Runner:
             "profile": self.profile,
             "counters": self.counters,
             "use_weights": self.use_weights,
+            "record": self.record,
             **self._timed.commands(),
         }
         return commands[command](**request)
@@ -320,6 +321,11 @@ class Runner:
     def compile(self, *, mode: str) -> dict[str, Any]:
         """Put `torch.compile` with this mode around the module; it compiles at its first call."""
         self._module = self._torch.compile(self._module, mode=mode)
+        return {}
+
+    def record(self, *, gradients: bool) -> dict[str, Any]:
+        """Have calls be timed where gradients are recorded, or where they are not."""
+        self._gradients = gradients
         return {}
 
     def _call(self, arguments: Any) -> Any:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ...contract import process_trees
@@ -21,7 +22,6 @@ from .capture import Capture
 from .confinement import Confinement, Tool
 from .folders import Folder
 from .limits import Exceeded, Limits
-from .spawner import Spawner
 
 TICK_S = 0.05
 WATCH_S = 0.2
@@ -36,6 +36,8 @@ DRAIN_S = 0.2
 """Longest wait for what has been printed to be read."""
 START_S = 120.0
 """A runner that has not imported torch after this long never will."""
+_FORKING = ThreadPoolExecutor(1, thread_name_prefix="stark-spawner")
+"""Starts all children: a parent-death signal (prctl(2), PR_SET_PDEATHSIG) fires when the *thread* that forked ends."""
 
 
 class RunnerError(Exception):
@@ -119,8 +121,6 @@ class RunnerProcess:
 
     Parameters
     ----------
-    spawner
-        Starts it.
     environment
         Its environment, complete.
     folder
@@ -141,7 +141,6 @@ class RunnerProcess:
 
     def __init__(
         self,
-        spawner: Spawner,
         environment: dict[str, str],
         folder: Folder,
         log_limit: int,
@@ -168,9 +167,17 @@ class RunnerProcess:
                 )
             else:
                 command = [*command, "", *arguments]
-            self._process = spawner.start(
-                command, environment, folder.out, keep=() if self.exchange is None else (self.exchange.fd,)
-            )
+            self._process = _FORKING.submit(
+                subprocess.Popen,
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env=environment,
+                cwd=folder.out,
+                pass_fds=() if self.exchange is None else (self.exchange.fd,),
+            ).result()
         except BaseException:
             # Nobody else knows of it yet.
             self._unshare()

@@ -18,6 +18,7 @@ from .exact import Exact, measure
 from .loading import lookup
 from .operators import observe
 from .stopwatch import Stopwatch
+from .training import off_scale
 
 if TYPE_CHECKING:
     from .reference import Reference
@@ -26,6 +27,8 @@ FLOAT64_LIMIT = 256 << 20
 """Bytes of inputs up to which the reference is also run in float64."""
 FLOAT64_SECONDS = 2.0
 """Longest forward pass for which that is affordable."""
+APART = 100.0
+"""Times the tolerance that results of different inputs differ by, so that 1 % of what inputs do is seen."""
 RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", "exponential_")
 """Parts of the names of operators that draw random numbers."""
 
@@ -159,7 +162,8 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     """Refuse a reference whose result does not depend on its inputs.
 
     Any constant would then pass, and a result computed once and kept could not be told from an honest one. Where
-    the inputs are the same for each seed, or differ too little, a case with others is added instead.
+    the inputs are the same for each seed, or differ too little, a case with others is added instead. Where the scale of
+    weights is why the result depends on the inputs so little that a wrong one could pass, it is refused as well.
 
     Parameters
     ----------
@@ -185,10 +189,14 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     try:
         if not others:
             others = [reference.case(CaseKind.SEEDED, "", make(), "probe.raw", keep=False)]
-        if any(not _alike(reference, first, other) for other in others):
+        apart = any(_apart(first, other) >= APART for other in others)
+        little = not apart and off_scale(reference.module)
+        if not little and any(not _alike(reference, first, other) for other in others):
             return
         before = tensorfile.load(first.inputs_path)
         moving = any(not unchanged(before, reference.before(other.inputs_path)) for other in others)
+        if little and moving:
+            raise _constant(reference)
     finally:
         for path in (probe, os.path.splitext(probe)[0] + "-cotangents.raw"):
             if os.path.exists(path):
@@ -206,9 +214,13 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     if case is None and not moving:
         reference.notes.append("The inputs are the same for every seed, so that little is known of other ones.")
         return
-    tolerance = compare.tolerance_for(first.outputs.tensors[0].dtype)
+    raise _constant(reference)
+
+
+def _constant(reference: Reference) -> Constant:
+    tolerance = compare.tolerance_for(reference.cases[0].outputs.tensors[0].dtype)
     within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
-    raise Constant(
+    return Constant(
         f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
         "Check what forward() does with these inputs; a result that does not depend on them can be computed once.",
         reference.path,
@@ -223,6 +235,17 @@ def _alike(reference: Reference, one: Case, other: Case) -> bool:
     except compare.Mismatch:
         return False
     return True
+
+
+def _apart(one: Case, other: Case) -> float:
+    """Return how many times the tolerance two cases' results differ by."""
+    most = 0.0
+    for place, (a, b) in enumerate(zip(one.outputs.tensors, other.outputs.tensors)):  # noqa: B905 - Python 3.9
+        tolerance = compare.tolerance_for(a.dtype, one.own_errors[place] if one.own_errors else 0.0)
+        if a.shape != b.shape or not tolerance:
+            return float("inf")
+        most = max(most, difference(a, b).max_rel / tolerance)
+    return most
 
 
 def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torch.Tensor] | None:

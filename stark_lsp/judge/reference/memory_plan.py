@@ -156,8 +156,13 @@ def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan
     small = sizes.inputs <= TWIN_LIMIT
     choices = [(most, small, True), (most, small, False), (most, False, False), (2, False, False), (1, False, False)]
 
+    # Each is fetched from the candidate and from eager.
+    looks = int(min(max(LOOKS, LOOKS_S / max(2 * sizes.outputs / RATE, 1e-9)), recheck.MOST))
+    # The judge itself has the inputs of a case, what it looks at, and what eager gives for that.
+    own = sizes.inputs + sizes.outputs * (2 + (looks + 1 if looks < recheck.FEWEST else 0))
+
     def needed(choice: tuple[int, bool, bool]) -> int:
-        return timed_bytes(sizes, min(choice[0], most), room) * (2 + choice[1] + COMPILED * choice[2])
+        return own + timed_bytes(sizes, min(choice[0], most), room) * (2 + choice[1] + COMPILED * choice[2])
 
     choice = next((one for one in choices if needed(one) <= budget), choices[-1])
     sets, twin, compiled = choice
@@ -168,8 +173,7 @@ def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan
     return Plan(
         min(max(int(cases), min(CASES, seeds)), on_cpu(sizes, seeds, memory).cases),
         min(sets, most),
-        # Each is fetched from the candidate and from eager.
-        int(min(max(LOOKS, LOOKS_S / max(2 * sizes.outputs / RATE, 1e-9)), recheck.MOST)),
+        looks,
         twin,
         compiled,
         max(0, min(COMPILED, beside)),

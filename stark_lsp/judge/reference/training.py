@@ -76,21 +76,33 @@ def rescale(module: Any, call: Callable[[], Any]) -> bool:
     bool
         Whether anything was changed by more than a little.
     """
-    changed = False
+    changed = off_scale(module)
     with torch.no_grad():
-        layers = [layer for layer in module.modules() if isinstance(layer, LAYERS) and "weight" in layer._parameters]
-        # A tied weight once.
-        for layer in {id(layer.weight): layer for layer in layers}.values():
-            weight = layer.weight
-            inputs = weight.shape[0] // layer.groups if getattr(layer, "transposed", False) else weight.shape[1]
-            wanted = math.sqrt(2.0 / max(1, inputs * math.prod(weight.shape[2:])))
-            spread = float(weight.float().std()) if weight.numel() > 1 and weight.is_floating_point() else 0.0
-            if math.isfinite(spread) and spread > 0.0:
-                weight.mul_(wanted / spread)
-                changed = changed or abs(wanted / spread - 1.0) > NOTICED
-        if changed:
-            _measure_statistics(module, call)
+        for layer in _layers(module):
+            layer.weight.mul_(_factor(layer))
+    if changed:
+        _measure_statistics(module, call)
     return changed
+
+
+def off_scale(module: Any) -> bool:
+    """Whether `rescale` would change the weights by more than a little."""
+    return any(abs(_factor(layer) - 1.0) > NOTICED for layer in _layers(module))
+
+
+def _layers(module: Any) -> list[Any]:
+    """Return the layers whose weights are rescaled; of those that share a tied weight one."""
+    layers = [layer for layer in module.modules() if isinstance(layer, LAYERS) and "weight" in layer._parameters]
+    return list({id(layer.weight): layer for layer in layers}.values())
+
+
+def _factor(layer: Any) -> float:
+    """Return what takes a layer's weight to its scale; 1 where it has none."""
+    weight = layer.weight
+    inputs = weight.shape[0] // layer.groups if getattr(layer, "transposed", False) else weight.shape[1]
+    wanted = math.sqrt(2.0 / max(1, inputs * math.prod(weight.shape[2:])))
+    spread = float(weight.detach().float().std()) if weight.numel() > 1 and weight.is_floating_point() else 0.0
+    return wanted / spread if math.isfinite(spread) and spread > 0.0 else 1.0
 
 
 def _measure_statistics(module: Any, call: Callable[[], Any]) -> None:

@@ -7,9 +7,8 @@ from collections import Counter
 from typing import Any, Protocol
 
 from ..building.service import Built
+from ..correctness.classify import BUILD, Failed, Finding, build_finding
 from ..transport import claims
-from .classify import BUILD, Finding, build_finding
-from .failed import Failed
 from .told import Told
 
 MOST_BUILDS = 16

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..building.triton_cache import FOLDER_LIMIT, TritonFolder
+from ..correctness.classify import Failed, Finding, asking, stages
 from ..correctness.verify import Verifier
-from ..processes import copies
 from ..processes.limits import RestWatch
+from ..processes.pool import RUNNER
 from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
@@ -22,14 +22,11 @@ from ..tools.finalist import Tools
 from ..tools.loadable import Loadable
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
-from .asking import asking
-from .classify import Finding, stages
-from .failed import Failed
 from .told import Told
 
 if TYPE_CHECKING:
+    from ..timing.problem_runners import Progress
     from .judging import Judge
-    from .problem_runners import Progress
 
 
 STAGES = {
@@ -86,7 +83,8 @@ class Attempt:
         self._tools = tools and judge.reference.device == "cuda"
         self._runner: RunnerProcess | None = None
         self._rest: RestWatch | None = None
-        self._triton: TritonFolder | None = None
+        self._cached = False
+        """Whether Triton has compiled this source before."""
         self._forwarded = False
         self._asked = Asked(self._told, judge.builds, float(self._settings["build_timeout_s"]))
         self._path = ""
@@ -136,25 +134,17 @@ class Attempt:
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
-        runner, triton = self._runner, self._triton
         self._end_runner()
-        if triton is not None:
-            triton.finish(triton.cached or (runner is not None and self._forwarded and self._keep(runner, triton)))
-        if runner is not None:
-            runner.files.remove()
+        if self._runner is not None:
+            if self._forwarded and not self._cached:
+                self._judge.triton.keep(self._source, self._runner.files.triton)
+            self._runner.files.remove()
 
     def _end_runner(self) -> None:
         if self._rest is not None:
             self._rest.end()
-        self._judge.children.household.end(self._runner)
-
-    @staticmethod
-    def _keep(runner: RunnerProcess, triton: TritonFolder) -> bool:
-        """Copy what Triton compiled out of the dead runner's folder; returns whether it is whole."""
-        try:
-            return copies.copy_tree(runner.files.triton, triton.path, FOLDER_LIMIT) > 0
-        except (OSError, copies.TooLarge):
-            return False
+        if self._runner is not None:
+            self._judge.pool.kill(self._runner)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -192,7 +182,7 @@ class Attempt:
     def _working(self) -> Iterator[None]:
         """Use the device in the block; waits while somebody is timed on it."""
         with self._work:
-            self._work.enter_context(self._bench.quiet.working())
+            self._work.enter_context(self._bench.turns.working())
             self._works = True
             try:
                 yield
@@ -212,15 +202,13 @@ class Attempt:
         try:
             yield
         finally:
-            self._work.enter_context(self._bench.quiet.working())
+            self._work.enter_context(self._bench.turns.working())
 
     def _start(self) -> RunnerProcess:
         """Take a runner and give it the candidate."""
-        self._triton = self._judge.triton.open(self._source)
-        runner = self._runner = self._judge.children.runner()
+        runner = self._runner = self._judge.pool.take(RUNNER)
         self._rest = RestWatch(runner.watch_rest)
-        if self._triton.cached:
-            copies.copy_tree(self._triton.path, runner.files.triton, FOLDER_LIMIT)
+        self._cached = self._judge.triton.fill(self._source, runner.files.triton)
         return runner
 
     def _load(self, runner: RunnerProcess) -> str:
@@ -268,6 +256,7 @@ class Attempt:
             compiled=self._judge.compiled,
             path=self._path,
             weights=self._weights,
+            both_modes=self._reference.differentiable,
             waiting=lambda text: self._progress(text, WAITING_S),
             begin=lambda: self._progress(STAGES["time"], self._limit("time")),
         )
@@ -308,6 +297,11 @@ class Attempt:
             claimed, self._asked.resources, judge.cost, judge.calibration, runtime_ms, metrics, self._notes
         )
 
+    def _device_share(self) -> float | None:
+        """Return its device time over the reference's, where the search is to rank by that; None if unknown."""
+        ours, theirs = ((profile or {}).get("device_us") for profile in (self._profile, self._judge.profile))
+        return ours / theirs if self._settings.get("objective") == "device" and ours and theirs else None
+
     def _considering_weights(self, finding: Finding) -> Finding:
         """A wrong result after the weights could not be loaded is the fault of the weights."""
         if self._weights_message and finding.status == "WRONG_RESULT":
@@ -344,6 +338,7 @@ class Attempt:
         def timed(name: str) -> dict[str, Any] | None:
             return times.timing(name) if times and measured and name in measured.beside else None
 
+        without = measured.without_gradients if measured else None
         verifier = self._verifier
         return {
             "status": finding.status,
@@ -354,6 +349,8 @@ class Attempt:
             "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
             "runtime": times.timing("candidate") if times else None,
             "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
+            "speedup_without_gradients": without.ratio("eager", "candidate") if without else None,
+            "device_share": self._device_share() if times else None,
             "speedup_vs_compile": ratio("compile"),
             "speedup_vs_max_autotune": ratio("max_autotune"),
             "eager": times.timing("eager") if times else None,

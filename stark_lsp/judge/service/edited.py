@@ -13,18 +13,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from ..correctness.classify import Failed, Finding, asking
 from ..correctness.verify import Verifier
+from ..processes.pool import RUNNER
 from ..transport import claims
 from .asked import MOST_BUILDS, Asked
-from .asking import asking
-from .classify import Finding
-from .failed import Failed
 from .told import Told
 
 if TYPE_CHECKING:
     from ..processes.runners import RunnerProcess
+    from ..timing.problem_runners import Progress
     from .judging import Judge
-    from .problem_runners import Progress
 
 LIMIT_S = 600.0
 """After so many seconds something other than the file must be broken."""
@@ -70,15 +69,15 @@ def check(judge: Judge, path: str, text: str, qualname: str, told: Told, progres
 def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compare: bool) -> Finding | None:
     """Load a text as the file at `path`, with `compare` also hold its class against the reference."""
     judge.clear()
-    runner = judge.children.runner()
+    runner = judge.pool.take(RUNNER)
     asked = Asked(told, judge.builds, float(judge.settings["build_timeout_s"]))
     stage = "load"
     with contextlib.ExitStack() as ending:
-        ending.callback(judge.children.end, runner)
+        ending.callback(judge.pool.end, runner)
         runner.builds = lambda request: _build(asked, runner, request)
         ask = asking(runner, judge.settings, path)
         try:
-            with judge.bench.quiet.working():
+            with judge.bench.turns.working():
                 weights_message = claims.text(
                     ask(
                         "load",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import threading
@@ -10,16 +11,14 @@ from typing import Any
 import torch
 
 from ...contract.errors import Broken
+from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
-from ..building.triton_cache import TritonCache
 from ..correctness.verify import AFTER_LIMIT, ROOM
-from ..device import fingerprint, observe, slots
+from ..device import fingerprint, observe, turns
 from ..processes import confinement
-from ..processes.children import RUNNER, Children
-from ..processes.endings import Endings
 from ..processes.limits import Limits, memory_limit
-from ..processes.reserve import Reserve
+from ..processes.pool import BUILDER, RUNNER, Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
@@ -28,10 +27,10 @@ from ..reference import modules
 from ..reference.reference import Reference
 from ..sandbox import Layer
 from ..timing import timing
+from ..timing.problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
-from .problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
 from .told import Told
 
 REFERENCE_RUNNERS = 2 + len(COMPILED)
@@ -78,7 +77,6 @@ class Judge:
         )
         self.threads = torch.get_num_threads()
         self.parallel = min(int(settings["parallel"]) or _parallel(self.reference.device), self.reference.plan.parallel)
-        self.endings = Endings(self.parallel)
         progress("Looking at the machine", 60.0)
         self.environment = fingerprint.environment(self.reference.device, self.threads, self.reference.cases[0].forms)
         toolchain = [
@@ -93,10 +91,11 @@ class Judge:
         if chosen.layer is Layer.PROCESS:
             self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         self.reference.notes += fingerprint.load_notes(load)
-        locks = slots.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        key = device_key(self.reference.device)
-        quiet = slots.Quiet(locks, key)
-        self.children = Children(
+        locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
+        on_device = turns.Turns(locks, device_key(self.reference.device))
+        observe.STRANGERS.judges = on_device.judges
+        # The next candidate finds processes that have imported torch already.
+        self.pool = Pool(
             runner_environment(self.reference.device, self.threads, cache_dir),
             folder,
             int(settings["log_limit"]),
@@ -107,20 +106,17 @@ class Judge:
             ),
             Limits(memory_limit(float(settings["memory_share"]))),
             self._gpu(),
-            quiet=quiet,
+            turns=on_device,
+            spares=spares(self.reference.device),
         )
-        # The next candidate finds processes that have imported torch already.
-        self._reserve = Reserve(self.children, spares(self.reference.device), patient=self.reference.device == "cuda")
         many_cores = (os.cpu_count() or 1) >= MANY_CORES
         if many_cores:
-            self.children.replenish(1)
+            self.pool.fill(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
-        self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.children.end)
+        self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.pool.end)
         if self.reference.device == "cuda" and many_cores:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
-        slot = slots.Slot(locks, key)
-        observe.STRANGERS.judges = slots.Present(locks, key).others
-        self.bench = Bench(self.reference, settings, self.children, self.threads, slot, quiet)
+        self.bench = Bench(self.reference, settings, self.pool, self.threads, on_device)
         if self.reference.device == "cuda" and fingerprint.find_nvcc() is None:
             self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
@@ -128,13 +124,13 @@ class Judge:
         self._baselines = self._take_baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
-        self._profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
+        self.profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
         self.reference.release()
-        self.children.replenish(1)
+        self.pool.fill(1)
         if self.reference.device == "cuda":
             # What is under way now would be waited for by the first candidate.
             progress("Getting ready for the first candidate", SPARE_S)
-            self.children.await_spares(RUNNER, SPARE_S)
+            self.pool.await_spares(RUNNER, SPARE_S)
 
     def _gpu(self) -> handover.Gpu | None:
         """Return what runners share with the judge on the GPU; None on a CPU."""
@@ -161,8 +157,8 @@ class Judge:
         return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + ROOM)
 
     def _take_builder(self) -> RunnerProcess:
-        builder = self.children.builder()
-        self._reserve.building()
+        builder = self.pool.take(BUILDER)
+        self.pool.building()
         return builder
 
     def describe(self) -> dict[str, Any]:
@@ -172,7 +168,7 @@ class Judge:
             "baselines": self._baselines,
             "outputs": list(tensorfile.describe(self.reference.cases[0].outputs)),
             "notes": list(self.reference.notes),
-            "profile": self._profile,
+            "profile": self.profile,
         }
 
     def _take_baselines(self, progress: Progress) -> dict[str, Any]:
@@ -186,9 +182,9 @@ class Judge:
 
         if (os.cpu_count() or 1) >= MANY_CORES:
             # While nobody times, so that the first spare comes up beside them.
-            with self.bench.quiet.working():
+            with self.bench.turns.working():
                 self.bench.start_side_by_side()
-            self.children.await_spares(RUNNER, SPARE_S)
+            self.pool.await_spares(RUNNER, SPARE_S)
         with self.bench.turn(waiting):
             try:
                 self.bench.held("eager")
@@ -273,8 +269,8 @@ class Judge:
         Broken
             Something cannot be ended.
         """
-        self.endings.wait()
-        stuck = self.children.household.stuck()
+        self.pool.await_ends()
+        stuck = self.pool.stuck()
         if stuck:
             raise Broken(
                 f"Process {stuck[0]} cannot be ended: it hangs in the system, most likely in the driver of the device. "
@@ -284,11 +280,8 @@ class Judge:
 
     def check_edit(self, path: str, text: str, qualname: str, told: Told, progress: Progress) -> dict[str, Any]:
         """Return `core.EditCheck` in wire form for a file as it would stand after an accept, see `edited.check`."""
-        self._reserve.begin()
-        try:
+        with self.pool.judging():
             return edited.check(self, path, text, qualname, told, progress)
-        finally:
-            self._reserve.end()
 
     def judge(
         self,
@@ -320,18 +313,13 @@ class Judge:
             The machine or the reference failed, not the candidate.
         """
         attempt = Attempt(self, candidate, final, progress, told=told, tools=tools)
-        self._reserve.begin()
-        verdict: dict[str, Any] | None = None
-        try:
+        with self.pool.judging(), contextlib.ExitStack() as ending:
+            ending.callback(attempt.end)
             verdict = attempt.run()
+            if verdict["status"] == "OK":
+                # It did what it was asked and rests; whatever else happened is over with its verdict.
+                self.pool.end_behind(ending.pop_all().close)
             return verdict
-        finally:
-            # One that was accepted did what it was asked and rests; whatever else happened is over with its verdict.
-            if verdict is not None and verdict["status"] == "OK":
-                self.endings.begin(attempt.end)
-            else:
-                attempt.end()
-            self._reserve.end()
 
 
 def groups(names: list[str], most: int) -> list[list[str]]:

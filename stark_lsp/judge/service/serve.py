@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import queue
@@ -96,7 +97,8 @@ class Worker:
         """Kill every process below, remove the private folder, exit at once."""
         if self._judge is not None:
             # What the last candidate had compiled is kept for its next judgement.
-            self._judge.endings.finish(ENDINGS_S)
+            with contextlib.suppress(Exception):
+                self._judge.pool.await_ends(ENDINGS_S)
         process_trees.kill_below(os.getpid())
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)

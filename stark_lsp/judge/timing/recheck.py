@@ -21,8 +21,7 @@ from typing import NamedTuple
 import torch
 
 from ..correctness import compare
-from ..service.classify import Finding
-from ..service.failed import Failed
+from ..correctness.classify import Failed, Finding
 from ..transport import tensorfile
 from . import kept
 from .timer import HEADER_ROOM, Round, Timer
@@ -84,7 +83,7 @@ class Recheck:
 
     def of_the_clock(self) -> Recheck:
         """Return another one, for the rounds that the judge times by its own clock."""
-        return Recheck(self._bytes, self._own_errors, CLOCK, self._device)
+        return Recheck(self._bytes, self._own_errors, min(CLOCK, self._most), self._device)
 
     def look(self, seed: str, made: Round, timer: Timer) -> None:
         """Take in a round that is over; perhaps fetch the output of one of its calls.

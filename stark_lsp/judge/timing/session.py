@@ -6,8 +6,8 @@ import secrets
 from typing import Any
 
 from ..device import observe
-from ..service.problem_runners import Bench
 from . import clock, kept, rounds
+from .problem_runners import Bench
 from .recheck import Recheck
 
 OFFICIAL_ROUNDS = 10

@@ -138,6 +138,10 @@ class Timer:
         """Make a round that the judge times by its own clock: with warm caches, launches hidden on a GPU."""
         return self.round(seed, calls, flush=False, block=self.runner.device == "cuda", pledge=True)
 
+    def record(self, *, gradients: bool) -> None:
+        """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`."""
+        self.runner.ask("record", gradients=gradients, run_s=self._seconds)
+
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.
 

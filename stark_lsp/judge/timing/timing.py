@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...contract.errors import Broken
+from ..correctness.classify import Failed, classify
 from ..device import observe
-from ..device.slots import Waiting
+from ..device.turns import Waiting
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
-from ..service.classify import classify
-from ..service.failed import Failed
-from ..service.problem_runners import Bench, reference_timed
 from . import rounds, wall
+from .problem_runners import Bench, reference_timed
 from .recheck import Recheck
 from .session import Plan, Session, fitting, longest
 from .timer import Timer
@@ -31,12 +30,21 @@ class Measured:
         Which of `bench.COMPILED` were among them.
     notes
         What a user should know about these times.
+    without_gradients
+        Times of eager and the candidate under `torch.no_grad()`, where the others are of calls that record gradients.
     """
 
-    def __init__(self, times: rounds.RoundTimes, beside: Sequence[str], notes: list[str]) -> None:
+    def __init__(
+        self,
+        times: rounds.RoundTimes,
+        beside: Sequence[str],
+        notes: list[str],
+        without_gradients: rounds.RoundTimes | None = None,
+    ) -> None:
         self.times = times
         self.beside = tuple(beside)
         self.notes = notes
+        self.without_gradients = without_gradients
 
 
 def measure(
@@ -48,6 +56,7 @@ def measure(
     compiled: Sequence[str],
     path: str,
     weights: str,
+    both_modes: bool = False,
     waiting: Waiting | None = None,
     begin: Callable[[], None] | None = None,
 ) -> Measured:
@@ -65,6 +74,8 @@ def measure(
         The candidate file, for the lines of messages.
     weights
         File of the weights that the candidate has now.
+    both_modes
+        Whether the calls record gradients and can do without: what is final is then timed without as well.
     waiting
         Told while others use the device.
     begin
@@ -81,7 +92,7 @@ def measure(
     with bench.turn(waiting):
         if begin is not None:
             begin()
-        return attempt.run(weights)
+        return attempt.run(weights, both_modes=final and both_modes)
 
 
 def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
@@ -134,13 +145,13 @@ class _Attempt:
         self._names = ["eager", *(compiled if final else ())]
         self._path = path
 
-    def run(self, weights: str) -> Measured:
+    def run(self, weights: str, *, both_modes: bool) -> Measured:
         """Time it and hold the times against the judge's clock."""
         limit = float(self._settings["run_timeout_s"])
         timer = self._asking(
             lambda: self._bench.timer(self._runner, run_s=limit, build_s=float(self._settings["build_timeout_s"]))
         )
-        session: Session = reference_timed(self._bench, lambda: self._rounds(timer))
+        session: Session = reference_timed(self._bench, lambda: self._rounds(timer, final=self._final))
         times, recheck = session.times, session.recheck
         notes = session.notes(self._bench)
         times.between = max(self._bench.between, session.watch.unlucky)
@@ -151,7 +162,28 @@ class _Attempt:
         notes += reference_timed(self._bench, lambda: self._by_the_clock(timer, times, recheck))
         # What it did while the judge held the clock must be the work as well.
         self._recheck(recheck, timer, weights)
-        return Measured(times, self._names[1:], notes)
+        without = self._without_gradients(timer, weights) if both_modes else None
+        return Measured(times, self._names[1:], notes, without)
+
+    def _without_gradients(self, timer: Timer, weights: str) -> rounds.RoundTimes:
+        """Time it under `torch.no_grad()`, where a candidate may be another one."""
+
+        def recording(gradients: bool) -> None:
+            with self._bench.reliably(eager := self._bench.held("eager")):
+                eager.record(gradients=gradients)
+            self._asking(lambda: timer.record(gradients=gradients))
+
+        def run() -> Session:
+            recording(False)
+            try:
+                return self._rounds(timer, final=False)
+            finally:
+                recording(True)
+
+        session: Session = reference_timed(self._bench, run)
+        session.times.between = max(self._bench.between, session.watch.unlucky)
+        self._recheck(session.recheck, timer, weights)
+        return session.times
 
     def _asking(self, run: Callable[[], Any]) -> Any:
         """Ask the candidate's runner; what goes wrong is the candidate's failure."""
@@ -172,15 +204,15 @@ class _Attempt:
 
         reference_timed(self._bench, run)
 
-    def _rounds(self, timer: Timer) -> Session:
+    def _rounds(self, timer: Timer, *, final: bool) -> Session:
         """Take turns; whatever fails before the candidate's turn is no fault of its own."""
         try:
-            return self._session(timer)
+            return self._session(timer, final=final)
         except RUNNER_FAILURES as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
 
-    def _session(self, timer: Timer) -> Session:
-        plan = Plan(self._settings, final=self._final, most=longest(self._bench))
+    def _session(self, timer: Timer, *, final: bool) -> Session:
+        plan = Plan(self._settings, final=final, most=longest(self._bench))
         recheck = self._bench.recheck()
 
         def candidate(index: int) -> list[float]:
@@ -192,7 +224,8 @@ class _Attempt:
             times: list[float] = self._asking(ask)
             return times
 
-        sides = {name: self._alone(self._bench.side(name, plan.seeds, plan.calls)) for name in self._names}
+        names = self._names if final else self._names[:1]
+        sides = {name: self._alone(self._bench.side(name, plan.seeds, plan.calls)) for name in names}
         sides["candidate"] = candidate
         with observe.observing(self._bench.device) as watch:
             give_up = 0 if self._final else rounds.LOSER_ROUNDS[self._bench.device]
@@ -214,7 +247,7 @@ class _Attempt:
         eager, claimed = self._bench.held("eager"), times.median("candidate")
 
         def trusted(calls: int) -> Sample:
-            with self._bench.reliably(eager):
+            with wall.stopped(self._runner.pid), self._bench.reliably(eager):
                 return eager.by_the_clock(secrets.token_hex(8), calls).sample
 
         def run(calls: int) -> Sample:
@@ -229,12 +262,12 @@ class _Attempt:
 
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
-            judged = wall.judged_ms(run, trusted, claimed, fitting(self._bench))
+            judged = wall.judged(run, trusted, claimed, fitting(self._bench))
         self._asking(lambda: recheck.finish(timer))
         if not wall.disagrees(judged, claimed, self._bench.device, busy=watch.busy):
             return []
-        times.stretch("candidate", judged / claimed)
+        times.stretch("candidate", judged.ms / claimed)
         return [
-            f"Its process reported {claimed:.4g} ms for a call, but by the judge's clock a call takes {judged:.4g} ms. "
-            "The judge's clock counts."
+            f"Its process reported {claimed:.4g} ms for a call, but by the judge's clock a call takes "
+            f"{judged.ms:.4g} ms. The judge's clock counts."
         ]

@@ -43,7 +43,15 @@ Run = Callable[[int], Sample]
 """Makes a round of that many calls with warm caches, after one that is not reported."""
 
 
-def judged_ms(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG) -> float:
+class Judged(NamedTuple):
+    """What the judge's clock says of a call."""
+
+    ms: float
+    noise_ms: float
+    """How far it may be off: twice what the shortest rounds of the original lie below their next."""
+
+
+def judged(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG) -> Judged:
     """Return how long a call takes by the judge's own clock.
 
     Of several rounds the shortest count, since others who are at work on the machine only make them longer.
@@ -59,22 +67,23 @@ def judged_ms(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG)
     """
     most = min(most, LONG)
     lengths = {run: _lengths(run, most) for run in (candidate, trusted)}
-    least: dict[tuple[Run, int], float] = {}
-    judged = 0.0
+    seen: dict[tuple[Run, int], list[float]] = {(run, calls): [] for run, both in lengths.items() for calls in both}
+    found = Judged(0.0, 0.0)
     for made in range(1, MOST + 1):
-        for run, calls in ((run, calls) for run, both in lengths.items() for calls in both):
+        for (run, calls), walls in seen.items():
             sample = run(calls)
             told = sum(sample.ms) if run is trusted else 0.0
             # Where one call is all that can be kept, the one before it is taken to be as long.
-            told *= 2 if most == 1 else 1
-            least[run, calls] = min(sample.wall_ms - told, least.get((run, calls), float("inf")))
-        (ours, besides) = (_of_one(least, run, lengths[run]) for run in (candidate, trusted))
-        judged = ours - max(0.0, besides)
-        if most == 1:
-            judged = (least[candidate, 1] - max(0.0, least[trusted, 1])) / 2
-        if made >= SURE and judged <= claimed_ms:
-            break
-    return judged
+            walls.append(sample.wall_ms - told * (2 if most == 1 else 1))
+            walls.sort()
+        if made >= SURE:
+            ours, besides = (_of_one([seen[run, calls] for calls in lengths[run]], lengths[run]) for run in lengths)
+            found = Judged(ours.ms - max(0.0, besides.ms), 2 * besides.noise_ms)
+            if most == 1:
+                found = Judged(found.ms / 2, found.noise_ms / 2)
+            if found.ms <= claimed_ms:
+                break
+    return found
 
 
 def _lengths(run: Run, most: int) -> tuple[int, ...]:
@@ -85,25 +94,30 @@ def _lengths(run: Run, most: int) -> tuple[int, ...]:
     return (1, many) if many > 1 else (1,)
 
 
-def _of_one(least: dict[tuple[Run, int], float], run: Run, lengths: tuple[int, ...]) -> float:
+def _of_one(walls: list[list[float]], lengths: tuple[int, ...]) -> Judged:
     """Return what one call more makes a round longer; the call that goes before it is as slow in both."""
-    few, many = lengths[0], lengths[-1]
-    return (least[run, many] - least[run, few]) / (many - few) if many > few else least[run, few]
+    few, many = walls[0], walls[-1]
+    if few is many:
+        return Judged(few[0], few[1] - few[0])
+    more = lengths[-1] - lengths[0]
+    return Judged((many[0] - few[0]) / more, (many[1] - many[0] + few[1] - few[0]) / more)
 
 
-def disagrees(judged: float, claimed_ms: float, device: str, *, busy: bool) -> bool:
+def disagrees(judged: Judged, claimed_ms: float, device: str, *, busy: bool) -> bool:
     """Whether the judge's figure is longer than noise makes it.
 
     Parameters
     ----------
-    judged, claimed_ms
-        See `judged_ms`.
+    judged
+        See `judged`.
+    claimed_ms
+        What was reported.
     device
         `cpu` or `cuda`.
     busy
         Whether other programs kept the processors busy meanwhile.
     """
-    return judged > AGREE["busy" if busy else "quiet"] * claimed_ms + SLACK_MS[device]
+    return judged.ms - judged.noise_ms > AGREE["busy" if busy else "quiet"] * claimed_ms + SLACK_MS[device]
 
 
 @contextlib.contextmanager

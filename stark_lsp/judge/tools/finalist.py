@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..correctness.classify import Failed, Finding
 from ..processes.confinement import Tool
 from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile import counters
-from ..service.classify import Finding
-from ..service.failed import Failed
 from . import sanitize, watched
 from .loadable import Loadable
 

@@ -112,7 +112,7 @@ def run(
         What was printed, and what the tool wrote to its report; whatever came until the run failed, if it did.
     """
     limit = min(LONGEST_S, SLOWER * float(candidate.judge.settings["run_timeout_s"]))
-    runner = candidate.judge.children.watched_runner(tool)
+    runner = candidate.judge.pool.watched_runner(tool)
     try:
         candidate.hand_over(runner)
         try:
@@ -126,7 +126,7 @@ def run(
             runner.kill()
         return runner.log(), _report(f"{runner.files.out}/{REPORT}")
     finally:
-        candidate.judge.children.end(runner)
+        candidate.judge.pool.end(runner)
 
 
 def side_by_side(tools: list[Tool], run: Callable[[Tool], str], inputs_bytes: int) -> list[str]:

@@ -14,15 +14,16 @@ import torch
 
 from ...contract.errors import Broken
 from ..building import inductor_cache
-from ..device import fingerprint, slots
+from ..device import fingerprint
+from ..device.turns import Turns, Waiting
 from ..inputs import constants
-from ..processes.children import Children
+from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
-from ..timing import intervals
-from ..timing.recheck import Recheck
-from ..timing.rounds import FEWEST, Side
-from ..timing.timer import Timer
+from . import intervals
+from .recheck import Recheck
+from .rounds import FEWEST, Side
+from .timer import Timer
 
 MOST_SPARES = 5
 """Each holds a context on the GPU, half a gigabyte of its memory."""
@@ -119,28 +120,25 @@ class Bench:
         The prepared reference.
     settings
         `core.EvaluationSettings` in wire form.
-    children
+    pool
         Starts runners.
     threads
         CPU threads for torch and for kernels with OpenMP.
-    slot
-        The device's queue.
-    quiet
-        Keeps work on the device apart from timing, which it would disturb.
+    turns
+        Keep work on the device apart from timing, which it would disturb.
     """
 
     def __init__(
         self,
         reference: Reference,
         settings: dict[str, Any],
-        children: Children,
+        pool: Pool,
         threads: int,
-        slot: slots.Slot,
-        quiet: slots.Quiet,
+        turns: Turns,
     ) -> None:
         self._reference = reference
         self._settings = settings
-        self._children = children
+        self._pool = pool
         self._threads = threads
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
@@ -148,9 +146,8 @@ class Bench:
         self._lock = threading.RLock()
         self.device = reference.device
         """`cpu` or `cuda`."""
-        self._slot = slot
-        self.quiet = quiet
-        """Keeps work on the device apart from timing, which it would disturb."""
+        self.turns = turns
+        """Keep work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
         outputs = reference.cases[0].outputs
@@ -158,7 +155,7 @@ class Bench:
         """Bytes that one call returns."""
 
     @contextlib.contextmanager
-    def turn(self, waiting: slots.Waiting | None = None) -> Iterator[None]:
+    def turn(self, waiting: Waiting | None = None) -> Iterator[None]:
         """Hold the device alone: no other run or server of this user times on it meanwhile.
 
         Parameters
@@ -166,7 +163,7 @@ class Bench:
         waiting
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
-        with self._slot.turn(waiting), self._lock, self.quiet.measuring():
+        with self.turns.measuring(waiting), self._lock:
             yield
 
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
@@ -300,7 +297,7 @@ class Bench:
 
     def _start_reference(self, name: str) -> Timer:
         reference = self._reference
-        runner = self._children.reference_runner()
+        runner = self._pool.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
@@ -326,7 +323,7 @@ class Bench:
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
             timer.pledges = not reference.plan.large
         except RUNNER_FAILURES as error:
-            self._children.end(runner)
+            self._pool.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
                 # Its inputs may hang together in a way that elements and samples of several inputs break.
                 self._picking = False
@@ -344,7 +341,7 @@ class Bench:
         with self._lock:
             timer = self._sides[name]
             if timer is not None:
-                self._children.end(timer.runner)
+                self._pool.end(timer.runner)
             self._sides[name] = None
 
 

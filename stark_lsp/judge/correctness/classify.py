@@ -1,21 +1,24 @@
-"""What a runner's failure means: the status, a sentence, and the line of the candidate."""
+"""What a failure of a candidate's process means: the status, a sentence, and the line of the candidate."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 from ...contract.errors import Broken
 from ..building import diagnostics
 from ..building.service import Built, Failure
 from ..processes.runners import (
+    RUNNER_FAILURES,
     RunnerDied,
     RunnerError,
     RunnerExceeded,
     RunnerFlooded,
     RunnerForged,
+    RunnerProcess,
     RunnerTimedOut,
     exit_text,
 )
@@ -53,6 +56,39 @@ class Finding:
         self.stage = stage
         self.compiler: list[dict[str, Any]] = []
         self.details = ""
+
+
+class Failed(Exception):
+    """The candidate failed, which ends its judging; carries the finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+Ask = Callable[..., dict[str, Any]]
+"""`ask(stage, command, **params)`: asks a candidate's process; raises `Failed` when it fails."""
+
+
+def asking(runner: RunnerProcess, settings: dict[str, Any], path: str) -> Ask:
+    """Return what asks one process.
+
+    Parameters
+    ----------
+    settings
+        `core.EvaluationSettings` in wire form.
+    path
+        The candidate file, for the lines of messages.
+    """
+    run_s, build_s = float(settings["run_timeout_s"]), float(settings["build_timeout_s"])
+
+    def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
+        try:
+            return dict(runner.ask(command, run_s=run_s, build_s=build_s, **params))
+        except RUNNER_FAILURES as error:
+            raise Failed(classify(error, stage, path)) from error
+
+    return ask
 
 
 def classify(error: Exception, stage: str, source_path: str) -> Finding:

@@ -16,15 +16,16 @@ from typing import IO
 
 import pytest
 
-from stark_lsp.judge.device.slots import VARIABLE, Cancelled, Present, Quiet, Slot, living, slot, user_folder
+from stark_lsp.judge.device import turns as turns_module
+from stark_lsp.judge.device.turns import VARIABLE, Turns, living, user_folder
 
 HOLD = """
 import sys, time
 sys.path.insert(0, {root!r})
-from stark_lsp.judge.device.slots import Slot
+from stark_lsp.judge.device.turns import Turns
 def waiting(text):
     print(text, flush=True)
-with Slot({folder!r}, "gpu").turn(waiting):
+with Turns({folder!r}, "gpu").measuring(waiting):
     print("holds", flush=True)
     sys.stdin.readline()
 print("over", flush=True)
@@ -92,7 +93,7 @@ def test_one_who_died_while_waiting_does_not_count(tmp_path: Path, others: list[
         assert others[-1].says() == expected
     others[1].kill()
     assert others[2].says() == "GPU busy: queued, 1 ahead"
-    assert Slot(str(tmp_path), "gpu").queue() == 2
+    assert len(living(str(tmp_path / "gpu.tickets"))) == 2
     others[0].release()
     assert others[2].says() == "holds"
 
@@ -102,7 +103,7 @@ def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
     most: list[int] = []
 
     def work() -> None:
-        with slot(str(tmp_path), "cpu"):
+        with Turns(str(tmp_path), "cpu").measuring():
             inside.append(1)
             most.append(len(inside))
             time.sleep(0.01)
@@ -117,17 +118,9 @@ def test_threads_of_one_process_take_turns_too(tmp_path: Path) -> None:
     assert living(str(tmp_path / "cpu.tickets")) == []
 
 
-def test_one_who_no_longer_wants_it_leaves_the_queue(tmp_path: Path) -> None:
-    held = Slot(str(tmp_path), "gpu")
-    with held.turn():
-        with pytest.raises(Cancelled), held.turn(cancelled=lambda: True):
-            pytest.fail("nobody can have it")
-        assert held.queue() == 1
-
-
 def test_a_key_is_no_path(tmp_path: Path) -> None:
-    with slot(str(tmp_path), "../MIG 1/2"):
-        assert sorted(path.name for path in tmp_path.iterdir()) == [".._MIG_1_2.lock", ".._MIG_1_2.tickets"]
+    with Turns(str(tmp_path), "../MIG 1/2").measuring():
+        assert {path.stem for path in tmp_path.iterdir()} == {".._MIG_1_2"}
 
 
 def until_locked(file: IO[str]) -> None:
@@ -144,12 +137,12 @@ def until_locked(file: IO[str]) -> None:
 
 
 def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path) -> None:
-    quiet = Quiet(str(tmp_path), "cpu")
+    turns = Turns(str(tmp_path), "cpu")
     events: list[str] = []
     both, begun, waits = threading.Barrier(2, timeout=10), threading.Event(), threading.Event()
 
     def work() -> None:
-        with quiet.working():
+        with turns.working():
             # Passed only if both are inside together.
             both.wait()
             begun.set()
@@ -158,7 +151,7 @@ def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path
 
     def measure() -> None:
         begun.wait(10)
-        with quiet.measuring():
+        with turns.measuring():
             events.append("measures")
             time.sleep(0.05)
             events.append("measured")
@@ -168,7 +161,7 @@ def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path
             until_locked(gate)
         # The one who measures waits already and goes first.
         waits.set()
-        with quiet.working():
+        with turns.working():
             events.append("worked late")
 
     threads = [threading.Thread(target=run) for run in (work, work, measure, late)]
@@ -179,80 +172,92 @@ def test_many_work_at_the_same_time_but_nobody_while_one_measures(tmp_path: Path
     assert events == ["worked", "worked", "measures", "measured", "worked late"]
 
 
-def test_all_runs_of_a_user_share_one_folder_that_only_the_user_may_enter(tmp_path: Path) -> None:
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the user's folder is made."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(turns_module, "SHARED", str(tmp_path))
+    return tmp_path
+
+
+def test_all_runs_of_a_user_share_one_folder_that_only_the_user_may_enter(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for state in ("state", "another state"):
-        folder = user_folder(str(tmp_path / state / "slots"), {"STARK_STATE_DIR": state}, str(tmp_path))
-        assert folder == str(tmp_path / f"stark-lsp-{os.geteuid()}")
+        monkeypatch.setenv("STARK_STATE_DIR", state)
+        folder = user_folder(str(shared / state / "slots"))
+        assert folder == str(shared / f"stark-lsp-{os.geteuid()}")
         assert os.stat(folder).st_mode & 0o777 == 0o700
-    assert not (tmp_path / "state").exists()
+    assert not (shared / "state").exists()
 
 
-def test_a_folder_that_others_could_enter_is_closed_to_them(tmp_path: Path) -> None:
-    folder = tmp_path / f"stark-lsp-{os.geteuid()}"
+def test_a_folder_that_others_could_enter_is_closed_to_them(shared: Path) -> None:
+    folder = shared / f"stark-lsp-{os.geteuid()}"
     folder.mkdir()
     folder.chmod(0o777)
-    assert user_folder(str(tmp_path / "slots"), {}, str(tmp_path)) == str(folder)
+    assert user_folder(str(shared / "slots")) == str(folder)
     assert os.stat(folder).st_mode & 0o777 == 0o700
 
 
-def test_what_somebody_else_put_in_its_place_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    instead, place = str(tmp_path / "state" / "slots"), tmp_path / f"stark-lsp-{os.geteuid()}"
-    (tmp_path / "elsewhere").mkdir()
-    place.symlink_to(tmp_path / "elsewhere")
-    assert user_folder(instead, {}, str(tmp_path)) == instead
-    assert (tmp_path / "elsewhere").stat().st_mode & 0o077, "and what it leads to is left as it is"
+def test_what_somebody_else_put_in_its_place_is_not_used(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead, place = str(shared / "state" / "slots"), shared / f"stark-lsp-{os.geteuid()}"
+    (shared / "elsewhere").mkdir()
+    place.symlink_to(shared / "elsewhere")
+    assert user_folder(instead) == instead
+    assert (shared / "elsewhere").stat().st_mode & 0o077, "and what it leads to is left as it is"
     place.unlink()
     place.write_text("a file")
-    assert user_folder(instead, {}, str(tmp_path)) == instead
+    assert user_folder(instead) == instead
     place.unlink()
     place.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.stat(place).st_uid + 1)
-    other = tmp_path / f"stark-lsp-{os.geteuid()}"
+    other = shared / f"stark-lsp-{os.geteuid()}"
     other.mkdir()
-    assert user_folder(instead, {}, str(tmp_path)) == instead
+    assert user_folder(instead) == instead
 
 
-def test_a_folder_can_be_named(tmp_path: Path) -> None:
-    named = tmp_path / "some" / "where"
-    assert user_folder(str(tmp_path / "slots"), {VARIABLE: str(named)}, str(tmp_path)) == str(named)
+def test_a_folder_can_be_named(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = shared / "some" / "where"
+    monkeypatch.setenv(VARIABLE, str(named))
+    assert user_folder(str(shared / "slots")) == str(named)
     assert named.is_dir()
 
 
 def test_a_folder_that_was_cleared_away_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
-    held, quiet = Slot(str(folder), "gpu"), Quiet(str(folder), "gpu")
+    turns = Turns(str(folder), "gpu")
     shutil.rmtree(folder)
-    with held.turn(), quiet.measuring():
-        assert held.queue() == 1
+    with turns.measuring():
+        assert len(living(str(folder / "gpu.tickets"))) == 1
 
 
 PRESENT = """
 import sys
 sys.path.insert(0, {root!r})
-from stark_lsp.judge.device.slots import Present
-mine = Present({folder!r}, "gpu")
+from stark_lsp.judge.device.turns import Turns
+mine = Turns({folder!r}, "gpu")
 print("there", flush=True)
 sys.stdin.readline()
 """
 
 
 def test_judges_of_one_user_know_of_each_other_as_long_as_they_live(tmp_path: Path) -> None:
-    mine = Present(str(tmp_path), "gpu")
-    assert mine.others() == set()
+    mine = Turns(str(tmp_path), "gpu")
+    assert mine.judges() == set()
     script = PRESENT.format(root=ROOT, folder=str(tmp_path))
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "there\n"
-        assert mine.others() == {other.pid}
-        assert Present(str(tmp_path), "another").others() == set()
+        assert mine.judges() == {other.pid}
+        assert Turns(str(tmp_path), "another").judges() == set()
         other.kill()
         other.wait()
-        assert mine.others() == set()
+        assert mine.judges() == set()
     (tmp_path / "gpu.judges" / "what-is-this").write_text("")
-    assert mine.others() == set()
+    assert mine.judges() == set()
 
 
 def test_without_a_folder_for_locks_nobody_is_known(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert Present(str(tmp_path / "file"), "gpu").others() == set()
+    assert Turns(str(tmp_path / "file"), "gpu").judges() == set()

@@ -14,7 +14,7 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import IO
 
 VARIABLE = "STARK_LOCKS_DIR"
@@ -29,25 +29,16 @@ Waiting = Callable[[str], None]
 """Told each time the queue ahead changes, in words."""
 
 
-def file_name(key: str) -> str:
-    """Return a device's key as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", key) or "device"
-
-
-def user_folder(instead: str, environ: Mapping[str, str] | None = None, shared: str = SHARED) -> str:
+def user_folder(instead: str) -> str:
     """Return the folder for locks of all runs and servers of a user, made when it is not there.
 
     Parameters
     ----------
     instead
         Folder that is taken if the user's cannot be: somebody else may have made one of that name.
-    environ
-        Environment in which `VARIABLE` may name another one.
-    shared
-        Folder in which all users may make folders.
     """
-    chosen = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
-    path = os.path.abspath(chosen) if chosen else os.path.join(shared, f"stark-lsp-{os.geteuid()}")
+    chosen = os.environ.get(VARIABLE, "").strip()
+    path = os.path.abspath(chosen) if chosen else os.path.join(SHARED, f"stark-lsp-{os.geteuid()}")
     try:
         if chosen:
             os.makedirs(path, mode=0o700, exist_ok=True)
@@ -83,13 +74,7 @@ def _open(path: str) -> IO[bytes]:
 
 
 class _Ticket:
-    """A place in the queue, valid as long as its file is locked.
-
-    Parameters
-    ----------
-    folder
-        Tickets of one device.
-    """
+    """A place in the queue of a folder, valid as long as its file is locked."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -153,8 +138,11 @@ def living(folder: str, mine: str = "") -> list[str]:
     return found
 
 
-class Slot:
-    """The turns of one device.
+class Turns:
+    """Who may use a device: many may work on it, or one may measure; whatever else runs disturbs a timing.
+
+    Those who wait to measure go first, in their order: once one of them waits for those who work, nobody begins to
+    work. Not to be nested: a thread that works must not measure before its work ends, nor the other way round.
 
     Parameters
     ----------
@@ -166,121 +154,25 @@ class Slot:
 
     def __init__(self, folder: str, key: str) -> None:
         self._name = "GPU" if key != "cpu" else "Machine"
-        self._tickets = os.path.join(folder, f"{file_name(key)}.tickets")
-        self._lock = os.path.join(folder, f"{file_name(key)}.lock")
-        os.makedirs(self._tickets, mode=0o700, exist_ok=True)
-
-    def queue(self) -> int:
-        """Return how many hold it or wait for it."""
-        return len(living(self._tickets))
-
-    @contextlib.contextmanager
-    def turn(self, waiting: Waiting | None = None, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Wait for one's turn and hold the device until the end of the block.
-
-        Parameters
-        ----------
-        waiting
-            Told "GPU busy: queued, 2 ahead" whenever that changes.
-        cancelled
-            Asked now and then whether to give up.
-
-        Raises
-        ------
-        Cancelled
-        """
-        try:
-            ticket = _Ticket(self._tickets)
-        except OSError:
-            # A file system without locks: nobody can be waited for.
-            yield
-            return
-        try:
-            with _open(self._lock) as lock:
-                self._wait(ticket, lock, waiting, cancelled)
-                yield
-        finally:
-            ticket.end()
-
-    def _wait(
-        self, ticket: _Ticket, lock: IO[bytes], waiting: Waiting | None, cancelled: Callable[[], bool] | None
-    ) -> None:
-        told = -1
-        while True:
-            ahead = ticket.ahead()
-            if ahead == 0:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-            if cancelled is not None and cancelled():
-                raise Cancelled
-            # A holder whose ticket is younger, since both came at the same time, is ahead as well.
-            ahead = max(1, ahead)
-            if ahead != told and waiting is not None:
-                waiting(f"{self._name} busy: queued, {ahead} ahead")
-            told = ahead
-            time.sleep(TICK_S)
-
-
-class Present:
-    """Which judges of this user have to do with a device: all of them keep quiet while one measures.
-
-    Parameters
-    ----------
-    folder
-        The user's folder for locks.
-    key
-        Names the device.
-    """
-
-    def __init__(self, folder: str, key: str) -> None:
-        self._folder = os.path.join(folder, f"{file_name(key)}.judges")
-        self._ticket: _Ticket | None = None
-        # A file system without locks: nobody can be known.
-        with contextlib.suppress(OSError):
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            self._ticket = _Ticket(self._folder)
-
-    def others(self) -> set[int]:
-        """Return the processes of the other judges."""
-        if self._ticket is None:
-            return set()
-        names = living(self._folder, mine=self._ticket.name)
-        pids = {name.split("-")[1] for name in names if name.count("-") == 2}
-        return {int(pid) for pid in pids if pid.isdigit()} - {os.getpid()}
-
-
-class Cancelled(Exception):
-    """Whoever waited no longer wants the slot."""
-
-
-@contextlib.contextmanager
-def slot(folder: str, key: str, waiting: Waiting | None = None) -> Iterator[None]:
-    """Hold a device for the block, see `Slot.turn`."""
-    with Slot(folder, key).turn(waiting):
-        yield
-
-
-class Quiet:
-    """Many may work, or one may measure: on a CPU, whatever else runs disturbs a timing.
-
-    Who measures goes first: once it waits, nobody begins to work. Not to be nested: a thread that works must not
-    measure before its work ends, and one that measures has the device and must not wait for it.
-
-    Parameters
-    ----------
-    folder
-        The user's folder for locks.
-    key
-        Names the device.
-    """
-
-    def __init__(self, folder: str, key: str) -> None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._gate = os.path.join(folder, f"{file_name(key)}.gate")
-        self._room = os.path.join(folder, f"{file_name(key)}.room")
+        path = os.path.join(folder, re.sub(r"[^A-Za-z0-9._-]", "_", key) or "device")
+        self._tickets, self._judges = f"{path}.tickets", f"{path}.judges"
+        self._gate, self._room = f"{path}.gate", f"{path}.room"
         self._measures: int | None = None
         """The thread that measures."""
+        self._present: _Ticket | None = None
+        # A file system without locks: nobody can be waited for, nor known.
+        with contextlib.suppress(OSError):
+            os.makedirs(self._tickets, mode=0o700, exist_ok=True)
+            os.makedirs(self._judges, mode=0o700, exist_ok=True)
+            self._present = _Ticket(self._judges)
+
+    def judges(self) -> set[int]:
+        """Return the processes of other judges on this device, which keep quiet while one measures."""
+        if self._present is None:
+            return set()
+        names = living(self._judges, mine=self._present.name)
+        pids = {name.split("-")[1] for name in names if name.count("-") == 2}
+        return {int(pid) for pid in pids if pid.isdigit()} - {os.getpid()}
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -300,16 +192,41 @@ class Quiet:
             yield
 
     @contextlib.contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Measure; waits until everyone who works is done, and keeps others from beginning."""
-        with _open(self._gate) as gate, _open(self._room) as room:
-            _lock(gate, fcntl.LOCK_EX)
+    def measuring(self, waiting: Waiting | None = None) -> Iterator[None]:
+        """Measure alone; waits for one's turn, and until everyone who works is done.
+
+        Parameters
+        ----------
+        waiting
+            Told "GPU busy: queued, 2 ahead" whenever that changes.
+        """
+        with contextlib.ExitStack() as held:
+            gate, room = held.enter_context(_open(self._gate)), held.enter_context(_open(self._room))
+            if self._present is not None:
+                ticket = _Ticket(self._tickets)
+                held.callback(ticket.end)
+                self._wait(ticket, gate, waiting)
             _lock(room, fcntl.LOCK_EX)
             self._measures = threading.get_ident()
             try:
                 yield
             finally:
                 self._measures = None
+
+    def _wait(self, ticket: _Ticket, gate: IO[bytes], waiting: Waiting | None) -> None:
+        told = 0
+        while True:
+            ahead = ticket.ahead()
+            if ahead == 0:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+            # A holder whose ticket is younger, since both came at the same time, is ahead as well.
+            ahead = max(1, ahead)
+            if ahead != told and waiting is not None:
+                waiting(f"{self._name} busy: queued, {ahead} ahead")
+            told = ahead
+            time.sleep(TICK_S)
 
 
 def _lock(file: IO[bytes], how: int) -> None:

@@ -1,0 +1,278 @@
+"""The warm pool: starts the judge's children, confined ones ahead of time, and knows and ends every one of them.
+
+On a GPU a process that comes up takes the device for half a second; a timing has to wait for that, or is disturbed. So
+those that were used are replaced while a compiler is at work, or once nothing has been judged for a moment; at once
+only when none is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ...contract import process_trees
+from ...contract.errors import Broken
+from ..device.turns import Turns
+from ..transport.handover import Gpu
+from . import copies
+from .ahead import DRIVER
+from .confinement import Confinement, Tool
+from .folders import Folder
+from .limits import Limits
+from .runners import RUNNER_FAILURES, RunnerProcess
+
+RUNNER = "runner"
+BUILDER = "builder"
+AT_ONCE = 4
+"""Children that are started ahead, or ended behind a verdict, at the same time."""
+DRIVER_LIMIT = 64 << 20
+"""Bytes of what Triton compiles for itself."""
+CALM_S = 1.0
+"""On a GPU: after so long without a candidate, those that were used are replaced."""
+FEW = 3
+"""On a GPU: with no more than so many left, they are replaced while a compiler is at work."""
+
+
+class Pool:
+    """All children of one judge; safe to use from several threads.
+
+    Parameters
+    ----------
+    environment
+        Environment of every child.
+    folder
+        Private folder that holds theirs.
+    log_limit
+        Characters of a child's output that are kept.
+    confinement
+        What candidates and compilers are kept in.
+    limits
+        What a confined child may take.
+    gpu
+        What a runner shares with the judge; None on a CPU.
+    turns
+        Keep the start of spares apart from timing, which it would disturb.
+    spares
+        How many runners, and as many builders, are to be ready.
+    """
+
+    def __init__(
+        self,
+        environment: dict[str, str],
+        folder: str,
+        log_limit: int,
+        confinement: Confinement,
+        limits: Limits | None,
+        gpu: Gpu | None = None,
+        *,
+        turns: Turns,
+        spares: int = 1,
+    ) -> None:
+        self._environment = environment
+        self._folder = folder
+        self._log_limit = log_limit
+        self._confinement = confinement
+        self._limits = limits
+        self._gpu = gpu
+        self._driver = os.path.join(folder, DRIVER)
+        self._turns = turns
+        self._growing = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-spare")
+        self._ending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-ending")
+        self._ended: list[Future[None]] = []
+        self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
+        self._count = spares
+        self._under_way = 0
+        self._calm: threading.Timer | None = None
+        self._lock = threading.Lock()
+        self._kept: list[RunnerProcess] = []
+        self._strangers = set(process_trees.descendants(os.getpid()))
+        """What ran below this process before there was a pool; left alone."""
+        self._keeping = threading.RLock()
+
+    def reference_runner(self) -> RunnerProcess:
+        """Start a runner for the user's own code."""
+        return self._start(RUNNER, None)
+
+    def watched_runner(self, tool: Tool) -> RunnerProcess:
+        """Start a confined runner under a tool, such as a memory checker."""
+        return self._start(RUNNER, self._confinement, tool)
+
+    def take(self, role: str) -> RunnerProcess:
+        """Return a confined child of a role that is ready and has loaded nothing yet.
+
+        Raises
+        ------
+        Broken
+            None can be started.
+        """
+        with self._lock:
+            spares = self._spares[role]
+            # The first that is done, or the first to be.
+            spares.sort(key=lambda spare: not spare.done())
+            spare = spares.pop(0) if spares else None
+        # Before a builder in the queue there may be those that wait for a timing that itself waits for this builder.
+        if spare is not None and not (role == BUILDER and spare.cancel()):
+            # What kept a spare from being started may be over.
+            with contextlib.suppress(Broken, OSError):
+                child = spare.result()
+                if child.alive:
+                    return child
+                self.end(child)
+        return self._grow(role)
+
+    def fill(self, count: int = 0) -> None:
+        """See that so many runners and builders, by default as many as are to be ready, are under way."""
+        for role in self._spares:
+            self.keep_spares(role, count or self._count)
+
+    def keep_spares(self, role: str, count: int) -> None:
+        """See that so many children of a role are under way before they are wanted."""
+        with self._lock:
+            spares = self._spares[role]
+            while len(spares) < count:
+                spares.append(self._growing.submit(self._grow, role))
+
+    def await_spares(self, role: str, seconds: float) -> None:
+        """Wait until the spares of a role are ready, or for so long; what fails is told to whoever wants one."""
+        with self._lock:
+            spares = list(self._spares[role])
+        futures.wait(spares, timeout=seconds)
+
+    @contextlib.contextmanager
+    def judging(self) -> Iterator[None]:
+        """Judge a candidate in the block; afterwards those that were used are replaced in good time."""
+        with self._lock:
+            self._under_way += 1
+            if self._calm is not None:
+                self._calm.cancel()
+                self._calm = None
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                patient = self._gpu is not None and bool(self._spares[RUNNER])
+                if patient and self._under_way == 0:
+                    self._calm = threading.Timer(CALM_S, self._fill_late)
+                    self._calm.daemon = True
+                    self._calm.start()
+            if not patient:
+                self.fill()
+
+    def building(self) -> None:
+        """Take note that a compiler is at work, so that nothing is timed for a while."""
+        # On a CPU new processes would get in the way of the timing that follows.
+        if self._gpu is not None and len(self._spares[RUNNER]) <= FEW:
+            self.fill()
+
+    def _fill_late(self) -> None:
+        # Python may be ending, when no thread can be started any more.
+        with contextlib.suppress(RuntimeError):
+            self.fill()
+
+    def stuck(self) -> list[int]:
+        """Return the processes that SIGKILL did not end; one that ended meanwhile is forgotten."""
+        with self._keeping:
+            self._kept = [child for child in self._kept if not child.stuck or child.alive]
+            return [child.pid for child in self._kept if child.stuck]
+
+    def end(self, child: RunnerProcess) -> None:
+        """Kill a child with all that is below it, and remove its folder."""
+        self.kill(child)
+        child.files.remove()
+
+    def kill(self, child: RunnerProcess) -> None:
+        """Kill a child, and orphans of it that this process has adopted."""
+        child.kill()
+        with self._keeping:
+            if child in self._kept and not child.stuck:
+                self._kept.remove(child)
+            spare = self._strangers | {kept.pid for kept in self._kept}
+            # Tools that the judge runs itself share its session; every child was started in one of its own.
+            process_trees.kill_below(os.getpid(), spare=spare, foreign=process_trees.of_another_session)
+            process_trees.reap(spare)
+
+    def end_behind(self, end: Callable[[], None]) -> None:
+        """Have `end` called while somebody reads a verdict; a context on a GPU takes a tenth of a second to go."""
+        with self._lock:
+            self._ended.append(self._ending.submit(end))
+
+    def await_ends(self, seconds: float | None = None) -> None:
+        """Wait until nothing that was ended is in the way any more, or for so long.
+
+        Raises
+        ------
+        Exception
+            What one of them raised, once.
+        """
+        with self._lock:
+            ended, self._ended = self._ended, []
+        for one in futures.wait(ended, timeout=seconds).done:
+            one.result()
+
+    def _grow(self, role: str) -> RunnerProcess:
+        """Start a child and have it do ahead what can be done; the parts that disturb a timing wait for it.
+
+        Raises
+        ------
+        Broken
+            It failed before it had met any candidate.
+        OSError
+            It could not be started.
+        """
+        with contextlib.ExitStack() as working:
+            if role == RUNNER:
+                # Those who want a builder may be working themselves, and who works must not wait to work.
+                working.enter_context(self._turns.working())
+            child = self._start(role, self._confinement)
+            try:
+                if self._gpu is not None:
+                    working.close()
+                child.wait_ready()
+                if self._gpu is not None and role == RUNNER:
+                    working.enter_context(self._turns.working())
+                    child.warm_up()
+                    self._keep_driver(child)
+            except RUNNER_FAILURES as error:
+                self.kill(child)
+                log = child.log()
+                child.files.remove()
+                raise Broken(f"A process for the candidate could not be started: {error}.", details=log) from error
+        return child
+
+    def _keep_driver(self, child: RunnerProcess) -> None:
+        """Keep what Triton compiled for itself in a child that has met no candidate yet, for those that follow."""
+        made = os.path.join(child.files.temporary, DRIVER)
+        with self._lock, contextlib.suppress(OSError, copies.TooLarge):
+            if not os.path.exists(self._driver):
+                copies.copy_tree(made, f"{self._driver}.new", DRIVER_LIMIT)
+                os.rename(f"{self._driver}.new", self._driver)
+
+    def _start(self, role: str, confinement: Confinement | None, tool: Tool | None = None) -> RunnerProcess:
+        folder = Folder(self._folder)
+        if role == RUNNER and confinement is not None:
+            with contextlib.suppress(OSError, copies.TooLarge):
+                copies.copy_tree(self._driver, os.path.join(folder.temporary, DRIVER), DRIVER_LIMIT)
+        try:
+            # Kept before anybody could take it for an orphan.
+            with self._keeping:
+                child = RunnerProcess(
+                    self._environment,
+                    folder,
+                    self._log_limit,
+                    role=role,
+                    confinement=confinement,
+                    limits=self._limits if confinement is not None else None,
+                    tool=tool,
+                    # A tool may not know memory that processes share.
+                    gpu=self._gpu if role == RUNNER and tool is None else None,
+                )
+                self._kept.append(child)
+        except BaseException:
+            folder.remove()
+            raise
+        return child

@@ -1,0 +1,288 @@
+"""The user's class as it was loaded: constructed, given inputs, called, and measured meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...contract.errors import Bad, blame
+from ..correctness import forward, layout
+from ..inputs import making
+from ..transport import tensorfile, values
+from . import loading, modules
+
+HOLD_LIMIT = 1 << 30
+"""Bytes of outputs up to which the first result is kept while another is made."""
+DEVICE_SHARE = 0.05
+"""Share of a GPU's memory that expected outputs may take; they are compared there."""
+UNFIT = "An input cannot be handed to a candidate"
+PASSING_SHARE = {"cpu": 0.05, "cuda": 0.2}
+"""Share of the memory of a device that one result, or the inputs of the latest case, may take for a short while."""
+
+
+class Original:
+    """The user's class on its device; parameters and errors as of `Reference`."""
+
+    def __init__(self, problem: dict[str, Any], folder: str, progress: Callable[[str], None]) -> None:
+        self.path: str = problem["path"]
+        self.text: str = problem["text"]
+        self.qualname: str = problem["qualname"]
+        self.mode: str = problem["mode"]
+        self.line = int(problem["class_span"]["start"]) + 1
+        """1-based line of the class."""
+        self.device = choose_device(problem["device"])
+        self.folder = folder
+        self.changes_inputs = False
+        """Whether a call changes its inputs in place."""
+        self._kept = 0
+        """Bytes of results that are kept on the GPU."""
+        self._held: list[torch.Tensor] = []
+        self._latest: tuple[str, tensorfile.Loaded] | None = None
+        """Inputs of the latest case on the device, and their file."""
+        self._working = 0
+        self.call_s = 0.0
+        """Of the latest call."""
+        self._making_s = 0.0
+        progress("Loading the file")
+        self.document = loading.load_document(self.path, self.text)
+        self._class = loading.find_class(self.document, self.path, self.qualname, self.line)
+        self._maker = making.InputMaker(self.document, problem["inputs"], self.path)
+        progress("Constructing the reference")
+        self.init_path = os.path.join(folder, "init.raw")
+        self.weights_path = os.path.join(folder, "weights.raw")
+        self.module = self._construct()
+
+    def _construct(self) -> Any:
+        """Build the module; its arguments and weights go to files."""
+        args, kwargs = self._maker.init_arguments(modules.CONSTRUCTION_SEED)
+        self.save(self.init_path, (args, kwargs), "An argument of the constructor cannot be handed to a candidate")
+        try:
+            torch.manual_seed(modules.CONSTRUCTION_SEED)
+            module = self._class(*args, **kwargs)
+            self._save_weights(module)
+            return modules.place(module, self.device, self.mode)
+        except torch.cuda.OutOfMemoryError as error:
+            raise self._too_large(error) from error
+        except (Exception, SystemExit) as error:
+            raise blame(
+                error,
+                f"{self.qualname} cannot be constructed",
+                "Check get_init_inputs() or init_args: they are the arguments of __init__.",
+                self.path,
+                self.line,
+            ) from error
+
+    def _save_weights(self, module: Any) -> None:
+        state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+        tensorfile.save(self.weights_path, state)
+
+    def save(self, path: str, tree: Any, message: str) -> int:
+        """Write a tree to a file; returns the bytes of it.
+
+        Raises
+        ------
+        Bad
+            It holds what cannot be handed over.
+        """
+        try:
+            return tensorfile.save(path, tree)
+        except values.NotPlain as error:
+            raise self._not_plain(message, error) from error
+
+    def _not_plain(self, message: str, error: values.NotPlain) -> Bad:
+        return Bad(
+            f"{message}: {error}.",
+            "Use tensors, numbers, texts, lists, tuples, dicts, dataclasses and modules of these.",
+            self.path,
+            self.line,
+        )
+
+    def _too_large(self, error: BaseException) -> Bad:
+        return blame(error, "The reference does not fit into memory", "Use smaller inputs.", self.path, self.line)
+
+    def loaded(self, path: str) -> making.Arguments:
+        """Return the inputs of a file on the CPU."""
+        tree = self._tree(tensorfile.load(path), "cpu")
+        return tree[0], tree[1]
+
+    def _made(self, seed: int) -> making.Arguments:
+        """Return inputs as the user makes them."""
+        # The first use of a GPU takes seconds of its own.
+        modules.synchronize(self.device)
+        begin = time.monotonic()
+        made = self._maker.inputs(seed, self.device)
+        modules.synchronize(self.device)
+        self._making_s = min(self._making_s or float("inf"), time.monotonic() - begin)
+        return made
+
+    def arguments(self, inputs_path: str) -> making.Arguments:
+        """Return fresh inputs of a case on the device."""
+        loaded = self.before(inputs_path)
+        if self._latest is not None and loaded is self._latest[1]:
+            loaded = _copied(loaded)
+        tree = self._tree(loaded, self.device)
+        return tree[0], tree[1]
+
+    def before(self, inputs_path: str) -> tensorfile.Loaded:
+        """Return inputs on the device, to look at them only."""
+        if self._latest is not None and self._latest[0] == inputs_path:
+            return self._latest[1]
+        return tensorfile.load(inputs_path, device=self.device)
+
+    def cotangents(self, path: str) -> list[torch.Tensor | None]:
+        """Return the gradients that flow into the outputs of a case."""
+        return list(tensorfile.load(path, device=self.device).tree(self.device))
+
+    def _tree(self, loaded: tensorfile.Loaded, device: str) -> Any:
+        return loaded.tree(device, lambda name: loading.lookup(self.document, name))
+
+    def call(
+        self, inputs_path: str, cotangents: str, *, with_inputs: bool = False, keep: bool = True, hold: bool = False
+    ) -> tuple[tensorfile.Loaded, layout.Ranges, tensorfile.Loaded | None]:
+        """Call the module once on the inputs of a file.
+
+        Parameters
+        ----------
+        inputs_path, cotangents
+            Files of the inputs, and of what flows into the outputs for a training step.
+        with_inputs
+            Return the inputs as they are afterwards.
+        keep
+            Whether what is returned lives as long as the reference.
+        hold
+            Whether the result lives until the next one is there, so that memory that is used again is seen.
+
+        Returns
+        -------
+        tuple
+            Outputs; where they and everything else lay; the inputs afterwards if wanted.
+
+        Raises
+        ------
+        Bad
+            It raises, or returns what cannot be compared.
+        """
+        arguments = self.arguments(inputs_path)
+        flows = self.cotangents(cotangents) if cotangents else None
+        result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
+        unfit = f"{self.qualname} returned something that cannot be compared"
+        found: list[torch.Tensor] = []
+        try:
+            values.encode(result, found)
+        except values.NotPlain as error:
+            raise self._not_plain(unfit, error) from error
+        ranges = layout.report(found, arguments, self.module, self._held)
+        self._held = found if hold and nbytes_of(result) <= HOLD_LIMIT else []
+        outputs = self._capture(result, unfit, keep)
+        after = None
+        if with_inputs or self.changes_inputs:
+            after = self._capture(arguments, UNFIT, keep)
+        if not outputs.tensors:
+            raise Bad(
+                f"{self.qualname} returned no tensor.",
+                "Return a tensor, or a tuple, list, dict or dataclass that holds one.",
+                self.path,
+                self.line,
+            )
+        return outputs, ranges, after
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        try:
+            return self._measured(call)
+        except (torch.cuda.OutOfMemoryError, MemoryError) as error:
+            raise self._too_large(error) from error
+        except (Exception, SystemExit) as error:
+            raise blame(
+                error,
+                f"The forward pass of {self.qualname} raised",
+                "Check that get_inputs() or the table fits forward().",
+                self.path,
+                self.line,
+            ) from error
+
+    def _passing(self, nbytes: int) -> bool:
+        """Whether so many bytes may lie on the device for a short while."""
+        free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else memory()
+        return nbytes <= PASSING_SHARE[self.device] * free
+
+    def _measured(self, call: Callable[[], Any]) -> Any:
+        """Make a call, and note how long it takes and what memory it needs meanwhile."""
+        modules.synchronize(self.device)
+        before = 0
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        begin = time.monotonic()
+        result = call()
+        modules.synchronize(self.device)
+        self.call_s = time.monotonic() - begin
+        if self.device == "cuda":
+            taken = torch.cuda.max_memory_allocated() - before
+            self._working = max(self._working, taken - nbytes_of(result))
+        return result
+
+    def _capture(self, tree: Any, message: str, keep: bool) -> tensorfile.Loaded:
+        """Return a copy of a tree; on the GPU while there is room for it."""
+        nbytes = nbytes_of(tree)
+        place = "cpu"
+        if self.device == "cuda":
+            _, total = torch.cuda.mem_get_info()
+            if not keep:
+                place = "cuda" if self._passing(nbytes) else "cpu"
+            elif self._kept + nbytes <= DEVICE_SHARE * total:
+                self._kept += nbytes
+                place = "cuda"
+        return self._copy(tree, place, message)
+
+    def _copy(self, tree: Any, device: str, message: str) -> tensorfile.Loaded:
+        try:
+            return tensorfile.capture(tree, device)
+        except values.NotPlain as error:
+            raise self._not_plain(message, error) from error
+
+    def release(self) -> None:
+        """Give the device's memory back; the module stays on the CPU."""
+        if self.device == "cuda":
+            self.module = self.module.cpu()
+            torch.cuda.empty_cache()
+
+
+def nbytes_of(tree: Any) -> int:
+    """Return the bytes that the elements of a tree's tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
+
+
+def _copied(loaded: tensorfile.Loaded) -> tensorfile.Loaded:
+    """Return the same in memory of its own."""
+    copies = [
+        tensorfile.bytes_of(tensor).clone().view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
+        for tensor in loaded.tensors
+    ]
+    return tensorfile.Loaded(loaded.skeleton, copies, loaded.heads)
+
+
+def choose_device(wanted: str) -> str:
+    """Return `cpu` or `cuda`.
+
+    Raises
+    ------
+    Bad
+        CUDA is asked for, and torch sees no GPU.
+    """
+    available = torch.cuda.is_available()
+    if wanted == "cuda" and not available:
+        build = "" if torch.version.cuda else " (a build without CUDA)"
+        raise Bad(
+            f"Device cuda was asked for, but torch {torch.__version__}{build} sees no GPU.",
+            "Choose device cpu or auto, or install a CUDA build of torch and check nvidia-smi.",
+        )
+    return "cuda" if wanted != "cpu" and available else "cpu"
+
+
+def memory() -> int:
+    """Return the machine's memory in bytes."""
+    return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))

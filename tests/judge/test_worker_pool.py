@@ -1,0 +1,312 @@
+"""Spares come up while nobody times, whoever wants one gets one, and all that was started is ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from stark_lsp.contract import process_trees
+from stark_lsp.judge.device.turns import Turns
+from stark_lsp.judge.processes import pool, runners
+from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, RUNNER, Pool
+from stark_lsp.judge.processes.runners import RunnerForged
+from stark_lsp.judge.sandbox import Layer
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Turns:
+    return Turns(str(tmp_path / "locks"), "cpu")
+
+
+@pytest.fixture
+def children(tmp_path: Path, turns: Turns) -> Iterator[Pool]:
+    (tmp_path / "children").mkdir()
+    made = Pool(
+        dict(os.environ),
+        str(tmp_path / "children"),
+        10_000,
+        Confinement(Layer.PROCESS, gpu=False),
+        None,
+        turns=turns,
+    )
+    yield made
+    for child in list(made._kept):
+        made.end(child)
+
+
+def running(folder: Path) -> int:
+    return len(list(folder.glob("child-*")))
+
+
+def test_a_spare_is_not_started_while_somebody_times(children: Pool, turns: Turns, tmp_path: Path) -> None:
+    with turns.measuring():
+        children.keep_spares(RUNNER, 1)
+        time.sleep(0.5)
+        assert running(tmp_path / "children") == 0
+    runner = children.take(RUNNER)
+    assert runner.alive
+    assert running(tmp_path / "children") == 1
+    children.end(runner)
+
+
+def test_nobody_times_while_a_spare_comes_up(children: Pool, turns: Turns) -> None:
+    children.keep_spares(RUNNER, 1)
+    spare = children._spares[RUNNER][0]
+    while not spare.running():
+        time.sleep(0.001)
+    measured = threading.Event()
+
+    def measure() -> None:
+        with turns.measuring():
+            measured.set()
+
+    time.sleep(0.2)
+    assert not spare.done(), "importing torch takes longer"
+    threading.Thread(target=measure, daemon=True).start()
+    spare.result(60.0)
+    assert measured.wait(10.0)
+    children.end(children.take(RUNNER))
+
+
+def test_a_builder_comes_even_if_everything_that_comes_up_waits_for_the_one_who_times(children: Pool) -> None:
+    over = threading.Event()
+    for _ in range(AT_ONCE):
+        children._growing.submit(over.wait)
+    children.keep_spares(BUILDER, 1)
+    found: list[bool] = []
+
+    def build() -> None:
+        builder = children.take(BUILDER)
+        found.append(builder.alive)
+        children.end(builder)
+
+    thread = threading.Thread(target=build, daemon=True)
+    thread.start()
+    thread.join(60.0)
+    over.set()
+    assert found == [True]
+
+
+def test_a_spare_that_died_is_replaced_and_one_that_is_done_goes_first(children: Pool) -> None:
+    children.keep_spares(RUNNER, 2)
+    first, second = (spare.result(60.0) for spare in children._spares[RUNNER])
+    first.kill()
+    runner = children.take(RUNNER)
+    assert runner.alive
+    assert runner is not first
+    children.end(runner)
+    runner = children.take(RUNNER)
+    assert runner is second or runner.alive
+    children.end(runner)
+
+
+def test_nothing_is_left_of_a_process_that_could_not_be_started(
+    children: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(runners._FORKING, "submit", refuse)
+    with pytest.raises(OSError, match="temporarily"):
+        children.take(RUNNER)
+    assert running(tmp_path / "children") == 0
+
+
+FORGES = """
+import os, stat, struct
+
+text = b'{"result": {"weights_message": "forged"}}'
+for number in range(3, 20):
+    try:
+        if stat.S_ISFIFO(os.fstat(number).st_mode):
+            os.write(number, struct.pack(">I", len(text)) + text)
+    except OSError:
+        pass
+"""
+
+
+def test_an_answer_that_does_not_know_the_request_is_a_forgery(children: Pool, tmp_path: Path) -> None:
+    runner = children.take(RUNNER)
+    (tmp_path / "candidate.py").write_text(FORGES)
+    with pytest.raises(RunnerForged):
+        runner.ask(
+            "load_candidate",
+            path=str(tmp_path / "candidate.py"),
+            context=str(tmp_path / "model.py"),
+            class_name="ModelNew",
+            init="",
+            weights="",
+            device="cpu",
+            mode="eval",
+            gradients=False,
+            threads=1,
+            run_s=60.0,
+        )
+    assert not runner.alive
+    children.end(runner)
+
+
+class Counted(Pool):
+    """Counts instead of starting anything; waits for a good moment as on a GPU, if asked to."""
+
+    def __init__(self, folder: Path, turns: Turns, spares: int, *, patient: bool) -> None:
+        super().__init__({}, str(folder), 0, Confinement(Layer.PROCESS, gpu=False), None, turns=turns, spares=spares)
+        self._gpu: Any = object() if patient else None
+        self.filled = threading.Event()
+        self.fill()
+
+    def keep_spares(self, role: str, count: int) -> None:
+        self._spares[role] = [Future() for _ in range(count)]
+        self.filled.set()
+
+    def ready(self) -> int:
+        return len(self._spares[RUNNER])
+
+    def judge(self, *, builds: bool = False) -> None:
+        with self.judging():
+            self._spares[RUNNER].pop()
+            self.filled.clear()
+            if builds:
+                self.building()
+
+
+def test_candidates_that_follow_at_once_find_nobody_coming_up(
+    tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CALM_S", 60.0)
+    kept = Counted(tmp_path, turns, 5, patient=True)
+    for left in (4, 3, 2, 1):
+        kept.judge()
+        assert kept.ready() == left
+    kept.judge()
+    assert kept.ready() == 5
+
+
+def test_a_build_is_the_time_to_replace_them_once_few_are_left(
+    tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CALM_S", 60.0)
+    kept = Counted(tmp_path, turns, 5, patient=True)
+    kept.judge(builds=True)
+    assert kept.ready() == 4
+    kept.judge(builds=True)
+    assert kept.ready() == 5
+
+
+def test_after_a_moment_without_candidates_all_are_replaced(
+    tmp_path: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CALM_S", 0.05)
+    kept = Counted(tmp_path, turns, 5, patient=True)
+    with kept.judging():
+        kept.judge()
+        time.sleep(0.2)
+        assert kept.ready() == 4, "another candidate is still judged"
+    assert kept.filled.wait(10.0)
+    assert kept.ready() == 5
+
+
+def test_without_patience_each_is_replaced_as_soon_as_its_candidate_is_judged(tmp_path: Path, turns: Turns) -> None:
+    kept = Counted(tmp_path, turns, 1, patient=False)
+    with kept.judging():
+        kept._spares[RUNNER].pop()
+        kept.building()
+        assert kept.ready() == 0
+    assert kept.ready() == 1
+
+
+def test_what_ends_behind_a_verdict_is_waited_for_later(children: Pool) -> None:
+    go, over = threading.Event(), []
+
+    def end() -> None:
+        go.wait(20.0)
+        over.append(True)
+
+    children.end_behind(end)
+    begin = time.monotonic()
+    children.end_behind(lambda: None)
+    assert not over
+    go.set()
+    children.await_ends()
+    assert over == [True]
+    assert time.monotonic() - begin < 10.0
+
+
+def test_several_end_at_a_time(children: Pool) -> None:
+    both = threading.Barrier(2, timeout=20.0)
+
+    def end() -> None:
+        both.wait()
+
+    children.end_behind(end)
+    children.end_behind(end)
+    children.await_ends()
+
+
+def test_what_goes_wrong_is_told_once(children: Pool) -> None:
+    def end() -> None:
+        raise OSError("no room")
+
+    children.end_behind(end)
+    children.end_behind(lambda: None)
+    with pytest.raises(OSError, match="no room"):
+        children.await_ends()
+    children.await_ends()
+
+
+def test_whoever_ends_everything_waits_for_a_while_only(children: Pool) -> None:
+    go = threading.Event()
+    children.end_behind(lambda: void(go.wait(20.0)))
+    begin = time.monotonic()
+    children.await_ends(0.1)
+    assert time.monotonic() - begin < 10.0
+    go.set()
+
+
+def void(_: object) -> None:
+    """Take what nobody needs."""
+
+
+def test_none_is_forgotten_when_several_threads_begin_and_wait(children: Pool) -> None:
+    over, lock = [0], threading.Lock()
+
+    def end() -> None:
+        with lock:
+            over[0] += 1
+
+    def work() -> None:
+        for _ in range(200):
+            children.end_behind(end)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        children.await_ends()
+    for thread in threads:
+        thread.join()
+    children.await_ends()
+    assert over == [1600]
+
+
+def test_an_orphan_of_a_child_ends_with_it(children: Pool) -> None:
+    process_trees.adopt_orphans()
+    runner = children.take(RUNNER)
+    # In a session of its own, and its parent is gone.
+    script = "import os, sys, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert len(process_trees.descendants(os.getpid())) > 1
+    children.end(runner)
+    assert process_trees.descendants(os.getpid()) == []
