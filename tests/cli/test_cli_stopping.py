@@ -61,6 +61,7 @@ def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) 
     assert len(json.loads(stark("runs", "--json", state=state).stdout)) == 1
 
 
+@pytest.mark.slow
 def test_resuming_where_nothing_is_unfinished_begins_anew_and_says_so(tmp_path: Path) -> None:
     path = write(tmp_path, "linear.py", LINEAR)
     done = stark("optimize", path, *QUICK, "--resume", state=tmp_path / "state")

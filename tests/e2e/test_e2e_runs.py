@@ -228,7 +228,14 @@ async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(
 # --- ends that nobody wished for ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", ["editor killed", "server killed", "orderly shutdown"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("editor killed", marks=pytest.mark.slow),
+        "server killed",
+        pytest.param("orderly shutdown", marks=pytest.mark.slow),
+    ],
+)
 async def test_no_end_leaves_a_process_and_the_run_goes_on_later(end: str, tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(MODULE)

@@ -92,6 +92,7 @@ async def test_a_kernel_that_does_not_compile_names_the_line_of_the_compiler(jud
     assert verdict.runtime is None
 
 
+@pytest.mark.slow
 async def test_a_wrong_constant_is_a_wrong_result_with_its_place(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, candidate_with("return torch.relu(x * self.weight + 1.1)"))
     assert verdict.status is Status.WRONG_RESULT
@@ -111,13 +112,13 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
     ("body", "status"),
     [
         ("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE),
-        ("return object()", Status.WRONG_SHAPE),
+        pytest.param("return object()", Status.WRONG_SHAPE, marks=pytest.mark.slow),
         ("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE),
         ("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE),
         ("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT),
         ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
         ("import os\nos._exit(0)", Status.REFUSED),
-        ("raise SystemExit(0)", Status.RUNTIME_ERROR),
+        pytest.param("raise SystemExit(0)", Status.RUNTIME_ERROR, marks=pytest.mark.slow),
     ],
 )
 async def test_each_failure_has_its_status(judge: WorkerJudge, body: str, status: Status) -> None:
@@ -153,9 +154,9 @@ async def test_a_raised_error_names_the_line_of_the_candidate(judge: WorkerJudge
 @pytest.mark.parametrize(
     "source",
     [
-        "def (",
+        pytest.param("def (", marks=pytest.mark.slow),
         "raise ValueError('no')\n" + candidate_with(HONEST),
-        "import triton.nothing_here\n" + candidate_with(HONEST),
+        pytest.param("import triton.nothing_here\n" + candidate_with(HONEST), marks=pytest.mark.slow),
     ],
 )
 async def test_a_file_that_does_not_load_is_a_load_error(judge: WorkerJudge, source: str) -> None:
@@ -170,6 +171,7 @@ async def test_a_file_without_the_class_is_refused(judge: WorkerJudge) -> None:
     assert "ModelNew" in verdict.message
 
 
+@pytest.mark.slow
 async def test_other_weight_names_match_only_when_built_anew(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, candidate_with(HONEST).replace("self.weight", "self.other"))
     assert verdict.status is Status.OK, verdict
