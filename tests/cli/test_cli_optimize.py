@@ -165,6 +165,7 @@ def test_the_proposal_works_where_it_was_applied(searched: Searched, mode: str, 
         searched.path.write_text(CHAIN)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_write_puts_the_proposal_into_the_file_and_quiet_prints_the_patch_alone(tmp_path: Path) -> None:
     path = tmp_path / "gate.py"

@@ -376,7 +376,8 @@ async def test_a_client_without_buttons_is_told_how_to_search_anew(file: Path, s
         assert list(last.command.arguments or ()) == [{"uri": uri, "class": "Model", "again": True}]
 
 
-@pytest.mark.parametrize("where", ["here", pytest.param("elsewhere", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
 async def test_a_run_goes_on_after_a_kill_and_the_better_proposal_stays(file: Path, state: Path, where: str) -> None:
     device = device_name("cpu") if where == "here" else "another CPU"
     leave(state, file, "r1", gain=500.0, created="2026-01-01T00:00:00+00:00", device=device)

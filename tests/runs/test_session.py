@@ -59,6 +59,7 @@ def session(problem: Problem, options: RunOptions, store: RunStore, events: list
     return RunSession(problem, options, store=store, emit=events.append, log=lambda line: None)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 async def test_a_run_ends_with_a_confirmed_proposal_and_is_stored(problem: Problem, store: RunStore) -> None:
     events: list[Event] = []
