@@ -91,6 +91,7 @@ async def collect(crew: Cluster, cells: list[Cell], told: list[str] | None = Non
         return [result async for result in results]
 
 
+@pytest.mark.slow
 async def test_a_worker_is_killed_and_the_results_are_the_same(workers: Workers, tmp_path: Path) -> None:
     told: list[str] = []
 

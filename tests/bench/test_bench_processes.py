@@ -45,7 +45,7 @@ async def test_each_process_runs_one_cell_at_a_time_and_all_rows_come(tmp_path: 
 async def test_a_cell_whose_process_is_killed_is_run_again_and_the_rows_are_the_same(
     tmp_path: Path, marks: Path
 ) -> None:
-    crew = Processes(tmp_path, None, [{"SCRIPTED_S": "5"}] * 2, SCRIPT)
+    crew = Processes(tmp_path, None, [{"SCRIPTED_S": "2"}] * 2, SCRIPT)
     victim = CELLS[1].key
 
     async def kill() -> None:

@@ -53,7 +53,11 @@ def get_inputs():
 """
 """Nothing here that the playbook could fuse."""
 
-QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable)
+FEW = tuple(
+    word for name in ("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5") for word in ("--set", name)
+)
+"""Few checks and rounds: these tests are about what the program says, never about times."""
+QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable, *FEW)
 """Options most tests share."""
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import command, environment, stark, write
+from cli_cases import FEW, command, environment, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -85,7 +85,7 @@ class ModelNew(nn.Module):
         return ctypes.CDLL(path)
 '''
 
-FAST = ("--device", "cpu", "--python", sys.executable)
+FAST = ("--device", "cpu", "--python", sys.executable, *FEW)
 EAGER = (*FAST, "--baselines", "eager")
 
 
@@ -178,6 +178,7 @@ def test_classes_can_be_named_in_the_path_or_by_option(folder: Path) -> None:
         assert "judging Negated in candidate.py against Other in model.py" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_without_the_usual_class_is_a_failed_candidate(folder: Path) -> None:
     write(folder, "nameless.py", CANDIDATE.replace("ModelNew", "Elsewhere"))
     done = stark("judge", "model.py", "nameless.py", *EAGER, state=folder / "state", cwd=folder)
@@ -243,7 +244,10 @@ def test_bad_input_is_in_the_json_as_well(folder: Path) -> None:
     assert error["path"].endswith("raises.py")
 
 
-@pytest.mark.parametrize(("file", "code", "status"), [("candidate.py", 0, "OK"), ("wrong.py", 1, "WRONG_RESULT")])
+@pytest.mark.parametrize(
+    ("file", "code", "status"),
+    [pytest.param("candidate.py", 0, "OK", marks=pytest.mark.slow), ("wrong.py", 1, "WRONG_RESULT")],
+)
 def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
     folder: Path, file: str, code: int, status: str
 ) -> None:

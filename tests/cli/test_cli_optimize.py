@@ -15,8 +15,6 @@ from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
 from stark_lsp.agents.prompts import built_in_dir
 
-pytestmark = pytest.mark.timing
-
 CHECK = """
 import importlib.util, sys, torch
 spec = importlib.util.spec_from_file_location("edited", sys.argv[1])
@@ -60,6 +58,7 @@ def works(path: Path, name: str) -> None:
     subprocess.run([sys.executable, "-c", CHECK, path, name], check=True, timeout=120)
 
 
+@pytest.mark.timing
 def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Searched) -> None:
     text = searched.done.stdout
     for fragment in (
@@ -83,11 +82,13 @@ def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Sear
     assert "\x1b" not in text
 
 
+@pytest.mark.timing
 def test_without_write_the_file_is_left_alone(searched: Searched) -> None:
     assert searched.path.read_text() == CHAIN
     assert sorted(entry.name for entry in searched.path.parent.iterdir()) == ["gate.py", "out.json", "state", "words"]
 
 
+@pytest.mark.timing
 def test_the_report_has_the_documented_form(searched: Searched) -> None:
     report = searched.report
     assert set(report) == {
@@ -136,6 +137,7 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
     assert report["run"]["state"] == "finished"
 
 
+@pytest.mark.timing
 def test_the_run_is_kept_and_shown(searched: Searched) -> None:
     run_id = searched.report["run"]["id"]
     assert run_id in stark("runs", state=searched.state).stdout
@@ -143,6 +145,7 @@ def test_the_run_is_kept_and_shown(searched: Searched) -> None:
     assert json.loads(shown.stdout) == searched.report
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("mode", "name"), [("replace", "Model"), ("module", "ModelNew")])
 def test_the_proposal_works_where_it_was_applied(searched: Searched, mode: str, name: str) -> None:
     run_id = searched.report["run"]["id"]
@@ -162,6 +165,8 @@ def test_the_proposal_works_where_it_was_applied(searched: Searched, mode: str, 
         searched.path.write_text(CHAIN)
 
 
+@pytest.mark.slow
+@pytest.mark.timing
 def test_write_puts_the_proposal_into_the_file_and_quiet_prints_the_patch_alone(tmp_path: Path) -> None:
     path = tmp_path / "gate.py"
     path.write_bytes(CHAIN.replace("\n", "\r\n").encode())
@@ -188,6 +193,7 @@ def test_write_puts_the_proposal_into_the_file_and_quiet_prints_the_patch_alone(
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_a_file_that_changes_during_the_search_is_not_written(tmp_path: Path) -> None:
     path, out = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json"
     mine = CHAIN + "\n# a line of mine\n"

@@ -13,9 +13,8 @@ import psutil
 import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
-pytestmark = pytest.mark.timing
 
-
+@pytest.mark.timing
 def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) -> None:
     path, out, state = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json", tmp_path / "state"
     options = [*QUICK, "--budget", "2", "--json", str(out)]
@@ -62,6 +61,7 @@ def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) 
     assert len(json.loads(stark("runs", "--json", state=state).stdout)) == 1
 
 
+@pytest.mark.slow
 def test_resuming_where_nothing_is_unfinished_begins_anew_and_says_so(tmp_path: Path) -> None:
     path = write(tmp_path, "linear.py", LINEAR)
     done = stark("optimize", path, *QUICK, "--resume", state=tmp_path / "state")

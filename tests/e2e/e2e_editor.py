@@ -49,6 +49,7 @@ SMALL = {
     "finalTimingRounds": 5,
     "compileBaseline": False,
     "device": "cpu",
+    "evaluation": {"seeds": 2, "warmup": 1, "round_ms": 5.0},
 }
 """Settings of a short run."""
 

@@ -15,7 +15,7 @@ from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.proposals.edit import build_edit
 
-pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning"), pytest.mark.timing]
+pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
 
 COMMENT = (
     "# Optimized by STARK: 2.00x the speed of eager PyTorch.\n"

@@ -74,7 +74,7 @@ def lines_of(editor: Editor, uri: str) -> list[int]:
 # --- an open proposal -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("above", [0, 2])
+@pytest.mark.parametrize("above", [pytest.param(0, marks=pytest.mark.slow), 2])
 async def test_an_open_proposal_is_there_again_after_a_reload(above: int, file: Path, state: Path) -> None:
     leave(state, file, "r1")
     file.write_text("# a line above\n" * above + MODULE)
@@ -263,7 +263,7 @@ async def test_a_file_that_is_deleted_and_restored_keeps_its_proposal(file: Path
 # --- two windows ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("decision", ["accept", "reject"])
+@pytest.mark.parametrize("decision", ["accept", pytest.param("reject", marks=pytest.mark.slow)])
 async def test_what_is_decided_in_one_window_cannot_be_decided_in_another(
     decision: str, file: Path, state: Path
 ) -> None:
@@ -376,7 +376,7 @@ async def test_a_client_without_buttons_is_told_how_to_search_anew(file: Path, s
         assert list(last.command.arguments or ()) == [{"uri": uri, "class": "Model", "again": True}]
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 async def test_a_run_goes_on_after_a_kill_and_the_better_proposal_stays(file: Path, state: Path, where: str) -> None:
     device = device_name("cpu") if where == "here" else "another CPU"

@@ -11,12 +11,13 @@ import pytest
 from e2e_editor import MODULE, Editor, neovim, published, session
 from lsprotocol import types
 from pytest_lsp import client_capabilities
+from stored_runs import leave, problem_in
 
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import Decision
 from stark_lsp.store import RunStore
 
-pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning"), pytest.mark.timing]
+pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
 
 
 def store_in(state: Path) -> RunStore:
@@ -67,6 +68,7 @@ async def accept(editor: Editor, run: str, part: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_an_edit_that_the_editor_refuses_leaves_the_proposal_open(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         uri = editor.open(finished.file)
@@ -90,6 +92,7 @@ async def test_an_edit_that_the_editor_refuses_leaves_the_proposal_open(finished
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_an_edit_that_became_something_else_is_noticed(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         uri = editor.open(finished.file)
@@ -100,6 +103,7 @@ async def test_an_edit_that_became_something_else_is_noticed(finished: Finished)
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_an_editor_that_tells_late_of_an_edit_is_believed(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         uri = editor.open(finished.file)
@@ -121,6 +125,7 @@ async def test_an_editor_that_tells_late_of_an_edit_is_believed(finished: Finish
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_what_was_accepted_right_before_the_end_stays_accepted(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         editor.open(finished.file)
@@ -130,7 +135,12 @@ async def test_what_was_accepted_right_before_the_end_stays_accepted(finished: F
     assert store_in(finished.state).load(finished.run).run.decision is Decision.ACCEPTED
 
 
-async def test_a_stale_class_is_never_overwritten_and_edits_elsewhere_are_fine(finished: Finished) -> None:
+async def test_a_stale_class_is_never_overwritten_and_edits_elsewhere_are_fine(tmp_path: Path) -> None:
+    file = tmp_path / "project" / "model.py"
+    file.parent.mkdir()
+    file.write_text(MODULE)
+    leave(tmp_path / "state", file, "r1")
+    finished = Finished(file, tmp_path / "state", "r1", problem_in(file))
     async with session(neovim(), finished.state) as editor:
         uri = editor.open(finished.file)
         editor.type(uri, 9, 8, "x = x * 2\n        ")
@@ -147,6 +157,7 @@ async def test_a_stale_class_is_never_overwritten_and_edits_elsewhere_are_fine(f
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_file_that_is_not_open_is_edited_through_the_editor(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         await accept(editor, finished.run, "was accepted")
@@ -155,6 +166,7 @@ async def test_a_file_that_is_not_open_is_edited_through_the_editor(finished: Fi
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_new_module_is_created_by_the_editor(finished: Finished) -> None:
     before = set(finished.file.parent.iterdir())
     async with session(published(), finished.state, {"writeMode": "module"}) as editor:
@@ -174,6 +186,7 @@ async def test_a_new_module_is_created_by_the_editor(finished: Finished) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_new_module_is_written_for_an_editor_that_cannot_and_overwrites_nothing(finished: Finished) -> None:
     capabilities = published()
     assert capabilities.workspace is not None
@@ -194,6 +207,7 @@ async def test_a_new_module_is_written_for_an_editor_that_cannot_and_overwrites_
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_client_that_applies_no_edits_is_given_a_diff(finished: Finished) -> None:
     async with session(types.ClientCapabilities(), finished.state, {"writeMode": "module"}) as editor:
         editor.open(finished.file)
@@ -205,6 +219,7 @@ async def test_a_client_that_applies_no_edits_is_given_a_diff(finished: Finished
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished: Finished) -> None:
     async with session(published(), finished.state, {"diffView": True}) as editor:
         uri = editor.open(finished.file)
@@ -216,6 +231,7 @@ async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_client_without_show_document_is_told_where_the_review_is(finished: Finished) -> None:
     async with session(client_capabilities("emacs"), finished.state) as editor:
         editor.open(finished.file)
@@ -227,6 +243,7 @@ async def test_a_client_without_show_document_is_told_where_the_review_is(finish
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_deleted_file_gets_no_edit(finished: Finished) -> None:
     finished.file.unlink()
     async with session(published(), finished.state) as editor:
@@ -236,6 +253,7 @@ async def test_a_deleted_file_gets_no_edit(finished: Finished) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_change_on_disk_of_a_file_that_is_not_open_is_noticed(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         await editor.execute("stark.review", finished.run)
@@ -250,6 +268,7 @@ async def test_a_change_on_disk_of_a_file_that_is_not_open_is_noticed(finished: 
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_decided_runs_are_not_offered_again(finished: Finished) -> None:
     async with session(published(), finished.state) as editor:
         editor.open(finished.file)

@@ -15,7 +15,7 @@ from lsprotocol import types
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.store import RunStore
 
-pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning"), pytest.mark.timing]
+pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
 
 CLASS_LINE = 6
 ANCHORED = range(8, 10)
@@ -29,6 +29,7 @@ def store_in(state: Path) -> RunStore:
 # --- a run from click to proposal, in three editors ---------------------------------------------------
 
 
+@pytest.mark.timing
 async def test_a_rich_client_from_lens_to_accepted_edit(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(MODULE)
@@ -108,6 +109,7 @@ async def test_a_rich_client_from_lens_to_accepted_edit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_neovim_from_action_to_rejected_proposal(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(MODULE)
@@ -146,6 +148,7 @@ async def test_neovim_from_action_to_rejected_proposal(tmp_path: Path) -> None:
     assert (rejection.run_id, rejection.reason) == (started["run"], "too hard to read")
 
 
+@pytest.mark.timing
 async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(MODULE)
@@ -180,6 +183,7 @@ async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(tmp_path: Path) -> None:
     names = ("deleted", "edited", "renamed")
     files = {name: tmp_path / f"{name}.py" for name in names}
@@ -224,7 +228,14 @@ async def test_runs_queue_and_files_that_change_meanwhile_are_never_overwritten(
 # --- ends that nobody wished for ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", ["editor killed", "server killed", "orderly shutdown"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("editor killed", marks=pytest.mark.slow),
+        "server killed",
+        pytest.param("orderly shutdown", marks=pytest.mark.slow),
+    ],
+)
 async def test_no_end_leaves_a_process_and_the_run_goes_on_later(end: str, tmp_path: Path) -> None:
     file = tmp_path / "model.py"
     file.write_text(MODULE)

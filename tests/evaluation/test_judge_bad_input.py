@@ -139,7 +139,9 @@ async def test_what_users_code_prints_is_logged_and_harms_nothing(tmp_path: Path
     assert sorted(os.listdir(tmp_path)) == ["cache"]
 
 
-@pytest.mark.parametrize("layer", [IsolationLayer.BUBBLEWRAP, IsolationLayer.LANDLOCK])
+@pytest.mark.parametrize(
+    "layer", [IsolationLayer.BUBBLEWRAP, pytest.param(IsolationLayer.LANDLOCK, marks=pytest.mark.slow)]
+)
 async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inputs(
     tmp_path: Path, layer: IsolationLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

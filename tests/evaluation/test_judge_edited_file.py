@@ -85,6 +85,7 @@ async def test_a_file_that_does_not_parse_or_lacks_the_class_is_found(judge: tup
     assert "no torch.nn.Module called ModelNew" in (await worker.check_edit(str(path), TEXT, "ModelNew")).message
 
 
+@pytest.mark.slow
 async def test_a_file_that_cannot_be_loaded_in_a_sandbox_is_not_accused(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     (tmp_path / "scale.txt").write_text("1.0")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from judge_cases import judging, make_problem
+from judge_cases import QUICK, judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
@@ -35,7 +36,8 @@ CANDIDATE = REFERENCE.partition("def get_inputs")[0].replace("Model", "ModelNew"
 
 
 async def test_modules_and_partial_calls_reach_a_candidate(tmp_path: Path) -> None:
-    async with judging(make_problem(tmp_path / "model.py", REFERENCE), tmp_path) as (judge, _):
+    settings = replace(QUICK, special_inputs=False, profile=False)
+    async with judging(make_problem(tmp_path / "model.py", REFERENCE), tmp_path, settings=settings) as (judge, _):
         await judge.prepare(lambda text: None)
         right = await judge.evaluate(Candidate(CANDIDATE.replace("self.fn(x)) + x", "self.fn(x)).add(x)")))
         wrong = await judge.evaluate(Candidate(CANDIDATE.replace("norm(64)", "nn.LayerNorm(64, eps=1.0)")))

@@ -157,6 +157,7 @@ async def test_a_killed_worker_is_one_fault_and_the_next_calls_are_judged_by_ano
         assert any(text.startswith("Starting the worker again: ") for text in told)
 
 
+@pytest.mark.slow
 async def test_a_judge_that_is_closed_while_a_worker_is_started_again_leaves_nothing(tmp_path: Path) -> None:
     async with judging(make_problem(tmp_path / "model.py"), tmp_path) as (judge, _):
         await judge.prepare(lambda text: None)

@@ -11,7 +11,7 @@ from judge_cases import HONEST, QUICK, RAW, REFERENCE, broken_kernel, candidate_
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
-from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.verdict import Reference, Stage, Verdict
 from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,7 +50,7 @@ async def test_preparing_tells_device_shapes_and_the_eager_time(prepared: tuple[
 
 async def test_an_equal_class_is_ok_and_timed(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, REFERENCE.replace("class Model", "class ModelNew"))
-    assert verdict.status is Status.OK, verdict
+    assert (verdict.status, verdict.failed_in) == (Status.OK, None), verdict
     assert verdict.errors is not None
     assert verdict.errors.max_abs == 0.0
     assert verdict.errors.float64_max_rel is not None
@@ -84,7 +84,7 @@ async def test_a_compiled_kernel_is_ok_and_built_only_once(judge: WorkerJudge) -
 
 async def test_a_kernel_that_does_not_compile_names_the_line_of_the_compiler(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, broken_kernel("float v =", "flot v ="))
-    assert verdict.status is Status.COMPILE_ERROR
+    assert (verdict.status, verdict.failed_in) == (Status.COMPILE_ERROR, Stage.BUILD)
     assert verdict.compiler
     assert verdict.compiler[0].line > 0
     assert "flot" in verdict.compiler[0].text
@@ -92,6 +92,7 @@ async def test_a_kernel_that_does_not_compile_names_the_line_of_the_compiler(jud
     assert verdict.runtime is None
 
 
+@pytest.mark.slow
 async def test_a_wrong_constant_is_a_wrong_result_with_its_place(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, candidate_with("return torch.relu(x * self.weight + 1.1)"))
     assert verdict.status is Status.WRONG_RESULT
@@ -111,24 +112,25 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
     ("body", "status"),
     [
         ("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE),
-        ("return object()", Status.WRONG_SHAPE),
+        pytest.param("return object()", Status.WRONG_SHAPE, marks=pytest.mark.slow),
         ("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE),
         ("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE),
         ("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT),
         ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
         ("import os\nos._exit(0)", Status.REFUSED),
-        ("raise SystemExit(0)", Status.RUNTIME_ERROR),
+        pytest.param("raise SystemExit(0)", Status.RUNTIME_ERROR, marks=pytest.mark.slow),
     ],
 )
 async def test_each_failure_has_its_status(judge: WorkerJudge, body: str, status: Status) -> None:
     verdict = await verdict_of(judge, candidate_with(body))
     assert verdict.status is status, verdict
+    assert verdict.failed_in is (Stage.CHECK if status is Status.REFUSED else Stage.VERIFY)
     assert verdict.message
 
 
 async def test_a_kernel_that_writes_outside_of_its_memory_crashes_alone(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, broken_kernel("float v =", "*(volatile float*)8 = 1.0f; float v ="))
-    assert verdict.status is Status.CRASHED, verdict
+    assert (verdict.status, verdict.failed_in) == (Status.CRASHED, Stage.VERIFY), verdict
     assert "outside its memory" in verdict.message
 
 
@@ -152,14 +154,14 @@ async def test_a_raised_error_names_the_line_of_the_candidate(judge: WorkerJudge
 @pytest.mark.parametrize(
     "source",
     [
-        "def (",
+        pytest.param("def (", marks=pytest.mark.slow),
         "raise ValueError('no')\n" + candidate_with(HONEST),
-        "import triton.nothing_here\n" + candidate_with(HONEST),
+        pytest.param("import triton.nothing_here\n" + candidate_with(HONEST), marks=pytest.mark.slow),
     ],
 )
 async def test_a_file_that_does_not_load_is_a_load_error(judge: WorkerJudge, source: str) -> None:
     verdict = await verdict_of(judge, source)
-    assert verdict.status is Status.LOAD_ERROR
+    assert (verdict.status, verdict.failed_in) == (Status.LOAD_ERROR, Stage.LOAD)
     assert verdict.line == 1
 
 
@@ -169,6 +171,7 @@ async def test_a_file_without_the_class_is_refused(judge: WorkerJudge) -> None:
     assert "ModelNew" in verdict.message
 
 
+@pytest.mark.slow
 async def test_other_weight_names_match_only_when_built_anew(judge: WorkerJudge) -> None:
     verdict = await verdict_of(judge, candidate_with(HONEST).replace("self.weight", "self.other"))
     assert verdict.status is Status.OK, verdict

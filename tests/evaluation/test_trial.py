@@ -317,11 +317,17 @@ async def tried(path: Path, text: str, *names: str) -> dict[str, Outcome]:
     return found
 
 
+@pytest.mark.slow
 async def test_ten_ordinary_classes_run(tmp_path: Path) -> None:
     names = [found.qualname for found in find_modules(TEN)]
     assert len(names) == 10
     outcomes = await tried(tmp_path / "ten.py", TEN, *names)
     assert {name: outcome.failure.said for name, outcome in outcomes.items() if outcome.failure is not None} == {}
+
+
+async def test_an_ordinary_class_runs_in_sizes_worth_optimizing_for(tmp_path: Path) -> None:
+    outcomes = await tried(tmp_path / "ten.py", TEN, "CausalSelfAttention")
+    assert outcomes["CausalSelfAttention"].failure is None
     shape = outcomes["CausalSelfAttention"].draft.tensors()[0].shape
     assert shape == (8, 128, 128), "what runs is written in sizes worth optimizing for"
 

@@ -27,6 +27,20 @@ pytestmark = [
 ]
 
 
+QUICK = (
+    "an endless loop in C",
+    "a write to an illegal address",
+    "a quiet exit in forward",
+    "host memory taken without end in C",
+    "a fork bomb",
+    "a log bomb in C",
+    "garbage written to every file descriptor",
+    "an answer of the wrong kinds",
+    "a BaseException of its own",
+)
+"""One of each kind for every run of the tests; all others are slow."""
+
+
 class Watched:
     """A judge, and what runs while it waits for a candidate."""
 
@@ -73,7 +87,9 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
     assert not left, "the private folder is left"
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in FAULTS]
+)
 async def test_a_fault_has_its_status_and_the_next_candidate_is_judged(watched: Watched, name: str) -> None:
     fault, judge = FAULTS[name], watched.judge
     verdict = await judge.evaluate(Candidate(fault.source))

@@ -18,10 +18,7 @@ from stark_lsp.core.status import RunState
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
 
-pytestmark = [
-    pytest.mark.timing,
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
-]
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 
 async def test_what_was_proposed_is_judged_by_the_resumed_run_without_asking_again(

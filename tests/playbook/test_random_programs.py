@@ -50,7 +50,7 @@ def program(seed: int) -> str:
     return "\n".join(f"        {line}" for line in [*lines, f"return {', '.join(results)}"])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60))])
 def test_a_random_program_is_rewritten_faithfully(seed: int, bench: Callable[..., Bench]) -> None:
     code = (
         "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(16, 16)\n\n"

@@ -82,6 +82,7 @@ def test_errors_of_a_call_still_come_out(bench: Callable[..., Bench]) -> None:
         new(*one.inputs)
 
 
+@pytest.mark.slow
 def test_the_judge_never_takes_pytorch_for_a_kernel_that_does_not_build(
     bench: Callable[..., Bench], tmp_path: Path
 ) -> None:

@@ -20,8 +20,6 @@ from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
 
-pytestmark = pytest.mark.timing
-
 # A chain that eager takes many passes for: its kernel is several times faster on any machine.
 MODULE = """import torch
 import torch.nn as nn
@@ -61,6 +59,8 @@ def session(problem: Problem, options: RunOptions, store: RunStore, events: list
     return RunSession(problem, options, store=store, emit=events.append, log=lambda line: None)
 
 
+@pytest.mark.slow
+@pytest.mark.timing
 async def test_a_run_ends_with_a_confirmed_proposal_and_is_stored(problem: Problem, store: RunStore) -> None:
     events: list[Event] = []
     run = await session(problem, OPTIONS, store, events).execute()
@@ -81,6 +81,7 @@ async def test_a_run_ends_with_a_confirmed_proposal_and_is_stored(problem: Probl
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_cancelled_run_keeps_its_verdicts_and_goes_on_from_there(problem: Problem, store: RunStore) -> None:
     events: list[Event] = []
     first = session(problem, replace(OPTIONS, budget=Budget(attempts=3)), store, events)
@@ -106,6 +107,7 @@ async def test_a_cancelled_run_keeps_its_verdicts_and_goes_on_from_there(problem
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 async def test_a_time_limit_ends_the_search_and_still_proposes(problem: Problem, store: RunStore) -> None:
     events: list[Event] = []
     limited = session(problem, replace(OPTIONS, budget=Budget(attempts=30, seconds=0.01)), store, events)

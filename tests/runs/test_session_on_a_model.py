@@ -86,6 +86,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Reque
 Serve = Callable[[Callable[[Request], Reply]], MessagesServer]
 
 
+@pytest.mark.slow
 async def test_thirty_attempts_with_faults_in_a_third_of_the_calls_lose_nothing(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:
