@@ -58,7 +58,7 @@ class EvaluationSettings:
     run_timeout_s: float = setting(60.0, "Seconds for one forward pass, and for one round of timing.", 1, DAY_S)
     compile_timeout_s: float = setting(300.0, "Seconds for the first call of torch.compile.", 1, DAY_S)
     seeds: int = setting(5, "Different inputs that a candidate must match on.", 1, 100)
-    objective: Objective = setting(
+    objective: Objective = setting(  # noqa: RUF009 - declares a field, as those beside it
         Objective.LATENCY, "What the search ranks by: the latency of a call, or its kernels' device time."
     )
     gradients: bool = setting(True, "Call forward where gradients are recorded; off: under torch.no_grad().")
