@@ -178,14 +178,17 @@ class Bench:
     def turn(self, waiting: Waiting | None = None) -> Iterator[None]:
         """Hold the device alone: no other run or server of this user times on it meanwhile.
 
+        Spares that come up, and torch.compile at work, rest as long.
+
         Parameters
         ----------
         waiting
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
         with self.turns.measuring(waiting), self._lock, contextlib.ExitStack() as stack:
-            if self._compiling is not None:
-                stack.enter_context(wall.stopped(self._compiling.pid))
+            resting = [*self._pool.coming(), *([self._compiling.pid] if self._compiling is not None else [])]
+            for pid in resting:
+                stack.enter_context(wall.stopped(pid))
             yield
 
     def compile(self, name: str) -> None:
