@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..sandbox import watch
+from . import watch
 
 PROCESSES = 512
 """More processes and threads of compilers than any honest candidate needs at once."""
