@@ -46,9 +46,7 @@ def parents(*, dead: bool = False) -> dict[int, int]:
             if not name.isdigit():
                 continue
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The command in parentheses may itself hold spaces and parentheses.
-                    fields = file.read().rpartition(b")")[2].split()
+                fields = fields_of(int(name))
             except OSError:
                 continue
             if (fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1) is dead:
@@ -62,6 +60,19 @@ def parents(*, dead: bool = False) -> dict[int, int]:
         if state.startswith("Z") is dead:
             found[int(pid)] = int(ppid)
     return found
+
+
+def fields_of(pid: int) -> list[bytes]:
+    """Return what /proc/<pid>/stat says after the command, from the state on; see proc(5).
+
+    Raises
+    ------
+    OSError
+        There is no such process, or no /proc.
+    """
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        # The command in parentheses may itself hold spaces and parentheses.
+        return file.read().rpartition(b")")[2].split()
 
 
 def descendants(root: int, table: dict[int, int] | None = None) -> list[int]:

@@ -166,7 +166,7 @@ def test_busy_cpus_are_noted_beside_a_gpu_whose_launches_they_hold_up(monkeypatc
     monkeypatch.setattr(observe, "cpu_time", lambda: next(times))
     monkeypatch.setattr(observe.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(observe.torch.cuda, "get_device_properties", lambda device: None)
-    monkeypatch.setattr(observe, "_gpu_of", lambda uuid: Idle((os.getpid(),)))
+    monkeypatch.setattr(nvml, "open_gpu", lambda uuid: Idle((os.getpid(),)))
     with observing("cuda") as watch:
         time.sleep(0.15)
     assert len(watch.notes) == 1
@@ -183,7 +183,7 @@ def test_a_stranger_on_a_gpu_whose_numbers_mean_nothing_here_is_noted(monkeypatc
     monkeypatch.setattr(process_trees, "descendants", lambda pid: [8, 9])
     monkeypatch.setattr(observe.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(observe.torch.cuda, "get_device_properties", lambda device: None)
-    monkeypatch.setattr(observe, "_gpu_of", lambda uuid: Idle((4000001, 4000002)))
+    monkeypatch.setattr(nvml, "open_gpu", lambda uuid: Idle((4000001, 4000002)))
     with observing("cuda") as watch:
         pass
     assert watch.notes == []

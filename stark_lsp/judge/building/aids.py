@@ -11,6 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from .cache import Cache, NotTaken
@@ -31,14 +32,14 @@ class Aids:
     toolchain
         Torch, compilers, architecture.
     make
-        Has a builder make one, and calls back with the path where it lies: `make(what, request, taken)`.
+        Has a builder make one, which lies at that path in the block; raises `NotTaken` if that fails.
     """
 
     def __init__(
         self,
         root: str,
         toolchain: list[str],
-        make: Callable[[str, dict[str, Any], Callable[[str], None]], str],
+        make: Callable[[str, dict[str, Any]], AbstractContextManager[str]],
     ) -> None:
         self._cache = Cache(root, ENTRIES, BYTES)
         self._toolchain = [*toolchain, _facade_digest()]
@@ -99,15 +100,11 @@ class Aids:
                 "with_cuda": with_cuda,
             }
 
-            def taken(left: str) -> None:
-                self._found[key] = self._cache.put(key, left, name, {}).path
-
             try:
-                failed = self._make(what, request, taken)
+                with self._make(what, request) as left:
+                    self._found[key] = self._cache.put(key, left, name, {}).path
             except (NotTaken, OSError) as error:
-                failed = str(error)
-            if failed:
-                self._failed[key] = failed
+                self._failed[key] = str(error)
             return self._found[key]
 
 

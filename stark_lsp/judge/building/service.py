@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -122,7 +123,7 @@ class BuildService:
         self._end = end_builder or (lambda builder: builder.kill())
         self._toolchain = [str(VERSION), *toolchain]
         self._cache = Cache(os.path.join(cache_dir, "libraries"))
-        self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepare)
+        self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepared)
         self._slots = threading.BoundedSemaphore(max(1, jobs))
         self._failed: dict[str, Built] = {}
 
@@ -182,18 +183,24 @@ class BuildService:
             found["pch"] = self._aids.pch(with_cuda, asked["extra_cflags"])
         return {what: builder.give(path) for what, path in found.items() if path}
 
-    def _prepare(self, what: str, request: dict[str, Any], taken: Callable[[str], None]) -> str:
-        """Have a builder make an aid; returns what failed."""
+    @contextlib.contextmanager
+    def _prepared(self, what: str, request: dict[str, Any]) -> Iterator[str]:
+        """Have a builder make an aid, which lies at that path in the block.
+
+        Raises
+        ------
+        NotTaken
+            It cannot be made.
+        """
         builder = self._start()
         try:
             asked = normal(request)
             answer = builder.ask("prepare", run_s=AID_S, build_s=AID_S, folder=builder.folder, what=what, request=asked)
             if "error" in answer:
-                return str(answer["error"])
-            taken(os.path.join(builder.folder, "out", "aid"))
-            return ""
+                raise NotTaken(str(answer["error"]))
+            yield os.path.join(builder.folder, "out", "aid")
         except RUNNER_FAILURES as error:
-            return _trouble(error)[0]
+            raise NotTaken(_trouble(error)[0]) from error
         finally:
             self._end(builder)
 

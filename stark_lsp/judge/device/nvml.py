@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 from typing import Any, NamedTuple
 
 CLOCK_SM = 1
@@ -120,8 +121,12 @@ class Gpu:
         return ()
 
 
+@functools.lru_cache(maxsize=8)
 def open_gpu(uuid: str = "") -> Gpu | None:
-    """Return a GPU, None where NVML does not know it."""
+    """Return a GPU, None where NVML does not know it.
+
+    Kept for the life of this process: starting and ending NVML takes longer than many timings.
+    """
     with contextlib.suppress(OSError):
         return Gpu(uuid)
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 import time
@@ -58,11 +57,9 @@ def cpu_time() -> CpuTime | None:
 def _own(pid: int) -> int:
     """Return the ticks of a process and of its children that were waited for."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        return sum(int(field) for field in process_trees.fields_of(pid)[11:15])
     except OSError:
         return 0
-    return sum(int(field) for field in fields[11:15])
 
 
 def others(before: CpuTime, after: CpuTime, seconds: float) -> float:
@@ -218,18 +215,12 @@ def observing(device: str) -> Iterator[Watch]:
             watch.unlucky = UNLUCKY * watch.others if gpu is None and watch.others > OTHERS else 0.0
 
 
-@functools.lru_cache(maxsize=8)
-def _gpu_of(uuid: str) -> nvml.Gpu | None:
-    """Return a GPU, kept for the life of this process: starting and ending NVML takes longer than many timings."""
-    return nvml.open_gpu(uuid)
-
-
 class _GpuWatch:
     """Asks the GPU now and then, in a thread."""
 
     def __init__(self) -> None:
         uuid = str(getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", ""))
-        self._gpu = _gpu_of(uuid)
+        self._gpu = nvml.open_gpu(uuid)
         self._states: list[nvml.State] = []
         self._mine = {os.getpid(), *process_trees.below(os.getpid())}
         self._over = threading.Event()

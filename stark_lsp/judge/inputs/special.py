@@ -7,7 +7,7 @@ be tried. Whether a variant makes a fair case is decided by running the referenc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -50,32 +50,17 @@ ORDER_PARTS = (
 )  # fmt: skip
 
 
-class Special:
-    """One variant to try.
+class Special(NamedTuple):
+    """One variant to try."""
 
-    Parameters
-    ----------
-    alternatives
-        Variants of one idea from the hardest to the mildest, each with words for messages; the first that makes a
-        fair case is taken.
-    expect
-        Given the shapes of the outputs before and now, whether the reference took the variant as it was meant.
-    again
-        Whether it is also tried with other weights than the constructor gives.
-    """
-
-    def __init__(
-        self,
-        kind: CaseKind,
-        alternatives: list[tuple[str, Callable[[], Arguments]]],
-        expect: Callable[[list[torch.Size], list[torch.Size]], bool] = lambda before, now: before == now,
-        *,
-        again: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.alternatives = alternatives
-        self.expect = expect
-        self.again = again
+    kind: CaseKind
+    alternatives: list[tuple[str, Callable[[], Arguments]]]
+    """Variants of one idea from the hardest to the mildest, each with words for messages; the first that makes a fair
+    case is taken."""
+    expect: Callable[[list[torch.Size], list[torch.Size]], bool] = lambda before, now: before == now
+    """Given the shapes of the outputs before and now, whether the reference took the variant as it was meant."""
+    again: bool = False
+    """Whether it is also tried with other weights than the constructor gives."""
 
     @property
     def changes_values(self) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..sandbox import watch
+from . import watch
 
 PROCESSES = 512
 """More processes and threads of compilers than any honest candidate needs at once."""
@@ -30,37 +31,30 @@ class Exceeded(NamedTuple):
     """For a person."""
 
 
+@dataclass
 class Limits:
-    """Limits of one child.
+    """Limits of one child."""
 
-    Parameters
-    ----------
-    memory
-        Bytes of resident memory of the whole tree.
-    processes
-        Processes of the whole tree.
-    disk
-        Bytes below its folder.
-    """
-
-    def __init__(self, memory: int, processes: int = PROCESSES, disk: int = DISK) -> None:
-        self._memory = memory
-        self._processes = processes
-        self._disk = disk
+    memory: int
+    """Bytes of resident memory of the whole tree."""
+    processes: int = PROCESSES
+    """Processes of the whole tree."""
+    disk: int = DISK
+    """Bytes below its folder."""
 
     def check(self, pid: int, folder: str) -> Exceeded | None:
         """Return the limit that the tree of `pid` has passed, None if it keeps to all of them."""
         count, resident = watch.tree_size(pid)
-        if count > self._processes:
+        if count > self.processes:
             return Exceeded("processes", f"it started {count} processes")
-        if resident > self._memory:
+        if resident > self.memory:
             return Exceeded("memory", f"it took {resident >> 20} MiB of memory")
         hidden = watch.hidden_bytes(pid)
-        if resident + hidden > self._memory:
+        if resident + hidden > self.memory:
             text = f"it took {resident + hidden >> 20} MiB of memory, much of it in files without a name"
             return Exceeded("memory", text)
         written = watch.folder_bytes(folder) + hidden
-        if written > min(self._disk, disk_limit(folder, written)):
+        if written > min(self.disk, disk_limit(folder, written)):
             return Exceeded("disk", f"it wrote {written >> 20} MiB to the disk")
         return None
 

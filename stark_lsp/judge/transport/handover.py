@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 
 import torch
 
@@ -48,31 +49,24 @@ class Resident:
             return self._loaded[path]
 
 
+@dataclass(frozen=True)
 class Gpu:
-    """What all runners of a judge share with it on the GPU.
+    """What all runners of a judge share with it on the GPU."""
 
-    Parameters
-    ----------
-    resident
-        Inputs that stay there.
-    nbytes
-        Size of the memory that each runner shares with the judge; 0 for none.
-    most
-        Bytes that come back for one request at most.
-    """
-
-    def __init__(self, resident: Resident, nbytes: int, most: int) -> None:
-        self.resident = resident
-        self._nbytes = nbytes
-        self._most = most
+    resident: Resident
+    """Inputs that stay there."""
+    nbytes: int
+    """Size of the memory that each runner shares with the judge; 0 for none."""
+    most: int
+    """Bytes that may be poured back for one request."""
 
     def exchange(self) -> Exchange | None:
         """Allocate memory for one runner; None if tensors are to travel by files."""
-        if not self._nbytes:
+        if not self.nbytes:
             return None
         try:
-            made = Exchange.create(self._nbytes)
-            made.most = self._most
+            made = Exchange.create(self.nbytes)
+            made.most = self.most
             return made
         except Unavailable:
             # Files always work.

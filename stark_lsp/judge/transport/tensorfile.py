@@ -14,6 +14,7 @@ import os
 import queue
 import stat
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -180,13 +181,13 @@ def memory_of(flat: torch.Tensor) -> memoryview:
     return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
 
 
+@dataclass(eq=False)
 class Loaded:
     """What a file held: the skeleton, its tensors (on one device), and the header of each."""
 
-    def __init__(self, skeleton: Any, tensors: list[torch.Tensor], heads: list[dict[str, Any]]) -> None:
-        self.skeleton = skeleton
-        self.tensors = tensors
-        self.heads = heads
+    skeleton: Any
+    tensors: list[torch.Tensor]
+    heads: list[dict[str, Any]]
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.judge.sandbox import watch
+from stark_lsp.judge.processes import watch
 
 
 def test_the_processes_and_memory_of_a_tree_are_counted() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+
+from ...contract import process_trees
 
 PAGE = int(os.sysconf("SC_PAGE_SIZE"))
 BLOCK = 512
@@ -20,31 +23,15 @@ def tree(pid: int) -> dict[int, int]:
 
     Empty where there is no /proc. Zombies count.
     """
-    parents: dict[int, int] = {}
-    resident: dict[int, int] = {}
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return {}
-    for name in names:
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                # The command in parentheses may itself hold spaces and parentheses.
-                fields = file.read().rpartition(b")")[2].split()
-            parents[int(name)] = int(fields[1])
-            resident[int(name)] = int(fields[21]) * PAGE
-        except (OSError, IndexError, ValueError):
-            # It ended meanwhile.
-            continue
-    children: dict[int, list[int]] = {}
-    for child, parent in parents.items():
-        children.setdefault(parent, []).append(child)
-    members = [pid] if pid in parents else []
-    for member in members:
-        members.extend(children.get(member, ()))
-    return {member: resident[member] for member in members}
+    found: dict[int, tuple[int, int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        # One may end meanwhile.
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            fields = process_trees.fields_of(int(name))
+            found[int(name)] = int(fields[1]), int(fields[21]) * PAGE
+    parents = {child: parent for child, (parent, _) in found.items()}
+    members = [pid, *process_trees.descendants(pid, parents)] if pid in found else []
+    return {member: found[member][1] for member in members}
 
 
 def tree_size(pid: int) -> tuple[int, int]:
