@@ -111,7 +111,7 @@ def test_a_label_stays_short_and_a_legend_says_the_rest() -> None:
     odd = EvaluationSettings(seeds=1, warmup=1, rounds=3, final_rounds=3, round_ms=1.0, special_inputs=False)
     rows = [ONE, replace(ONE, evaluation=odd), replace(row("1/1", "sampling"), evaluation=odd)]
     assert names(*rows) == ["stark", "stark (setup A)", "sampling (setup A)"]
-    told = "seeds=1, warmup=1, rounds=3, final_rounds=3, round_ms=1.0, special_inputs=false"
+    told = "seeds=1, special_inputs=false, warmup=1, rounds=3, final_rounds=3, round_ms=1.0"
     assert explained(list(by_arm(rows))) == {"setup A": told}
     page = report.page(rows, 0, ())
     assert f"- setup A: {told}" in page

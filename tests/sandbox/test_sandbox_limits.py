@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, command, need, policy_of, python
 
-from stark_lsp.judge.sandbox import Layer, watch
+from stark_lsp.judge.processes import watch
+from stark_lsp.judge.sandbox import Layer
 
 EACH_LAYER = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
 MIB = 1 << 20

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import NamedTuple
@@ -26,6 +27,8 @@ SURE = 3
 """Measurements of it that are made in any case."""
 MOST = 5
 """Measurements of it that are made at most."""
+SETTLE_S = 0.005
+"""Pause after a process was resumed: all its threads, of the GPU's driver too, wake up first, and slow its launches."""
 AGREE = {"quiet": 1.15, "busy": 1.6}
 """By how much a call with warm caches may take longer, by the judge's clock, than one with empty caches is said to."""
 SLACK_MS = {"cpu": 0.0, "cuda": 0.05}
@@ -146,6 +149,7 @@ def stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         _signal(reversed(pids), signal.SIGCONT)
+        time.sleep(SETTLE_S)
 
 
 def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
