@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -196,3 +196,19 @@ def reap(spare: set[int]) -> None:
         if ppid == me and pid not in spare and of_another_session(pid):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
+
+
+@contextlib.contextmanager
+def stopped(root: int) -> Iterator[None]:
+    """Stop a process and all below it in the block; what they start at this very moment runs on."""
+    _signal([root, *below(root)], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal([*reversed(below(root)), root], signal.SIGCONT)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

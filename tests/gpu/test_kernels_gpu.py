@@ -126,7 +126,9 @@ def test_a_failed_launch_is_raised_with_its_text() -> None:
     getattr(module, spec.name)(x)
     (kernels,) = vars(module)["_stark_libraries"].values()
     kernels[f"_stark_{spec.name}"] = lambda *arguments: 9
-    with pytest.raises(RuntimeError, match=r"The kernel tanh could not be launched: invalid configuration argument\."):
+    with pytest.raises(
+        RuntimeError, match=r"The kernel do_tanh_float32 could not be launched: invalid configuration argument\."
+    ):
         getattr(module, spec.name)(x)
 
 

@@ -28,7 +28,7 @@ def attempt(
     folder: Path, build: Callable[[dict[str, Any]], Built], alternatives: tuple[str, ...] = (), device: str = "cuda"
 ) -> Attempt:
     judge: Any = SimpleNamespace(
-        bench=SimpleNamespace(turns=Turns(str(folder), "gpu")),
+        bench=SimpleNamespace(turns=Turns(str(folder), "gpu"), wake=lambda: None),
         reference=SimpleNamespace(device=device, weights_path="weights.pt"),
         settings={"build_timeout_s": 5.0},
         builds=SimpleNamespace(build=lambda request, seconds: build(request)),

@@ -324,6 +324,15 @@ def test_what_a_gpu_makes_of_large_outputs_changes_with_each_bit_and_place(monke
     assert digest_of(swapped, device="cuda") != whole
 
 
+def test_what_a_gpu_makes_of_outputs_is_the_same_for_some_together_as_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "LARGE", kept.BLOCK)
+    monkeypatch.setattr(kept, "TOGETHER", 3 * kept.BLOCK)
+    sizes = [kept.BLOCK // 4, 5, kept.BLOCK // 4 + 3, 0, kept.BLOCK // 4, kept.BLOCK // 4, kept.BLOCK // 4]
+    outputs = [({"k": "tensor", "v": 0}, [torch.randn(size), torch.randn(size)]) for size in sizes]
+    assert kept.digests(outputs, "cuda") == [kept.digest_of(*output, "cuda") for output in outputs]
+    assert len(set(kept.digests(outputs, "cuda"))) == len(outputs)
+
+
 def test_no_sum_of_what_a_gpu_makes_of_large_outputs_stays_where_words_change_by_turns() -> None:
     # What is linear has countless other values with the same digest: one word more, another one less.
     words = torch.zeros(kept.STEPS * kept.LANES, dtype=torch.int64)
@@ -331,11 +340,11 @@ def test_no_sum_of_what_a_gpu_makes_of_large_outputs_stays_where_words_change_by
     for number in range(words.numel()):
         changed = words.clone()
         changed[number], changed[number - 1] = 1, -1
-        marks.add(bytes(kept.chained(changed.view(torch.uint8)).tolist()))
+        marks.add(bytes(kept.chained([changed.view(torch.uint8)])[0].tolist()))
     assert len(marks) == words.numel()
     flipped = words.clone()
     flipped[0] = 1
-    bits = torch.bitwise_xor(kept.chained(words.view(torch.uint8)), kept.chained(flipped.view(torch.uint8)))
+    bits = torch.bitwise_xor(*kept.chained([words.view(torch.uint8), flipped.view(torch.uint8)]))
     assert 90 < sum(int(byte).bit_count() for byte in bits) < 166, "half of 256 bits, as a good hash has it"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +16,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from stark_lsp.contract import process_trees
 from stark_lsp.judge.device.turns import Turns
+from stark_lsp.judge.processes.folders import Folder
+from stark_lsp.judge.processes.runners import RUNNER_FAILURES, RunnerProcess, RunnerTimedOut
 from stark_lsp.judge.timing.problem_runners import Bench
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -31,17 +37,50 @@ def all_stopped(pids: list[int], stopped: bool) -> bool:
     return all((state(pid) == "T") == stopped for pid in pids)
 
 
-def test_spares_that_come_up_and_torch_compile_rest_in_a_turn(tmp_path: Path) -> None:
+def test_children_that_are_at_work_rest_in_a_turn_until_what_is_timed_needs_a_compiler(tmp_path: Path) -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    pids = [one.pid for one in busy]
     try:
         reference: Any = SimpleNamespace(device="cpu", cases=[SimpleNamespace(outputs=SimpleNamespace(tensors=[]))])
-        pool: Any = SimpleNamespace(coming=lambda: [busy[0].pid])
+        children = [SimpleNamespace(resting=functools.partial(process_trees.stopped, pid)) for pid in pids]
+        pool: Any = SimpleNamespace(busy=lambda: children)
         bench = Bench(reference, {}, pool, 1, Turns(str(tmp_path), "cpu"))
-        bench._compiling = busy[1]  # type: ignore[assignment]
-        with bench.turn():
-            assert all_stopped([one.pid for one in busy], True)
-        assert all_stopped([one.pid for one in busy], False)
+        for needs_a_compiler in (False, True):
+            with bench.turn():
+                assert all_stopped(pids, True)
+                if needs_a_compiler:
+                    bench.wake()
+                    assert all_stopped(pids, False)
+            assert all_stopped(pids, False)
     finally:
         for one in busy:
             one.kill()
             one.wait()
+
+
+def test_a_child_that_rests_does_not_run_out_of_time(tmp_path: Path) -> None:
+    child = RunnerProcess(dict(os.environ), Folder(str(tmp_path)), 10_000, role="builder")
+    try:
+        assert child.busy
+        child.wait_ready()
+        assert not child.busy
+        answers: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                child.ask("build", run_s=1.0, request={})
+            except RUNNER_FAILURES as error:
+                answers.append(error)
+
+        with child.resting():
+            asking = threading.Thread(target=ask)
+            asking.start()
+            asking.join(2.5)
+            assert asking.is_alive()
+            assert not answers
+            assert child.busy
+        asking.join(20.0)
+        assert not asking.is_alive()
+        assert not any(isinstance(answer, RunnerTimedOut) for answer in answers), answers
+    finally:
+        child.kill()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.judge.timing import wall
+from stark_lsp.contract import process_trees
 from stark_lsp.judge.timing.rounds import RoundTimes
 from stark_lsp.judge.timing.wall import Agreement, Judged, Sample, agreement, judged
 
@@ -161,7 +161,7 @@ while True:
             deadline = time.monotonic() + 30.0
             while not all(counts()) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            with wall.stopped(process.pid):
+            with process_trees.stopped(process.pid):
                 time.sleep(0.05)
                 before = counts()
                 assert all(before)

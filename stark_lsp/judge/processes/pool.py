@@ -89,7 +89,6 @@ class Pool:
         self._calm: threading.Timer | None = None
         self._lock = threading.Lock()
         self._kept: list[RunnerProcess] = []
-        self._coming: list[RunnerProcess] = []
         self._strangers = set(process_trees.descendants(os.getpid()))
         """What ran below this process before there was a pool; left alone."""
         self._keeping = threading.RLock()
@@ -175,10 +174,10 @@ class Pool:
         with contextlib.suppress(RuntimeError):
             self.fill()
 
-    def coming(self) -> list[int]:
-        """Return the processes that come up as spares: importing torch on other cores makes launches slower as well."""
+    def busy(self) -> list[RunnerProcess]:
+        """Return the children that come up, or are at work: on other cores they make launches slower as well."""
         with self._keeping:
-            return [child.pid for child in self._coming]
+            return [child for child in self._kept if child.busy]
 
     def stuck(self) -> list[int]:
         """Return the processes that SIGKILL did not end; one that ended meanwhile is forgotten."""
@@ -235,8 +234,6 @@ class Pool:
                 # Those who want a builder may be working themselves, and who works must not wait to work.
                 working.enter_context(self._turns.working())
             child = self._start(role, self._confinement)
-            with self._keeping:
-                self._coming.append(child)
             try:
                 if self._gpu is not None:
                     working.close()
@@ -250,9 +247,6 @@ class Pool:
                 log = child.log()
                 child.files.remove()
                 raise Broken(f"A process for the candidate could not be started: {error}.", details=log) from error
-            finally:
-                with self._keeping:
-                    self._coming.remove(child)
         return child
 
     def _keep_driver(self, child: RunnerProcess) -> None:

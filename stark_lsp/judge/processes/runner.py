@@ -315,8 +315,11 @@ class Runner:
         if self._mode == self._modules.TRAINING:
             return self._step(self._module, arguments)
         args, kwargs = arguments
-        with self._modules.forward_context(self._mode, gradients=self._gradients):
-            return self._modules.detached(self._module(*args, **kwargs))
+        return self._module(*args, **kwargs)
+
+    def _recording(self) -> bool:
+        """Return whether gradients are recorded where calls are timed."""
+        return self._gradients or self._mode == self._modules.TRAINING
 
     def forward(self, **request: Any) -> dict[str, Any]:
         """Run one forward pass (for training a whole step), see `forward.Forward.run`."""
@@ -331,7 +334,14 @@ class Runner:
             self._torch.cuda.empty_cache()
         sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
         return self._timed.hold(
-            self._call, sets, self._device, warmup=warmup, round_ms=round_ms, lookup=self._lookup, picking=picking
+            self._call,
+            sets,
+            self._device,
+            warmup=warmup,
+            round_ms=round_ms,
+            gradients=self._recording,
+            lookup=self._lookup,
+            picking=picking,
         )
 
     def profile(self, *, inputs: str) -> dict[str, Any]:
@@ -339,12 +349,14 @@ class Runner:
         from ..profile.launches import profile_call
 
         arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
-        return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
+        with self._modules.forward_context(self._mode, gradients=self._gradients):
+            return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
 
     def counters(self, *, inputs: str) -> dict[str, Any]:
         """Run one forward pass for Nsight Compute, which this process was started under."""
         from ..profile.counters import forward
 
         arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
-        forward(lambda: self._call(arguments))
+        with self._modules.forward_context(self._mode, gradients=self._gradients):
+            forward(lambda: self._call(arguments))
         return {}

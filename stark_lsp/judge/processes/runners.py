@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -196,6 +196,7 @@ class RunnerProcess:
         self._limits = limits
         self._looked = 0.0
         self._rests: float | None = None
+        self._stopped = False
         self._exceeded: Exceeded | None = None
         self._collected = False
         self.files = folder
@@ -237,6 +238,21 @@ class RunnerProcess:
         return self._process.pid
 
     @property
+    def busy(self) -> bool:
+        """Whether it comes up, or is at work on a request."""
+        return self._rests is None and self.alive
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Stop it and all below it in the block, so that others are timed alone; its limits of time wait as well."""
+        self._stopped = True
+        try:
+            with process_trees.stopped(self.pid):
+                yield
+        finally:
+            self._stopped = False
+
+    @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
@@ -256,6 +272,7 @@ class RunnerProcess:
         if not self._ready:
             self._receive(START_S, START_S)
             self._ready = True
+            self._rests = time.monotonic()
 
     def warm_up(self) -> None:
         """Have it start using the GPU; the first request does that otherwise.
@@ -335,7 +352,7 @@ class RunnerProcess:
                 raise RunnerForged(str(error)) from error
             except DeadlinePassed:
                 building = bool(build_s) and bool(self._compilers())
-            took = time.monotonic() - begin
+            took = 0.0 if self._stopped else time.monotonic() - begin
             spent[building] += took
             self.build_s += took if building else 0.0
             self._watch()

@@ -243,6 +243,8 @@ class Attempt:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         # The runner waits for the compiler, so others may time on the device.
         with self._building, self._aside():
+            if not self._works:
+                self._bench.wake()
             return self._asked.answer(runner, {**request, "stock": self._final}, timed=not self._works)
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:

@@ -21,6 +21,7 @@ _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
 _sleep: Any = getattr(torch.cuda, "_sleep", None)
+_current_stream = torch.cuda.current_stream
 _elapsed = torch.cuda.Event.elapsed_time
 
 CPU_FLUSH_LIMIT = 96 << 20
@@ -29,8 +30,8 @@ DEFAULT_CACHE = 32 << 20
 FRESH = 7
 """Calls on a GPU that may be timed with empty caches before another process uses it, see `_CudaFlush`."""
 
-BLOCKING_CYCLES = 2_000_000
-"""Some millisecond: longer than queueing what goes with a call, and the launches of all but the longest calls."""
+BLOCKING_CYCLES = 500_000
+"""A quarter of a millisecond: longer than a flush, behind which launches are hidden when a call is timed otherwise."""
 FLUSHED = 256 << 20
 """Bytes written to empty the caches of a GPU (`clear_l2_cache` of KernelBench's `timing.py`)."""
 
@@ -201,16 +202,20 @@ class Clock:
         flush: Callable[[], None],
         block: Callable[[], None],
     ) -> list[float]:
+        stream = _current_stream()
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
+        for event in (event for pair in pairs for event in pair):
+            # It is created when it is first recorded, which takes as long as a launch.
+            _record(event, stream)
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
             # All of the device, so that work of an earlier call on other streams is not done beside this one.
             _synchronize()
             arguments = before(number)
             flush()
             block()
-            _record(begin)
+            _record(begin, stream)
             result = call(arguments)
-            _record(end)
+            _record(end, stream)
             after(result)
             del result
         _synchronize()

@@ -34,8 +34,10 @@ ALIGN = 64
 PIECE = 4 << 20
 """Bytes that a thread takes at a time."""
 THREADS = 8
-LARGE = 1 << 20
+LARGE = 1 << 16
 """Bytes of a tensor from which on a GPU makes less of them first."""
+TOGETHER = 256 << 20
+"""Bytes of several tensors that it does so with at a time: the many steps take as long for one as for all."""
 STEPS, LANES = 64, 4
 BLOCK = 8 * STEPS * LANES
 ODD = -0x61C8864680B583EB
@@ -112,7 +114,8 @@ def digests(outputs: list[Output], device: str) -> list[int]:
     device
         Where the calls were made.
     """
-    pieces = [[piece for tensor in tensors for piece in _pieces(tensor, device)] for _, tensors in outputs]
+    hashed = iter(_hashed([tensor for _, tensors in outputs for tensor in tensors], device))
+    pieces = [[piece for _ in tensors for piece in next(hashed)] for _, tensors in outputs]
     together = [piece for row in pieces for piece in row]
     threads = min(THREADS, _get_threads(), len(together))
     marks: Iterator[str] = map(_mark, together)
@@ -126,30 +129,46 @@ def digests(outputs: list[Output], device: str) -> list[int]:
     return found
 
 
-def _pieces(tensor: torch.Tensor, device: str) -> tuple[torch.Tensor, ...]:
-    """Return the bytes of the elements, in order, as they are to be hashed."""
-    if not tensor.numel():
-        return ()
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-    if device != "cuda" or data.numel() < LARGE:
-        return data.split(PIECE)
-    whole = data.numel() // BLOCK * BLOCK
-    return *chained(data[:whole]).split(PIECE), data[whole:]
+def _hashed(tensors: list[torch.Tensor], device: str) -> list[tuple[torch.Tensor, ...]]:
+    """Return for each tensor what is hashed of it: the bytes of its elements in order, of large ones on a GPU less."""
+    data = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in tensors]
+    if device != "cuda":
+        return [one.split(PIECE) if one.numel() else () for one in data]
+    found: list[tuple[torch.Tensor, ...]] = [(one,) if one.numel() else () for one in data]
+    alike: dict[int, list[int]] = {}
+    for number, one in enumerate(data):
+        if one.numel() >= LARGE:
+            alike.setdefault(one.numel(), []).append(number)
+    for nbytes, numbers in alike.items():
+        whole, step = nbytes // BLOCK * BLOCK, max(1, TOGETHER // nbytes)
+        for some in (numbers[begin : begin + step] for begin in range(0, len(numbers), step)):
+            chains = chained([data[number][:whole] for number in some]).cpu()
+            for number, chain in zip(some, chains):  # noqa: B905 - Python 3.9
+                rest = data[number][whole:]
+                found[number] = (*chain.split(PIECE), *((rest,) if rest.numel() else ()))
+    return found
 
 
-def chained(data: torch.Tensor) -> torch.Tensor:
-    """Return 32 bytes for each `BLOCK` of some bytes, which change with any of its bits; the same on every device."""
-    if data.storage_offset() % 8:
-        data = data.clone()
-    words = data.view(torch.int64).view(-1, STEPS, LANES)
-    state = torch.arange(words.shape[0] * LANES, dtype=torch.int64, device=data.device).view(-1, LANES) * ODD
+def chained(data: list[torch.Tensor]) -> torch.Tensor:
+    """Return a row of 32 bytes for each `BLOCK` of some bytes, which change with any of its bits, on any device alike.
+
+    Parameters
+    ----------
+    data
+        Equally many bytes each.
+    """
+    rows = [one.clone() if one.storage_offset() % 8 else one for one in data]
+    both = torch.stack(rows) if len(rows) > 1 else rows[0].unsqueeze(0)
+    words = both.view(torch.int64).view(len(rows), -1, STEPS, LANES)
+    begin = torch.arange(words.shape[1] * LANES, dtype=torch.int64, device=words.device).view(-1, LANES) * ODD
+    state = begin.repeat(len(rows), 1, 1)
     for step in range(STEPS):
-        state.bitwise_xor_(words[:, step]).mul_(ODD * (2 * step + 1) % (1 << 63) | 1)
+        state.bitwise_xor_(words[:, :, step]).mul_(ODD * (2 * step + 1) % (1 << 63) | 1)
         state.bitwise_xor_(state >> 29)
         # An odd matrix, so that nothing of the state is lost.
-        state.add_(state.roll(1, dims=1) << 17)
+        state.add_(state.roll(1, dims=2) << 17)
     state.mul_(ODD)
-    return state.bitwise_xor_(state >> 32).view(-1).view(torch.uint8)
+    return state.bitwise_xor_(state >> 32).view(len(rows), -1).view(torch.uint8)
 
 
 def _mark(piece: torch.Tensor) -> str:

@@ -1,8 +1,10 @@
 """Where threads run: each round begins with the busiest threads of a process on different CPUs.
 
 A scheduler tends to wake a thread where it ran before. Two threads of a region that once landed on one CPU stay
-together for long, and the process is slower than another that runs the same code. Placing them anew for each round,
-in another order each time, makes that a matter of rounds, which the interval covers, and not of processes.
+together for long, and the process is slower than another that runs the same code. So is a single thread that launches
+kernels, on a CPU whose sibling is busy: half as fast, where a virtual machine hides which CPUs are siblings. Placing
+threads anew for each round, in another order each time, makes that a matter of rounds, which the interval covers, and
+not of processes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..inputs import constants
 from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
 from ..reference.reference import Reference
-from . import intervals, wall
+from . import intervals
 from .recheck import Recheck
 from .rounds import FEWEST, Side
 from .timer import Timer
@@ -161,8 +161,7 @@ class Bench:
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
         self._picking = True
-        self._compiling: RunnerProcess | None = None
-        """Where torch.compile is at work."""
+        self._resting = contextlib.ExitStack()
         self._lock = threading.RLock()
         self.device = reference.device
         """`cpu` or `cuda`."""
@@ -178,18 +177,21 @@ class Bench:
     def turn(self, waiting: Waiting | None = None) -> Iterator[None]:
         """Hold the device alone: no other run or server of this user times on it meanwhile.
 
-        Spares that come up, and torch.compile at work, rest as long.
+        Our own processes that come up, build or compile rest as long.
 
         Parameters
         ----------
         waiting
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
-        with self.turns.measuring(waiting), self._lock, contextlib.ExitStack() as stack:
-            resting = [*self._pool.coming(), *([self._compiling.pid] if self._compiling is not None else [])]
-            for pid in resting:
-                stack.enter_context(wall.stopped(pid))
+        with self.turns.measuring(waiting), self._lock, self._resting as resting:
+            for child in self._pool.busy():
+                resting.enter_context(child.resting())
             yield
+
+    def wake(self) -> None:
+        """Have those that rest go on: what is timed needs a compiler itself, and may have to wait for one of theirs."""
+        self._resting.close()
 
     def compile(self, name: str) -> None:
         """Have torch.compile make one of `COMPILED`, beside whatever goes on; it rests while something is timed.
@@ -199,10 +201,7 @@ class Bench:
         RunnerError, RunnerDied, RunnerTimedOut
             See `held`.
         """
-        try:
-            timer = self._start_reference(name)
-        finally:
-            self._compiling = None
+        timer = self._start_reference(name)
         with self._lock:
             self._sides[name] = timer
 
@@ -353,7 +352,6 @@ class Bench:
             limit = float(self._settings["run_timeout_s"])
             if name in COMPILED:
                 limit = float(self._settings["compile_timeout_s"])
-                self._compiling = runner
                 runner.ask("compile", mode=COMPILED[name], run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
             # Nobody doubts the original, and of gigabytes they take longer than the calls.

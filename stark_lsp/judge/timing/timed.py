@@ -22,14 +22,18 @@ TRIED = 3
 """Calls whose outputs are kept before it is known how many make a round."""
 FEW = 3
 """Calls of a round at least, unless each takes longer than two rounds are meant to."""
-SHORT_MS, UNTIMED = 1.0, 5
-"""On a GPU so many untimed calls go before a round of calls that are shorter: what launches them has rested too."""
 LITTLE = 16 << 20
 """Bytes of inputs and outputs of a call that one thread copies soon enough."""
 WARMUP_SEED = "warm-up"
 _now = time.monotonic
+_set_grad_enabled = torch.set_grad_enabled
 _get_threads = torch.get_num_threads
 _set_threads = torch.set_num_threads
+
+
+def _never() -> bool:
+    """Gradients are not recorded."""
+    return False
 
 
 class Timed:
@@ -40,11 +44,11 @@ class Timed:
         self._mixer: fresh.Mixer | None = None
         self._kept: kept.Kept | None = None
         self._call: Callable[[Any], Any] = lambda arguments: None
+        self._gradients: Callable[[], bool] = _never
         self._lookup: Callable[[str], Any] | None = None
         self._device = "cpu"
         self._numbers: list[int] = []
         self._little = False
-        self._untimed = 1
         self.exchange: Exchange | None = None
         """Memory that outputs are handed over by."""
 
@@ -60,6 +64,7 @@ class Timed:
         *,
         warmup: int,
         round_ms: float,
+        gradients: Callable[[], bool] = _never,
         lookup: Callable[[str], Any] | None = None,
         picking: bool = True,
     ) -> dict[str, Any]:
@@ -75,12 +80,14 @@ class Timed:
             Untimed calls.
         round_ms
             Aimed length of a round in milliseconds.
+        gradients
+            Tells whether calls are made where gradients are recorded.
         lookup
             Finds the user's own classes by name.
         picking
             See `fresh.Mixer`.
         """
-        self._call, self._device, self._lookup = call, device, lookup
+        self._call, self._device, self._lookup, self._gradients = call, device, lookup, gradients
         self._kept = None
         self._mixer = fresh.Mixer(sets, lookup, picking=picking)
         if device == "cuda":
@@ -90,7 +97,7 @@ class Timed:
         begin = _now()
         result = None
         for index in range(max(1, warmup)):
-            result = call(self._inputs(WARMUP_SEED, index))
+            result = self._alike(WARMUP_SEED, index)
             modules.synchronize(device)
             if index and _now() - begin > WARMUP_S:
                 break
@@ -100,10 +107,8 @@ class Timed:
         # Kept apart from what the candidate might write to later.
         self._kept.take(result)
         result = None
-        cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
-        # Where one call is all that can be kept, the judge's clock takes the one before it to be as long.
-        short = device == "cuda" and cost < SHORT_MS and self._kept.calls > 1
-        self._untimed = UNTIMED if short else 1
+        with torch.no_grad():
+            cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
         count = round_ms / max(cost, 1e-3)
         if cost < 2 * round_ms:
             count = max(count, FEW)
@@ -129,14 +134,22 @@ class Timed:
     def _before(self, seed: str) -> clock.Before:
         def before(number: int) -> Any:
             with self._alone():
-                return self._inputs(seed, number)
+                arguments = self._inputs(seed, number)
+            # Not within the call: entering a context takes as long as launching a kernel.
+            _set_grad_enabled(self._gradients())
+            return arguments
 
         return before
+
+    def _alike(self, seed: str, number: int) -> Any:
+        """Make a call as timed ones are made."""
+        with torch.set_grad_enabled(self._gradients()):
+            return modules.detached(self._call(self._inputs(seed, number)))
 
     def _take(self, result: Any) -> None:
         if self._kept is not None and len(self._kept) < self._kept.reserved:
             with self._alone():
-                self._kept.take(result)
+                self._kept.take(modules.detached(result))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -163,7 +176,7 @@ class Timed:
         block: bool = False,
         pledge: bool = True,
     ) -> dict[str, Any]:
-        """Time one round; one call or some go before it untimed, since the process was idle.
+        """Time one round; a call goes before it untimed, since the process was idle.
 
         Parameters
         ----------
@@ -180,13 +193,13 @@ class Timed:
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
-        with placement.spread(seed) if self._device == "cpu" else contextlib.nullcontext():
-            for number in range(self._untimed):
-                self._call(self._inputs(f"{seed}/first", number))
+        with placement.spread(seed):
+            self._alike(f"{seed}/first", 0)
         self._kept.begin(calls)
-        times = self._clock.measure(
-            self._call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block
-        )
+        with torch.no_grad():
+            times = self._clock.measure(
+                self._call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block
+            )
         with self._alone():
             return {"ms": times, "pledge": self._kept.pledge() if pledge else []}
 
@@ -199,7 +212,7 @@ class Timed:
 
     def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:
         """Run one call of a round once more, untimed, and write what it returned."""
-        result = self._call(self._inputs(seed, index))
+        result = self._alike(seed, index)
         modules.synchronize(self._device)
         tensorfile.save(outputs, result, self.exchange)
         return {}

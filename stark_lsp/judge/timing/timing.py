@@ -237,7 +237,7 @@ class _Attempt:
         """Return a side during whose turns the candidate's process is stopped."""
 
         def turn(index: int) -> list[float]:
-            with wall.stopped(self._runner.pid):
+            with self._runner.resting():
                 return side(index)
 
         return turn
@@ -247,7 +247,7 @@ class _Attempt:
         eager, claimed = self._bench.held("eager"), times.median("candidate")
 
         def trusted(calls: int) -> Sample:
-            with wall.stopped(self._runner.pid), self._bench.reliably(eager):
+            with self._runner.resting(), self._bench.reliably(eager):
                 return eager.by_the_clock(secrets.token_hex(8), calls).sample
 
         def run(calls: int) -> Sample:

@@ -1,4 +1,4 @@
-"""The judge's own clock, and a candidate that rests while others are timed.
+"""The judge's own clock.
 
 A timed call happens in the candidate's process, which could report any figure. So the judge times whole rounds from
 outside. What goes with a call besides it (fresh inputs, copying the outputs, freeing them) it knows from rounds of the
@@ -9,15 +9,9 @@ accused: clocks differ for many reasons, and who reported less than is true gain
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
-
-from ...contract import process_trees
 
 LONG = 200
 """Most calls of a round that the judge times by its own clock."""
@@ -27,8 +21,6 @@ SURE = 3
 """Measurements of it that are made in any case."""
 MOST = 5
 """Measurements of it that are made at most."""
-SETTLE_S = 0.005
-"""Pause after a process was resumed: all its threads, of the GPU's driver too, wake up first, and slow its launches."""
 AGREE = {"quiet": 1.15, "busy": 1.6}
 """By how much a call with warm caches may take longer, by the judge's clock, than one with empty caches is said to."""
 SLACK_MS = {"cpu": 0.0, "cuda": 0.05}
@@ -135,24 +127,3 @@ def agreement(judged: Judged, claimed_ms: float, device: str, *, busy: bool) -> 
     if judged.ms <= most:
         return Agreement.AGREES
     return Agreement.DISAGREES if judged.ms - judged.noise_ms > most else Agreement.UNSURE
-
-
-@contextlib.contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """Stop a process and all below it in the block, so that it cannot make others slower while these are timed.
-
-    What it starts at this very moment is stopped by the next block.
-    """
-    pids = [pid, *process_trees.below(pid)]
-    _signal(pids, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        _signal(reversed(pids), signal.SIGCONT)
-        time.sleep(SETTLE_S)
-
-
-def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
