@@ -34,7 +34,8 @@ def mask(text: str) -> str:
 def _emptied(found: re.Match[str]) -> str:
     token = found.group()
     if token[0] == "#":
-        return ""
+        # Not nothing: a carriage return before it and a line feed after it would become one line end.
+        return " "
     ends = len(LINE_END.findall(token))
     if any(end is not None and len(end) < 3 for end in found.groups()):
         return "'''" + "\n" * ends

@@ -6,7 +6,7 @@ import logging
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.core.errors import BadInput
@@ -179,6 +179,8 @@ EDITS = [
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(EDITS)), max_size=8),
     st.sampled_from(["\n", "\r\n"]),
 )
+# A comment alone between the two halves of a line end, which are two line ends then.
+@example([(0.0, 8, "class A(nn.Module): ...\n"), (0.75, 0, "#"), (1.0, 0, "\n")], "\r\n")
 def test_any_edits_give_what_the_whole_text_gives(edits: list[tuple[float, int, str]], newline: str) -> None:
     text = TEXT.replace("\n", newline)
     index, known = DocumentIndex(), recut(text, [])[0]
