@@ -56,13 +56,13 @@ def test_the_judges_clock_finds_the_true_time_whatever_is_reported(
 ) -> None:
     noise = quiet_noise(seed)
     run, trusted = runner(true_ms, besides_ms, share, noise), runner(7.0, besides_ms, noise=noise)
-    assert judged(run, trusted, true_ms * share).ms == pytest.approx(true_ms, rel=0.1, abs=0.02)
+    assert judged(run, trusted, true_ms * share, 7.0).ms == pytest.approx(true_ms, rel=0.1, abs=0.02)
 
 
 @given(st.floats(0.02, 5000.0), st.sampled_from([0.1, 0.3, 0.6]), st.sampled_from(["cpu", "cuda"]))
 def test_who_reports_a_fraction_is_found_however_long_a_call_is(true_ms: float, share: float, device: str) -> None:
     most = max(1, int(100.0 / true_ms))
-    found = judged(runner(true_ms, 0.2, share), runner(7.0, 0.2), share * true_ms, most)
+    found = judged(runner(true_ms, 0.2, share), runner(7.0, 0.2), share * true_ms, 7.0, most=most)
     assert found.ms == pytest.approx(true_ms)
     assert disagrees(found, share * true_ms, device, busy=False) == (true_ms > 1.15 * share * true_ms + 0.05) or (
         device == "cpu"
@@ -73,7 +73,7 @@ def test_who_reports_a_fraction_is_found_however_long_a_call_is(true_ms: float, 
 @pytest.mark.parametrize("true_ms", [0.06, 5.0, 40.0])
 def test_honest_calls_agree_however_few_of_them_can_be_kept(true_ms: float, most: int) -> None:
     # With one or two calls of a round, the call that goes before them was once charged to them.
-    found = judged(runner(true_ms, 6.0), runner(7.0, 6.0), true_ms, most)
+    found = judged(runner(true_ms, 6.0), runner(7.0, 6.0), true_ms, 7.0, most=most)
     assert found.ms == pytest.approx(true_ms)
     assert not disagrees(found, true_ms, "cuda", busy=False)
 
@@ -87,7 +87,7 @@ def test_the_call_that_finds_an_idle_process_is_charged_to_nobody(true_ms: float
         return Sample(made.wall_ms + 2.0 * true_ms, made.ms)
 
     for most in (2, 200):
-        assert judged(run, runner(7.0, 6.0), true_ms, most).ms == pytest.approx(true_ms)
+        assert judged(run, runner(7.0, 6.0), true_ms, 7.0, most=most).ms == pytest.approx(true_ms)
 
 
 @pytest.mark.parametrize("most", [1, 4])
@@ -98,10 +98,12 @@ def test_honest_calls_of_gigabytes_agree_although_what_goes_with_them_takes_now_
     def rounds(true_ms: float) -> Callable[[int], Sample]:
         return lambda calls: Sample(6.0 + (true_ms + 9.0) * (calls + 1) + rng.uniform(0, 3), calls * [true_ms])
 
-    corrected = sum(disagrees(judged(rounds(2.0), rounds(4.0), 2.0, most), 2.0, "cuda", busy=False) for _ in range(500))
+    corrected = sum(
+        disagrees(judged(rounds(2.0), rounds(4.0), 2.0, 4.0, most=most), 2.0, "cuda", busy=False) for _ in range(500)
+    )
     assert corrected <= 25
     # Half of the time is missed.
-    found = [judged(rounds(8.0), rounds(4.0), 4.0, most) for _ in range(100)]
+    found = [judged(rounds(8.0), rounds(4.0), 4.0, 4.0, most=most) for _ in range(100)]
     assert sum(disagrees(one, 4.0, "cuda", busy=False) for one in found) >= 90
 
 
@@ -120,7 +122,7 @@ def test_of_many_honest_calls_with_interruptions_hardly_any_is_corrected() -> No
         true_ms = (0.06, 0.3, 1.0, 4.0)[seed % 4]
         noise = heavy_noise(seed)
         run, trusted = runner(true_ms, 0.2, noise=noise), runner(7.0, 0.2, noise=noise)
-        found = judged(run, trusted, true_ms)
+        found = judged(run, trusted, true_ms, 7.0)
         # A machine whose calls are interrupted like that is busy, and known to be.
         corrected += disagrees(found, true_ms + 0.01, "cuda", busy=True)
     assert corrected <= 25
@@ -135,7 +137,7 @@ def test_no_round_has_more_calls_than_can_be_kept(most: int) -> None:
         made.append(calls)
         return inner(calls)
 
-    assert judged(run, runner(7.0, 0.1), 0.5, most).ms == pytest.approx(0.5)
+    assert judged(run, runner(7.0, 0.1), 0.5, 7.0, most=most).ms == pytest.approx(0.5)
     assert max(made) <= most
 
 

@@ -30,8 +30,8 @@ DEFAULT_CACHE = 32 << 20
 FRESH = 7
 """Calls on a GPU that may be timed with empty caches before another process uses it, see `_CudaFlush`."""
 
-BLOCKING_CYCLES = 500_000
-"""A quarter of a millisecond: longer than a flush, behind which launches are hidden when a call is timed otherwise."""
+BLOCKING_CYCLES = 1_000_000
+"""Half a millisecond: longer than queueing a call and what goes with it, also on a slow processor."""
 FLUSHED = 256 << 20
 """Bytes written to empty the caches of a GPU (`clear_l2_cache` of KernelBench's `timing.py`)."""
 
@@ -160,7 +160,7 @@ class Clock:
             empty = self._emptying() if flush else _nothing
             if self._device != "cuda":
                 return self._cpu(call, numbers, before, after or _ignore, empty)
-            return self._cuda(call, numbers, before, after or _ignore, empty, _blocking if block else _nothing)
+            return self._cuda(call, numbers, before, after or _ignore, empty, block)
         finally:
             if collects:
                 gc.enable()
@@ -200,7 +200,7 @@ class Clock:
         before: Before,
         after: After,
         flush: Callable[[], None],
-        block: Callable[[], None],
+        blocks: bool,
     ) -> list[float]:
         stream = _current_stream()
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
@@ -208,11 +208,15 @@ class Clock:
             # It is created when it is first recorded, which takes as long as a launch.
             _record(event, stream)
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
-            # All of the device, so that work of an earlier call on other streams is not done beside this one.
-            _synchronize()
+            if not blocks or number == numbers[0]:
+                # All of the device, so that work of an earlier call on other streams is not done beside this one. Where
+                # launches are hidden, calls are queued without a pause, so that the device alone decides how long.
+                _synchronize()
             arguments = before(number)
             flush()
-            block()
+            if blocks:
+                # A kernel that waits.
+                _sleep(BLOCKING_CYCLES)
             _record(begin, stream)
             result = call(arguments)
             _record(end, stream)
@@ -220,11 +224,6 @@ class Clock:
             del result
         _synchronize()
         return [float(_elapsed(begin, end)) for begin, end in pairs]
-
-
-def _blocking() -> None:
-    """Queue a kernel that waits."""
-    _sleep(BLOCKING_CYCLES)
 
 
 def _ignore(result: Any) -> None:

@@ -134,46 +134,57 @@ def _hashed(tensors: list[torch.Tensor], device: str) -> list[tuple[torch.Tensor
     data = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in tensors]
     if device != "cuda":
         return [one.split(PIECE) if one.numel() else () for one in data]
-    found: list[tuple[torch.Tensor, ...]] = [(one,) if one.numel() else () for one in data]
+    found: list[tuple[torch.Tensor, ...]] = [()] * len(data)
     alike: dict[int, list[int]] = {}
     for number, one in enumerate(data):
-        if one.numel() >= LARGE:
+        if one.numel():
             alike.setdefault(one.numel(), []).append(number)
-    for nbytes, numbers in alike.items():
-        whole, step = nbytes // BLOCK * BLOCK, max(1, TOGETHER // nbytes)
-        for some in (numbers[begin : begin + step] for begin in range(0, len(numbers), step)):
-            chains = chained([data[number][:whole] for number in some]).cpu()
-            for number, chain in zip(some, chains):  # noqa: B905 - Python 3.9
-                rest = data[number][whole:]
-                found[number] = (*chain.split(PIECE), *((rest,) if rest.numel() else ()))
+    for numbers in alike.values():
+        made = iter(numbers)
+        for chains in _together([data[number] for number in numbers]):
+            while chains.shape[1] >= LARGE:
+                chains = chained(chains)
+            for chain, number in zip(chains.cpu(), made):  # noqa: B905 - Python 3.9
+                found[number] = (chain,)
     return found
 
 
-def chained(data: list[torch.Tensor]) -> torch.Tensor:
-    """Return a row of 32 bytes for each `BLOCK` of some bytes, which change with any of its bits, on any device alike.
+def _together(rows: list[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Return equally long rows as matrices: in place where they lie at equal distances, else copied, some at a time."""
+    first, places = rows[0], [row.storage_offset() for row in rows]
+    step = places[1] - places[0] if len(rows) > 1 else -(-first.numel() // 8) * 8
+    near = all(row.untyped_storage().data_ptr() == first.untyped_storage().data_ptr() for row in rows)
+    if near and step > 0 and places == list(range(places[0], places[0] + step * len(rows), step)) and step % 8 == 0:
+        yield first.as_strided((len(rows), first.numel()), (step, 1))
+        return
+    count = max(1, TOGETHER // first.numel())
+    for begin in range(0, len(rows), count):
+        yield torch.stack(rows[begin : begin + count])
 
-    Parameters
-    ----------
-    data
-        Equally many bytes each.
+
+def chained(data: torch.Tensor) -> torch.Tensor:
+    """Return 32 bytes for each `BLOCK` of each row, which change with any of its bits; the same on every device.
+
+    What is left of a row behind its last block is returned as it is.
     """
-    rows = [one.clone() if one.storage_offset() % 8 else one for one in data]
-    both = torch.stack(rows) if len(rows) > 1 else rows[0].unsqueeze(0)
-    words = both.view(torch.int64).view(len(rows), -1, STEPS, LANES)
-    begin = torch.arange(words.shape[1] * LANES, dtype=torch.int64, device=words.device).view(-1, LANES) * ODD
-    state = begin.repeat(len(rows), 1, 1)
+    whole = data.shape[1] // BLOCK * BLOCK
+    rest, data = data[:, whole:], data[:, :whole]
+    if data.storage_offset() % 8 or data.stride(0) % 8:
+        data = data.clone(memory_format=torch.contiguous_format)
+    words = data.view(torch.int64).unflatten(1, (-1, STEPS, LANES))
+    begin = torch.arange(words.shape[1] * LANES, dtype=torch.int64, device=data.device).view(-1, LANES) * ODD
+    state = begin.repeat(len(data), 1, 1)
     for step in range(STEPS):
         state.bitwise_xor_(words[:, :, step]).mul_(ODD * (2 * step + 1) % (1 << 63) | 1)
         state.bitwise_xor_(state >> 29)
         # An odd matrix, so that nothing of the state is lost.
         state.add_(state.roll(1, dims=2) << 17)
     state.mul_(ODD)
-    return state.bitwise_xor_(state >> 32).view(len(rows), -1).view(torch.uint8)
+    state.bitwise_xor_(state >> 32)
+    return torch.cat([state.view(len(data), -1).view(torch.uint8), rest], 1)
 
 
 def _mark(piece: torch.Tensor) -> str:
-    if piece.is_cuda:
-        piece = torch.empty(piece.shape, dtype=torch.uint8, pin_memory=True).copy_(piece)
     return _sha256(tensorfile.memory_of(piece)).hexdigest()
 
 

@@ -262,7 +262,7 @@ class _Attempt:
 
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
-            judged = wall.judged(run, trusted, claimed, fitting(self._bench))
+            judged = wall.judged(run, trusted, claimed, times.median("eager"), self._bench.device, fitting(self._bench))
         self._asking(lambda: recheck.finish(timer))
         agreement = wall.agreement(judged, claimed, self._bench.device, busy=watch.busy)
         if agreement is wall.Agreement.UNSURE:

@@ -16,7 +16,9 @@ from typing import NamedTuple
 LONG = 200
 """Most calls of a round that the judge times by its own clock."""
 LONG_MS = 20.0
-"""How much longer than one of a single call such a round is to take, if it may have so many."""
+"""How long such a round is to take, if it may have so many calls."""
+BESIDES_MS = {"cpu": 0.1, "cuda": 0.6}
+"""What goes with a short call, on a GPU mostly the kernel that launches are hidden behind."""
 SURE = 3
 """Measurements of it that are made in any case."""
 MOST = 5
@@ -48,7 +50,9 @@ class Judged(NamedTuple):
     """How far it may be off: twice what the shortest rounds of the original lie below their next."""
 
 
-def judged(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG) -> Judged:
+def judged(
+    candidate: Run, trusted: Run, claimed_ms: float, trusted_ms: float, device: str = "cpu", most: int = LONG
+) -> Judged:
     """Return how long a call takes by the judge's own clock.
 
     Of several rounds the shortest count, since others who are at work on the machine only make them longer.
@@ -59,11 +63,17 @@ def judged(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG) ->
         Rounds of the candidate, and of the original.
     claimed_ms
         What was reported; once the judge's figure is no longer than that, no more measurements are made.
+    trusted_ms
+        How long a call of the original takes.
+    device
+        `cpu` or `cuda`.
     most
         Most calls of a round whose outputs can all be kept.
     """
-    most = min(most, LONG)
-    lengths = {run: _lengths(run, most) for run in (candidate, trusted)}
+    lengths = {
+        run: _lengths(call_ms + BESIDES_MS[device], min(most, LONG))
+        for run, call_ms in ((candidate, claimed_ms), (trusted, trusted_ms))
+    }
     seen: dict[tuple[Run, int], list[float]] = {(run, calls): [] for run, both in lengths.items() for calls in both}
     found = Judged(0.0, 0.0)
     for made in range(1, MOST + 1):
@@ -83,12 +93,9 @@ def judged(candidate: Run, trusted: Run, claimed_ms: float, most: int = LONG) ->
     return found
 
 
-def _lengths(run: Run, most: int) -> tuple[int, ...]:
-    """Return the numbers of calls of a short round and of a much longer one; only 1 if no more can be kept."""
-    short, many = run(1).wall_ms, 1
-    while many < most and (many == 1 or run(many).wall_ms - short < LONG_MS):
-        many = min(4 * many, most)
-    return (1, many) if many > 1 else (1,)
+def _lengths(each_ms: float, most: int) -> tuple[int, ...]:
+    """Return the numbers of calls of a short round and of a longer one; only 1 if no more can be kept."""
+    return (1, min(most, max(2, int(LONG_MS / each_ms)))) if most > 1 else (1,)
 
 
 def _of_one(walls: list[list[float]], lengths: tuple[int, ...]) -> Judged:
