@@ -1,114 +1,59 @@
-"""Passes under tools: side by side where memory allows, and their reports in the order of the tools."""
+"""Passes under tools: how long each has, and whose processes are whose."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import threading
-import time
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 pytest.importorskip("torch")
 
 from stark_lsp.judge.device.turns import Turns
-from stark_lsp.judge.processes.confinement import Confinement, Tool
+from stark_lsp.judge.processes.confinement import Confinement
 from stark_lsp.judge.processes.folders import Folder
 from stark_lsp.judge.processes.pool import Pool
 from stark_lsp.judge.processes.runners import RunnerDied, RunnerProcess, RunnerTimedOut
 from stark_lsp.judge.sandbox import Layer
-from stark_lsp.judge.tools import watched
+from stark_lsp.judge.tools import finalist, sanitize, watched
 
-TOOLS: list[Tool] = [watched.sanitizer("sanitizer", name) for name in ("memcheck", "initcheck")]
+if TYPE_CHECKING:
+    from stark_lsp.judge.processes.confinement import Tool
+    from stark_lsp.judge.service.judging import Judge
 
-
-def test_small_passes_go_on_at_the_same_time() -> None:
-    both = threading.Barrier(2, timeout=20.0)
-
-    def run(tool: Tool) -> str:
-        both.wait()
-        return str(TOOLS.index(tool))
-
-    assert watched.side_by_side(TOOLS, run, 1 << 20) == ["0", "1"]
+SUMMARY = "========= ERROR SUMMARY: 0 errors"
 
 
-def test_large_ones_go_on_one_after_the_other() -> None:
-    both = threading.Barrier(2)
+def limits(monkeypatch: pytest.MonkeyPatch, reports: list[str]) -> tuple[list[float], list[str]]:
+    """Return how long each tool of a finalist had, given what they wrote, and the notes."""
+    seen: list[float] = []
 
-    def run(tool: Tool) -> str:
-        with pytest.raises(threading.BrokenBarrierError):
-            both.wait(0.3)
-        return str(TOOLS.index(tool))
+    def run(*_: object, limit: float, **__: object) -> str:
+        seen.append(limit)
+        return reports[len(seen) - 1]
 
-    assert watched.side_by_side(TOOLS, run, 2 << 30) == ["0", "1"]
-
-
-def test_what_one_pass_raises_is_raised() -> None:
-    def run(tool: Tool) -> str:
-        if tool is TOOLS[1]:
-            raise OSError("no room")
-        return ""
-
-    with pytest.raises(OSError, match="no room"):
-        watched.side_by_side(TOOLS, run, 0)
+    monkeypatch.setattr(watched, "run", run)
+    monkeypatch.setattr(sanitize, "available", lambda: "sanitizer")
+    case = SimpleNamespace(inputs_path="inputs.raw")
+    judge = SimpleNamespace(pool=None, reference=SimpleNamespace(cases=[case]), settings={"run_timeout_s": 60.0})
+    notes = finalist.check_memory(cast("Judge", judge), lambda *_: None, ["kernel"], dict)
+    return seen, notes
 
 
-class Struck(RunnerProcess):
-    """Knows when it was struck."""
-
-    def __init__(self) -> None:
-        self.struck = threading.Event()
-
-    def strike(self) -> None:
-        self.struck.set()
+def test_once_one_tool_is_through_the_next_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, notes = limits(monkeypatch, [SUMMARY, ""])
+    assert seen == [watched.LONGEST_S, finalist.LEAST_S]
+    assert notes == [sanitize.incomplete("initcheck")]
 
 
-def test_once_one_tool_is_through_the_other_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "LEAST_S", 0.3)
-    patience = watched.Patience()
-    quick, endless = Struck(), Struck()
-    with patience.with_tool(endless):
-        assert not endless.struck.wait(0.5), "nobody knows yet how long a pass takes"
-        with patience.with_tool(quick):
-            pass
-        assert endless.struck.wait(10.0)
-    assert not quick.struck.is_set()
-
-
-def test_a_tool_that_comes_after_another_has_a_limit_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "LEAST_S", 0.3)
-    patience = watched.Patience()
-    with patience.with_tool(Struck()):
-        pass
-    endless, quick = Struck(), Struck()
-    with patience.with_tool(endless):
-        assert endless.struck.wait(10.0)
-    with patience.with_tool(quick):
-        pass
-    assert not quick.struck.wait(0.6), "it was through in time"
-
-
-def test_the_limit_is_many_times_what_the_first_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "LEAST_S", 0.0)
-    patience = watched.Patience()
-    first, second = Struck(), Struck()
-    with patience.with_tool(second):
-        with patience.with_tool(first):
-            time.sleep(0.1)
-        assert not second.struck.wait(0.3)
-        assert second.struck.wait(10.0)
-
-
-def test_a_pass_that_fails_tells_nothing_about_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "LEAST_S", 0.0)
-    patience = watched.Patience()
-    other = Struck()
-    with patience.with_tool(other):
-        with pytest.raises(RunnerDied), patience.with_tool(Struck()):
-            raise RunnerDied(1)
-        assert not other.struck.wait(0.3)
+def test_a_tool_that_is_given_up_tells_nothing_about_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, notes = limits(monkeypatch, ["", SUMMARY])
+    assert seen == [watched.LONGEST_S] * 2
+    assert notes == [sanitize.incomplete("memcheck")]
 
 
 ENDLESS = "import time\ntime.sleep(3600)\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -101,8 +100,6 @@ class Attempt:
         """Held while this attempt may use the device, so that nobody times on it meanwhile."""
         self._works = False
         """Whether it does; while it is timed it has the device for itself instead."""
-        self._building = threading.Lock()
-        """Held while one of its processes has something built; under tools there are several at a time."""
 
     def run(self) -> dict[str, Any]:
         """Go through all steps up to the first failure."""
@@ -242,7 +239,7 @@ class Attempt:
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
         # The runner waits for the compiler, so others may time on the device.
-        with self._building, self._aside():
+        with self._aside():
             if not self._works:
                 self._bench.wake()
             return self._asked.answer(runner, {**request, "stock": self._final}, timed=not self._works)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..correctness.classify import Failed, Finding
-from ..processes.confinement import Tool
 from ..processes.runner import cut
 from ..profile import counters
 from . import sanitize, watched
@@ -14,6 +14,12 @@ from . import sanitize, watched
 if TYPE_CHECKING:
     from ..service.judging import Judge
 
+LEAST_S, TIMES = 20.0, 10.0
+"""Once one tool is through, the next has so many times as long as it took, and at least so long.
+
+Tools make a pass slower in much the same way. But a kernel can make one of them hang: on an H200 initcheck did not
+come back in 75 seconds from one that stores by `cp.async.bulk`, which memcheck was through with in two.
+"""
 SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
 
@@ -43,22 +49,20 @@ def check_memory(
     program = sanitize.available()
     if program is None:
         return [sanitize.MISSING]
-    case, run_s, patience = judge.reference.cases[0], float(judge.settings["run_timeout_s"]), watched.Patience()
-
-    def look(tool: Tool) -> str:
-        return watched.run(judge.pool, tool, load, "forward", run_s=run_s, inputs=case.inputs_path, patience=patience)[
-            1
-        ]
-
-    tools = [watched.sanitizer(program, tool) for tool in sanitize.TOOLS]
+    inputs = judge.reference.cases[0].inputs_path
+    limit = watched.longest(float(judge.settings["run_timeout_s"]))
     notes = []
-    for tool, report in zip(sanitize.TOOLS, watched.side_by_side(tools, look, case.inputs_nbytes)):  # noqa: B905
+    for tool in sanitize.TOOLS:
+        begin = time.monotonic()
+        report = watched.run(judge.pool, watched.sanitizer(program, tool), load, "forward", limit=limit, inputs=inputs)
         found = sanitize.read(report, kernels, resources())
         if found is not None:
             finding = Finding("CRASHED", found.message)
             finding.details = cut(report, SANITIZER_LOG)
             raise Failed(finding)
-        if kernels and not sanitize.complete(report):
+        if sanitize.complete(report):
+            limit = min(limit, max(LEAST_S, TIMES * (time.monotonic() - begin)))
+        elif kernels:
             notes.append(sanitize.incomplete(tool))
     return notes
 
@@ -68,5 +72,6 @@ def read_counters(judge: Judge, load: watched.Load) -> tuple[list[dict[str, Any]
     ncu = counters.find()
     if ncu is None:
         return [], [counters.MISSING]
-    inputs, run_s = judge.reference.cases[0].inputs_path, float(judge.settings["run_timeout_s"])
-    return counters.read(watched.run(judge.pool, watched.ncu(ncu), load, "counters", run_s=run_s, inputs=inputs)[1])
+    inputs = judge.reference.cases[0].inputs_path
+    limit = watched.longest(float(judge.settings["run_timeout_s"]))
+    return counters.read(watched.run(judge.pool, watched.ncu(ncu), load, "counters", limit=limit, inputs=inputs))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 from ..processes.confinement import Tool
 from ..processes.folders import Folder
@@ -22,15 +18,7 @@ SLOWER = 20.0
 """How many times longer everything may take under a tool."""
 LONGEST_S = 300.0
 """After so long a tool is given up in any case, which a note then says: somebody waits for the finalist."""
-LEAST_S, TIMES = 20.0, 10.0
-"""Once one tool is through, the others have so many times as long as it took, and at least so long.
-
-Tools make a pass slower in much the same way. But a kernel can make one of them hang: on an H200 initcheck did not
-come back in 75 seconds from one that stores by `cp.async.bulk`, which memcheck was through with in two.
-"""
 LAST_WORDS_S = 60.0
-SMALL = 1 << 30
-"""Bytes of inputs up to which several passes fit the device side by side."""
 REPORT = "tool.txt"
 REPORT_LIMIT = 16 << 20
 
@@ -55,44 +43,9 @@ def sanitizer(program: str, tool: str) -> Tool:
     return wrapped
 
 
-class Patience:
-    """How long each of several tools has, side by side or one after the other."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._seconds: float | None = None
-        self._begun: dict[RunnerProcess, float] = {}
-        self._timers: dict[RunnerProcess, threading.Timer] = {}
-
-    @contextlib.contextmanager
-    def with_tool(self, runner: RunnerProcess) -> Iterator[None]:
-        """Kill a runner in the block when its time is over."""
-        begin = time.monotonic()
-        with self._lock:
-            self._begun[runner] = begin
-            self._time(runner)
-        through = False
-        try:
-            yield
-            through = True
-        finally:
-            with self._lock:
-                del self._begun[runner]
-                timer = self._timers.pop(runner, None)
-                if timer is not None:
-                    timer.cancel()
-                if through and self._seconds is None:
-                    self._seconds = max(LEAST_S, TIMES * (time.monotonic() - begin))
-                    for other in self._begun:
-                        self._time(other)
-
-    def _time(self, runner: RunnerProcess) -> None:
-        if self._seconds is None:
-            return
-        left = self._begun[runner] + self._seconds - time.monotonic()
-        timer = self._timers[runner] = threading.Timer(max(0.0, left), runner.strike)
-        timer.daemon = True
-        timer.start()
+def longest(run_s: float) -> float:
+    """Return how long a pass may take under a tool that takes `run_s` at most without one."""
+    return min(LONGEST_S, SLOWER * run_s)
 
 
 def run(
@@ -101,10 +54,9 @@ def run(
     load: Load,
     command: str,
     *,
-    run_s: float,
+    limit: float,
     inputs: str,
-    patience: Patience | None = None,
-) -> tuple[str, str]:
+) -> str:
     """Run one forward pass of a candidate under a tool.
 
     Parameters
@@ -113,50 +65,30 @@ def run(
         Has a runner load it.
     command
         The runner's command for the pass.
-    run_s
-        How long a pass may take without a tool.
+    limit
+        How many seconds loading it may take, and how many the pass.
     inputs
         File with the inputs.
-    patience
-        Limits it by how long other tools take.
 
     Returns
     -------
-    tuple
-        What was printed, and what the tool wrote to its report; whatever came until the run failed, if it did.
+    str
+        What the tool wrote to its report; whatever came until the run failed, if it did.
     """
-    limit = min(LONGEST_S, SLOWER * run_s)
     runner = children.watched_runner(tool)
     report = f"{runner.files.out}/{REPORT}"
     try:
         try:
-            with patience.with_tool(runner) if patience is not None else contextlib.nullcontext():
-                load(runner, limit)
-                extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
-                runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
-                runner.finish(LAST_WORDS_S)
+            load(runner, limit)
+            extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
+            runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
+            runner.finish(min(limit, LAST_WORDS_S))
         except RUNNER_FAILURES:
             # What the tool says until then is what is wanted; the run itself was verified without it.
             runner.kill()
-        return runner.log(), _report(report)
+        return _report(report)
     finally:
         children.end(runner)
-
-
-def side_by_side(tools: list[Tool], run: Callable[[Tool], str], inputs_bytes: int) -> list[str]:
-    """Run one pass under each of several tools at the same time, as far as memory allows; returns their reports.
-
-    Most of a pass under a tool is importing torch and loading its kernels, one thread's work.
-
-    Parameters
-    ----------
-    run
-        Runs one pass and returns the report; called from several threads.
-    inputs_bytes
-        Size of the inputs of a pass.
-    """
-    with ThreadPoolExecutor(max_workers=len(tools) if inputs_bytes <= SMALL else 1) as pool:
-        return list(pool.map(run, tools))
 
 
 def _report(path: str) -> str:
