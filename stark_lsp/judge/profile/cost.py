@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from ..reference import modules
-
-
-class _FlopCount(TorchDispatchMode):
-    """Adds up torch's own formulas (`torch.utils.flop_counter`) for the operations that run under it.
-
-    `FlopCounterMode` counts the same by module, and imports torch's compiler for it: two seconds.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.total = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing compiles under this mode, so the compiler need not be told of it."""
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        out = func(*args, **kwargs)
-        packet = getattr(func, "_overloadpacket", None)
-        count = flop_registry.get(packet)
-        if count is not None:
-            self.total += int(count(*args, **kwargs, out_val=out))
-        elif "_scaled_dot_product" in str(packet) and len(args) >= 3:
-            self.total += _attention(*args[:3])  # the CPU's has no formula in torch
-        return out
-
-
-def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
-    """Return the operations of both products of attention, each 2·M·N·K."""
-    *batch, rows, depth = query.shape
-    return 2 * math.prod(batch) * rows * key.shape[-2] * (depth + value.shape[-1])
+from ..reference.operators import observe
 
 
 def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, Any]:
@@ -69,11 +34,9 @@ def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, A
     outputs: list[torch.Tensor] = []
     flops: int | None = None
     known = False
-    counter = _FlopCount()
     try:
-        with counter:
-            outputs = modules.tensors_of(call())
-        flops, known = counter.total, True
+        result, operators = observe(call)
+        outputs, flops, known = modules.tensors_of(result), operators.flops, True
     except Exception as error:  # noqa: BLE001 - reported: a class may not run under a dispatch mode
         notes.append(f"Operations were not counted: {type(error).__name__}.")
         try:
