@@ -6,13 +6,13 @@ changed while all other inputs stay, as far as other values make sense without k
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from ..reference import modules
 
 Leaf = Any
 """A tensor or a Python float."""
@@ -29,27 +29,6 @@ LOOK = 4096
 PATTERN = "another pattern of zeros and ones"
 
 
-def map_leaves(tree: Any, change: Callable[[Leaf], Leaf]) -> Any:
-    """Return `tree` with `change` of each tensor and Python float, in order."""
-    if isinstance(tree, torch.Tensor) or type(tree) is float:
-        return change(tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(map_leaves(item, change) for item in tree))
-    if type(tree) in (list, tuple):
-        return type(tree)(map_leaves(item, change) for item in tree)
-    if isinstance(tree, dict):
-        moved: Any = copy.copy(tree)
-        for key, item in tree.items():
-            moved[key] = map_leaves(item, change)
-        return moved
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        moved = copy.copy(tree)
-        for field in dataclasses.fields(tree):
-            object.__setattr__(moved, field.name, map_leaves(getattr(tree, field.name), change))
-        return moved
-    return tree
-
-
 def leaves_of(tree: Any) -> list[Leaf]:
     """Return the tensors and Python floats of a tree in order."""
     found: list[Leaf] = []
@@ -58,7 +37,7 @@ def leaves_of(tree: Any) -> list[Leaf]:
         found.append(leaf)
         return leaf
 
-    map_leaves(tree, note)
+    modules.map_leaves(tree, note)
     return found
 
 
@@ -124,7 +103,7 @@ def _replacing(arguments: Any, group: list[int], changes: dict[int, tuple[str, L
             place = next(places)
             return changes[place][1] if place in group else leaf
 
-        return map_leaves(arguments, change)
+        return modules.map_leaves(arguments, change)
 
     return make
 

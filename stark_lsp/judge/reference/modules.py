@@ -54,21 +54,26 @@ def to_device(tree: Any, device: str) -> Any:
 
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return `tree` with `change` of each tensor, in order; lists, tuples and dicts are rebuilt, dataclasses copied."""
-    if isinstance(tree, torch.Tensor):
+    return map_leaves(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+
+
+def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Do what `map_tensors` does, with Python floats as well."""
+    if isinstance(tree, torch.Tensor) or type(tree) is float:
         return change(tree)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(map_tensors(item, change) for item in tree))
+        return type(tree)(*(map_leaves(item, change) for item in tree))
     if isinstance(tree, (list, tuple)):
-        return type(tree)(map_tensors(item, change) for item in tree)
+        return type(tree)(map_leaves(item, change) for item in tree)
     if isinstance(tree, dict):
         moved: Any = copy.copy(tree)
         for key, item in tree.items():
-            moved[key] = map_tensors(item, change)
+            moved[key] = map_leaves(item, change)
         return moved
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         moved = copy.copy(tree)
         for field in dataclasses.fields(tree):
-            object.__setattr__(moved, field.name, map_tensors(getattr(tree, field.name), change))
+            object.__setattr__(moved, field.name, map_leaves(getattr(tree, field.name), change))
         return moved
     return tree
 
