@@ -42,7 +42,7 @@ def test_a_child_reads_and_answers_through_shared_memory(tmp_path: Path) -> None
         tensors = [torch.randn(1 << 20, device="cuda"), torch.randn(300, 7, device="cuda").t()]
         tensorfile.save(str(tmp_path / "file"), tensors)
         loaded = tensorfile.load(str(tmp_path / "file"), device="cuda")
-        assert tensorfile.save_shared(given, loaded, memory)
+        tensorfile.write(given, loaded.skeleton, loaded.tensors, memory, loaded.heads)
         assert os.path.getsize(given) < 4096
         subprocess.run(
             [sys.executable, "-c", CHILD, str(memory.fd), str(memory.nbytes), given, answer],

@@ -77,15 +77,13 @@ def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
 
 
-def _head(tensor: torch.Tensor, place: int, nbytes: int) -> dict[str, Any]:
-    """Return what a file says of one tensor besides its bytes."""
+def _head(tensor: torch.Tensor) -> dict[str, Any]:
+    """Return what a file says of one tensor besides its bytes and their place."""
     plain = resolved(tensor)
     return {
         "dtype": str(plain.dtype).replace("torch.", ""),
         "shape": list(plain.shape),
         "stride": list(plain.stride()),
-        "place": place,
-        "nbytes": nbytes,
         "requires_grad": bool(tensor.requires_grad),
         "device": tensor.device.type,
         "type": "" if type(tensor) in values.PLAIN else type(tensor).__name__,
@@ -109,59 +107,39 @@ def save(path: str, tree: Any, exchange: Exchange | None = None) -> int:
     return write(path, values.encode(tree, tensors), tensors, exchange)
 
 
-def write(path: str, skeleton: values.Skeleton, tensors: list[torch.Tensor], exchange: Exchange | None = None) -> int:
-    """Write what `values.encode` gave; see `save`."""
-    heads: list[dict[str, Any]] = []
+def write(
+    path: str,
+    skeleton: values.Skeleton,
+    tensors: list[torch.Tensor],
+    exchange: Exchange | None = None,
+    heads: list[dict[str, Any]] | None = None,
+) -> int:
+    """Write what `values.encode` gave, or what was read from a file, with its `heads`; see `save`."""
+    heads = heads or [_head(tensor) for tensor in tensors]
+    placed: list[dict[str, Any]] = []
     blobs: list[torch.Tensor] = []
     place = 0
-    for tensor in tensors:
+    for tensor, head in zip(tensors, heads):  # noqa: B905 - Python 3.9
         flat = bytes_of(tensor)
         shared = exchange.put(flat) if exchange is not None else None
-        heads.append(_head(tensor, place if shared is None else shared, flat.numel()))
+        placed.append({**head, "place": place if shared is None else shared, "nbytes": flat.numel()})
         if shared is not None:
-            heads[-1]["shared"] = True
+            placed[-1]["shared"] = True
             flat = flat[:0]
         blobs.append(flat)
         place += -(-flat.numel() // ALIGN) * ALIGN
     if exchange is not None:
         exchange.settle()
-    header, start = _header(skeleton, heads)
+    header = json.dumps({"tree": skeleton, "tensors": placed}).encode()
+    start = -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
     with open(path, "wb") as file:
-        file.write(header)
-        for head, flat in zip(heads, blobs):  # noqa: B905 - Python 3.9
+        file.write(LENGTH.pack(len(header)) + header)
+        for head, flat in zip(placed, blobs):  # noqa: B905 - Python 3.9
             if flat.numel():
                 file.seek(start + head["place"])
                 _write(file, flat)
         file.truncate(start + place)
     return start + place
-
-
-def _header(skeleton: Any, heads: list[dict[str, Any]]) -> tuple[bytes, int]:
-    """Return the beginning of a file, and the place in it where the bytes of tensors begin."""
-    header = json.dumps({"tree": skeleton, "tensors": heads}).encode()
-    return LENGTH.pack(len(header)) + header, -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
-
-
-def save_shared(path: str, loaded: Loaded, exchange: Exchange) -> bool:
-    """Put all tensors of `loaded`, which are on the GPU, into shared memory, and write a file that names them.
-
-    Returns
-    -------
-    bool
-        False, and nothing is written, if there is no room.
-    """
-    heads = []
-    for tensor, head in zip(loaded.tensors, loaded.heads):  # noqa: B905 - Python 3.9
-        place = exchange.put(bytes_of(tensor))
-        if place is None:
-            return False
-        heads.append({**head, "place": place, "shared": True})
-    exchange.settle()
-    header, start = _header(loaded.skeleton, heads)
-    with open(path, "wb") as file:
-        file.write(header)
-        file.truncate(start)
-    return True
 
 
 def _write(file: Any, flat: torch.Tensor) -> None:
@@ -230,7 +208,7 @@ def capture(tree: Any, device: str) -> Loaded:
     heads, copies = [], []
     for tensor in tensors:
         flat = bytes_of(tensor)
-        heads.append(_head(tensor, 0, flat.numel()))
+        heads.append(_head(tensor))
         copied = flat.to(device, copy=True).view(tensor.dtype)
         copies.append(copied.as_strided(heads[-1]["shape"], heads[-1]["stride"], 0))
     return Loaded(skeleton, copies, heads)
