@@ -38,7 +38,6 @@ def test_auto_takes_the_strongest_layer_that_works(outcomes: dict[Layer, tuple[s
     outcomes[Layer.BUBBLEWRAP] = ("it is not installed.", probe.INSTALL)
     choice = choose("auto", gpu=False)
     assert choice.layer is Layer.LANDLOCK
-    assert choice.missing == ("bubblewrap: it is not installed.",)
     assert "apt install bubblewrap" in choice.cure
 
 

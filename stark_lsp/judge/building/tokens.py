@@ -64,8 +64,3 @@ def facade_needs(text: str, cuda: bool) -> list[str]:
     if cuda and _PYTHON.search(code):
         lines += ["#define STARK_NEEDS_PYTHON"]
     return lines
-
-
-def words(text: str) -> set[str]:
-    """Return the words of a source outside of comments and strings."""
-    return set(_WORD.findall(plain(text)))

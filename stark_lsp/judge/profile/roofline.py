@@ -139,10 +139,10 @@ def key(device: str) -> str:
     return "|".join([str(VERSION), device, *parts])
 
 
-def calibrate(device: str, budget_s: float | None = None) -> Calibration:
-    """Measure the device; takes about `budget_s` seconds, of which a CPU may be busy on all of torch's threads."""
+def calibrate(device: str) -> Calibration:
+    """Measure the device; takes about `BUDGET_S`, for which a CPU may be busy on all of torch's threads."""
     begin = _now()
-    budget = BUDGET_S[device] if budget_s is None else budget_s
+    budget = BUDGET_S[device]
     notes: list[str] = []
     bandwidth: float | None = None
     rates: dict[str, float] = {}

@@ -23,8 +23,6 @@ class Choice(NamedTuple):
     layer: Layer
     reason: str
     """Why this one, one sentence."""
-    missing: tuple[str, ...] = ()
-    """What keeps better layers from working here."""
     cure: str = ""
     """What the user can do to get a better one; empty if there is none."""
 

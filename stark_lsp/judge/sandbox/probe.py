@@ -82,10 +82,9 @@ def choose(wanted: str, *, gpu: bool) -> Choice:
         return Choice(Layer.BUBBLEWRAP, "bubblewrap works here.")
     if wanted == "strict":
         raise Refused(f"Strict isolation needs bubblewrap: {problem}", cure)
-    missing = (f"bubblewrap: {problem}",)
     other, other_cure = attempt(Layer.LANDLOCK, gpu=gpu)
     if not other:
-        return Choice(Layer.LANDLOCK, "bubblewrap does not work here, Landlock does.", missing, cure)
+        return Choice(Layer.LANDLOCK, "bubblewrap does not work here, Landlock does.", cure)
     both = f"No sandbox works here. bubblewrap: {problem} Landlock: {other}"
     raise Refused(both, cure if not other_cure else f"{cure} {other_cure}")
 
@@ -102,12 +101,6 @@ def attempt(layer: Layer, *, gpu: bool) -> tuple[str, str]:
         if (layer, gpu) not in _tried:
             _tried[(layer, gpu)] = _attempt(layer, gpu=gpu)
         return _tried[(layer, gpu)]
-
-
-def forget() -> None:
-    """Try the layers anew next time."""
-    with _lock:
-        _tried.clear()
 
 
 def _attempt(layer: Layer, *, gpu: bool) -> tuple[str, str]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+TAIL = 0.025
+"""What a 95 % interval leaves out on each side."""
 NORMAL = 1.4826
 """Standard deviation of a normal distribution over the median of its absolute values."""
 
@@ -17,19 +19,18 @@ def median(samples: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def median_ranks(n: int, confidence: float = 0.95) -> tuple[int, int]:
+def median_ranks(n: int) -> tuple[int, int]:
     """Return the 0-based ranks of the order statistics that enclose the median.
 
     The number of samples below the median is binomial(n, 1/2), whatever the distribution of the samples
     (Conover, Practical Nonparametric Statistics, section 3.2). For fewer than six samples no pair reaches
     95 %; then these are the smallest and the largest sample.
     """
-    tail = (1.0 - confidence) / 2.0
     cumulative = 0.0
     rank = 0
     while rank < n // 2:
         cumulative += math.comb(n, rank) * 0.5**n
-        if cumulative > tail:
+        if cumulative > TAIL:
             break
         rank += 1
     low = max(0, rank - 1)

@@ -44,22 +44,17 @@ LIKE_THE_FIRST = ("seeded", "moved-weights")
 """Kinds of cases whose inputs are such as the user's own."""
 
 
-def spin_limit(environ: Mapping[str, str], cores: int = 0) -> dict[str, str]:
+def spin_limit(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what keeps OpenMP threads from spinning for milliseconds where they wait for each other.
 
     GNU OpenMP spins 300,000 times by default, some 4 ms; when two threads of a region land on one core, each
     region then takes a scheduler tick. On few cores they land there often and stay for long, so that the same code
     is fast in one process and three times slower in the next unless waiting threads go to sleep at once. A user's
     own policy is left as it is.
-
-    Parameters
-    ----------
-    cores
-        CPUs of the machine; asked for if 0.
     """
     if any(name in environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         return {}
-    few = (cores or os.cpu_count() or 1) <= FEW_CORES
+    few = (os.cpu_count() or 1) <= FEW_CORES
     # The second is for Intel's OpenMP, in milliseconds; its default are 200.
     return {"GOMP_SPINCOUNT": "100" if few else "5000", "KMP_BLOCKTIME": "1"}
 

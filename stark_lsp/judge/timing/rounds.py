@@ -19,6 +19,8 @@ LOSER_ROUNDS = {"cuda": 3, "cpu": 6}
 FEWEST = 6
 """Rounds that are always made: with fewer no 95 % interval of a median exists."""
 
+AGAINST = "eager"
+"""What a candidate's times are held against while rounds go on."""
 Side = Callable[[int], list[float]]
 """Times the round of that number and returns the milliseconds of each call."""
 
@@ -70,10 +72,6 @@ class RoundTimes:
         found = intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
         return {**found, "low": found["low"] / self._perhaps.get(theirs, 1.0)}
 
-    def made(self, name: str) -> int:
-        """Return how many calls of a side were timed."""
-        return sum(len(made) for made in self._calls[name])
-
     def rounds_ms(self, name: str) -> list[float]:
         """Return the median of each round of a side in milliseconds."""
         return list(self._medians[name])
@@ -89,7 +87,6 @@ def interleave(
     *,
     seconds: float = float("inf"),
     candidate: str | None = None,
-    against: str = "eager",
     target: float = 0.0,
     fewest: int = FEWEST,
     give_up: int = 0,
@@ -104,13 +101,13 @@ def interleave(
         By name; every other round goes through them backwards, so that none is always first.
     rounds, seconds
         After `seconds` no further round is begun, once `FEWEST` (or `rounds`, if fewer) are made.
-    candidate, against
-        The two whose ratio counts.
+    candidate
+        Whose ratio to `AGAINST` counts.
     target
         No further round is begun, once `fewest` are made and half of the 95 % interval of that ratio within
         this session is below this fraction; 0 makes all rounds.
     give_up
-        After so many rounds, if the candidate turns out to be `LOSER` times slower than `against`, the rest is
+        After so many rounds, if the candidate turns out to be `LOSER` times slower than `AGAINST`, the rest is
         skipped; 0 makes it in any case.
     each, between
         See `RoundTimes`.
@@ -128,13 +125,13 @@ def interleave(
             continue
         made = index + 1
         if made == give_up and rounds > give_up:
-            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, against))
+            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, AGAINST))
             # The best round of the one against the worst of the other: a busy machine alone does not end it.
             if min(ours) > LOSER * max(theirs):
                 early = True
                 break
         if target > 0.0 and made >= max(fewest, FEWEST):
-            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, against))
+            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, AGAINST))
             if intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
                 break
     return RoundTimes(calls, early, each=each, between=between)
