@@ -250,14 +250,12 @@ class Recorder(TorchFunctionMode):
             and any(t.numel() for t in results)
         )
         node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
-        node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated, node)
+        node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated)
         moved = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
         node["bytes"] = moved
         module = leaf.module if leaf is not None else None
         label = node["module"]["class"] if leaf is not None else name
         node["flops"] = 0 if node["view"] else cost.flops(label, inputs, results, module)
-        if node["structure"] == "nested" and results:
-            node["opaque_results"] = True
         number = self._add(node)
         if node["same"]:
             # The very object that came in (dropout in eval mode): one value under two node numbers.
@@ -266,9 +264,9 @@ class Recorder(TorchFunctionMode):
         for index, tensor in enumerate(results):
             self._own(tensor, number, index)
         if node["structure"] == "nested":
-            self._index_nested(number, node, out)
+            self._index_nested(node, out)
 
-    def _index_nested(self, number: int, node: dict[str, Any], out: Any) -> None:
+    def _index_nested(self, node: dict[str, Any], out: Any) -> None:
         """Remember how to reach each tensor of a nested result, for instance `[1][0]` of an LSTM."""
         paths: list[str] = []
 
@@ -281,7 +279,6 @@ class Recorder(TorchFunctionMode):
 
         walk(out, "")
         node["paths"] = paths
-        node.pop("opaque_results", None)
 
     def _safe(
         self,
@@ -289,7 +286,6 @@ class Recorder(TorchFunctionMode):
         inputs: list[torch.Tensor],
         watched: list[torch.Tensor],
         mutated: list[int],
-        node: dict[str, Any],
     ) -> bool:
         """Whether an in-place operation can be read as an ordinary one: nobody else sees the memory it changes."""
         if len(mutated) != 1 or not isinstance(out, torch.Tensor) or not inputs:

@@ -74,7 +74,7 @@ class Trial:
             stage = "output"
             self._check(output)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; told to whoever mends its inputs
-            return {"ok": False, "stage": stage, "steps": steps.count, **self._failure(error, stage)}
+            return {"ok": False, "stage": stage, "steps": steps.count, **self._failure(error)}
         return {"ok": True}
 
     def _call(self, source: str, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -116,7 +116,7 @@ class Trial:
         if not any(torch.isfinite(tensor).any() for tensor in tensors if tensor.numel()):
             raise NoOutput("the output has no finite value")
 
-    def _failure(self, error: BaseException, stage: str) -> dict[str, Any]:
+    def _failure(self, error: BaseException) -> dict[str, Any]:
         frames = []
         trace = error.__traceback__
         while trace is not None:
@@ -130,7 +130,6 @@ class Trial:
         refusing = next(
             (frame for frame, _ in reversed(frames) if isinstance(frame.f_locals.get("self"), torch.nn.Module)), None
         )
-        missing = _parameters(error, frames, self._class, stage)
         return {
             "kind": type(error).__name__,
             "message": str(error)[:2000],
@@ -138,7 +137,7 @@ class Trial:
             "statements": [statement_of(frame, line) for frame, line in own[:1] + own[-1:]],
             "facts": [fact for frame, line in reversed(frames[-6:]) for fact in facts_of(frame, line)][:SHOWN],
             "module": _module(refusing) if refusing is not None else None,
-            "of": missing,
+            "of": _parameters(self._class),
             "unset": unset_of(error, frames),
             "nothing": nothing_of(frames),
             "own": self._numbers(frames),
@@ -175,7 +174,7 @@ class _Steps(TorchFunctionMode):
         return result
 
 
-def _parameters(error: BaseException, frames: list[Any], cls: Any, stage: str) -> dict[str, Any]:
+def _parameters(cls: Any) -> dict[str, Any]:
     """Return what the parameters are called that the class is constructed or called with, and which have defaults."""
     import inspect
 
