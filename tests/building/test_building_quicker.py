@@ -58,7 +58,7 @@ FUNCTIONS = [[name, name] for name in ("scale", "rows", "table", "facts")]
 
 
 def request(text: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "cpp_sources": [text], "functions": FUNCTIONS, **more}
+    return {"kind": "inline", "name": name, "cpp_sources": [text], "functions": FUNCTIONS, **more}
 
 
 def load(name: str, path: str) -> Any:

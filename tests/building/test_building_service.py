@@ -21,6 +21,7 @@ SECONDS = 120.0
 def raw(text: str, name: str = "plain", **more: Any) -> dict[str, Any]:
     """Return a request in the raw dialect: no torch header, no Python module."""
     return {
+        "kind": "inline",
         "name": name,
         "cpp_sources": [text],
         "no_implicit_headers": True,
@@ -141,6 +142,7 @@ def test_a_build_that_takes_too_long_is_ended(service: BuildService) -> None:
         {"cpp_sources": ["x" * (5 << 20)]},
         {"cpp_sources": "text"},
         {"is_python_module": 1},
+        {"kind": "other"},
     ],
 )
 def test_what_could_do_more_than_compile_is_refused(
@@ -189,9 +191,16 @@ def test_the_stand_ins_build_and_load_what_torch_would(
     assert load_inline("raw_one", ANSWER, no_implicit_headers=True, is_python_module=False) == path
     assert len(asked) == 1
 
-    with pytest.raises(RuntimeError, match="from text only"):
-        load(name="twice_module", sources=[str(tmp_path / "ext.cpp")])
-    assert len(asked) == 1
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "twice.h").write_text("inline int twice(int x) { return 2 * x; }\n")
+    source = tmp_path / "sources" / "ext.cpp"
+    source.write_text(
+        '#include "twice.h"\n#include <pybind11/pybind11.h>\n'
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }\n'
+    )
+    module = load(name="twice_module", sources=[str(source)])
+    assert module.twice(21) == 42
+
     with pytest.raises(RuntimeError, match="Error building extension 'bad'"):
         load_inline("bad", "int f( {", no_implicit_headers=True)
     with pytest.raises(TypeError):

@@ -19,7 +19,7 @@ from stark_lsp.judge.service.asked import LATE_BUILD, MOST_BUILDS
 from stark_lsp.judge.service.attempt import Attempt
 from stark_lsp.judge.service.told import Told
 
-REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": []}
+REQUEST = {"name": "aligned", "cpp_sources": ["int two() { return 2; }"], "cuda_sources": [], "files": []}
 RUNNER: Any = SimpleNamespace(give=lambda path: path, pid=1)
 OTHER: Any = SimpleNamespace(give=lambda path: path, pid=2)
 

@@ -93,6 +93,7 @@ class Aids:
             if path or not held or key in self._failed:
                 return path
             request = {
+                "kind": "inline",
                 "name": "stark_aid",
                 "cpp_sources": ["int stark_aid;"],
                 "extra_cflags": cflags,

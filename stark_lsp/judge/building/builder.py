@@ -1,6 +1,6 @@
 """The builder: one process, without GPU and network, that carries out one request to build and ends.
 
-It runs torch's own `load_inline`, so that what is built is what the user's machine would build. Nothing it
+It runs torch's own `load_inline` or `load`, so that what is built is what the user's machine would build. Nothing it
 builds is ever loaded here.
 """
 
@@ -69,7 +69,7 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
         "library": final,
         "log": "\n".join(step.log for build in made for step in build.steps if step.log),
         "ways": [step.how for build in made for step in build.steps],
-        "resources": kernel_resources(final) if request["cuda_sources"] else {},
+        "resources": kernel_resources(final) if request["cuda_sources"] or request["files"] else {},
     }
 
 
@@ -116,7 +116,7 @@ def text_of(error: BaseException, name: str) -> str:
 
 
 def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, bool, str], None]) -> str:
-    """Call torch's own `load_inline`, and return the path of the library it made.
+    """Call torch's own function, and return the path of the library it made.
 
     Parameters
     ----------
@@ -131,6 +131,21 @@ def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, boo
         cpp_extension._run_ninja_build = carry_out
     # What torch does last is to load the library; here it is only named.
     cpp_extension._import_module_from_library = lambda name, path, *_: os.path.join(path, f"{name}.so")
+    common = {
+        "name": request["name"],
+        "build_directory": place,
+        "extra_cflags": list(request["extra_cflags"]),
+        "extra_cuda_cflags": list(request["extra_cuda_cflags"]),
+        "extra_ldflags": list(request["extra_ldflags"]),
+        "extra_include_paths": list(request["extra_include_paths"]),
+        "with_cuda": request["with_cuda"],
+        "is_python_module": True,
+    }
+    if request["kind"] == "files":
+        sources = write_files(request["files"], os.path.join(place, "files"))
+        folders = sorted({os.path.dirname(path) for path in sources})
+        common["extra_include_paths"] = [*common["extra_include_paths"], *folders]
+        return str(cpp_extension.load(sources=sources, **common))
     functions = request["functions"]
     options = {
         key: request[key]
@@ -140,20 +155,26 @@ def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, boo
     }
     return str(
         cpp_extension.load_inline(
-            request["name"],
             cpp_sources=list(request["cpp_sources"]),
             cuda_sources=list(request["cuda_sources"]) or None,
             functions=None if functions is None else dict(functions),
-            extra_cflags=list(request["extra_cflags"]),
-            extra_cuda_cflags=list(request["extra_cuda_cflags"]),
-            extra_ldflags=list(request["extra_ldflags"]),
-            extra_include_paths=list(request["extra_include_paths"]),
-            build_directory=place,
-            with_cuda=request["with_cuda"],
-            is_python_module=True,
             **options,
+            **common,
         )
     )
+
+
+def write_files(files: list[dict[str, Any]], place: str) -> list[str]:
+    """Write the files of a request, and return the paths of those that are compiled."""
+    sources = []
+    for item in files:
+        path = os.path.join(place, item["path"])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(item["text"])
+        if item["source"]:
+            sources.append(path)
+    return sources
 
 
 def kernel_resources(library: str) -> dict[str, dict[str, int]]:

@@ -11,11 +11,17 @@ import importlib.util
 import inspect
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 """Sends a request to the judge and returns `{"library": path}` or `{"error": text}`."""
+
+SOURCES = 4 << 20
+"""Bytes of source files that are sent."""
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+_CUDA = (".cu", ".cuh")
 
 
 def install(ask: Ask) -> None:
@@ -61,7 +67,7 @@ class Loader:
         """Do what `load_inline` does with these arguments."""
         if given.get("sycl_sources"):
             raise RuntimeError("SYCL sources are not built here.")
-        request = self._request(given)
+        request = self._request("inline", given)
         request["cpp_sources"] = _list(given.get("cpp_sources"))
         request["cuda_sources"] = _list(given.get("cuda_sources"))
         request["functions"] = _functions(given.get("functions"))
@@ -70,12 +76,17 @@ class Loader:
         return self._load(request)
 
     def files(self, given: dict[str, Any]) -> Any:
-        """Refuse what `load` does: a candidate is one file, and those of others cannot be seen from where it runs."""
-        raise RuntimeError(f"Error building extension '{given['name']}': from text only, by load_inline.")
+        """Do what `load` does with these arguments."""
+        if given.get("is_standalone"):
+            raise RuntimeError("Standalone programs are not built here.")
+        request = self._request("files", given)
+        request["files"], folders = gather(_list(given.get("sources")), request["extra_include_paths"])
+        request["extra_include_paths"] = folders
+        return self._load(request)
 
     @staticmethod
-    def _request(given: dict[str, Any]) -> dict[str, Any]:
-        request: dict[str, Any] = {"name": str(given["name"])}
+    def _request(kind: str, given: dict[str, Any]) -> dict[str, Any]:
+        request: dict[str, Any] = {"kind": kind, "name": str(given["name"])}
         for key in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags", "extra_include_paths"):
             request[key] = [str(item).strip() for item in _list(given.get(key))]
         request["with_cuda"] = None if given.get("with_cuda") is None else bool(given["with_cuda"])
@@ -127,3 +138,56 @@ def _functions(value: Any) -> list[list[str]] | None:
     if isinstance(value, (list, tuple)):
         return [[str(name), str(name)] for name in value]
     raise ValueError(f"Expected 'functions' to be a list or dict, but was {type(value)}")
+
+
+def gather(sources: Iterable[str], include_paths: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the texts of source files and of the headers beside them, and the include folders that remain.
+
+    A header counts when a source or another such header names it in quotes and it lies below the folder of a source
+    or an include folder of the candidate's own.
+
+    Raises
+    ------
+    OSError
+        A source cannot be read.
+    ValueError
+        They are too long.
+    """
+    texts: dict[str, str] = {}
+    names: dict[str, str] = {}
+    folders: list[str] = []
+
+    def folder_name(folder: str) -> str:
+        if folder not in folders:
+            folders.append(folder)
+        return f"f{folders.index(folder)}"
+
+    def add(path: str, folder: str) -> None:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(SOURCES + 1)
+        texts[path] = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        names[path] = f"{folder_name(folder)}/{os.path.relpath(path, folder)}"
+        if sum(map(len, texts.values())) > SOURCES:
+            raise ValueError(f"the sources are longer than {SOURCES >> 20} MiB")
+
+    roots = [os.path.abspath(path) for path in sources]
+    for path in roots:
+        add(path, os.path.dirname(path))
+    own = [os.path.abspath(path) for path in include_paths]
+    queue = list(roots)
+    used = set()
+    while queue:
+        path = queue.pop()
+        for name in _INCLUDE.findall(texts[path]):
+            for folder in [os.path.dirname(path), *own]:
+                found = os.path.normpath(os.path.join(folder, name))
+                if not found.startswith(folder + os.sep) or not os.path.isfile(found):
+                    continue
+                if folder in own:
+                    used.add(folder)
+                if found not in texts:
+                    add(found, next((item for item in folders if found.startswith(item + os.sep)), folder))
+                    queue.append(found)
+                break
+    files = [{"path": names[path], "text": text, "source": path in roots} for path, text in texts.items()]
+    return files, [path for path in own if path not in used]

@@ -17,9 +17,11 @@ SOURCES = 4 << 20
 FILES = 64
 FLAGS = 64
 FLAG = 1024
+KINDS = ("inline", "files")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_:<>, ]{0,511}\Z")
+_FILE = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,127}(?:/[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,127}){0,8}\Z")
 # Torch writes flags into a ninja file, and ninja hands them to a shell: nothing that means something to either.
 _PLAIN = re.compile(r"[A-Za-z0-9_+\-=,.:/%^@ ]*\Z")
 # Flags that load code into a compiler, run a program, or read options that nobody has looked at.
@@ -38,13 +40,15 @@ class Refused(Exception):
     """A request that is not carried out; the text says why."""
 
 
-def normal(request: dict[str, Any]) -> dict[str, Any]:
+def normal(request: dict[str, Any], allowed: list[str] | None = None) -> dict[str, Any]:
     """Return the request with every field present and checked.
 
     Parameters
     ----------
     request
         As `proxy` sends it.
+    allowed
+        Folders below which paths in flags may lie; `default_allowed()` by default.
 
     Raises
     ------
@@ -52,14 +56,21 @@ def normal(request: dict[str, Any]) -> dict[str, Any]:
     """
     if not isinstance(request, dict):
         raise Refused("A request to build is no object.")
+    kind = request.get("kind", "inline")
     name = request.get("name")
+    if kind not in KINDS:
+        raise Refused("A request to build is of no known kind.")
     if not isinstance(name, str) or not _NAME.match(name):
         raise Refused("The name of an extension must be a plain identifier.")
-    allowed = default_allowed()
-    found: dict[str, Any] = {"name": name}
+    allowed = default_allowed() if allowed is None else allowed
+    found: dict[str, Any] = {"kind": kind, "name": name}
     for key in ("cpp_sources", "cuda_sources"):
         found[key] = _strings(request.get(key) or [], key, FILES, SOURCES)
-    if sum(len(text) for key in ("cpp_sources", "cuda_sources") for text in found[key]) > SOURCES:
+    found["files"] = _files(request.get("files") or [])
+    if kind == "files" and not any(item["source"] for item in found["files"]):
+        raise Refused("No source file was named.")
+    total = sum(len(text) for key in ("cpp_sources", "cuda_sources") for text in found[key])
+    if total + sum(len(item["text"]) for item in found["files"]) > SOURCES:
         raise Refused(f"The sources are longer than {SOURCES >> 20} MiB.")
     found["functions"] = _functions(request.get("functions"))
     for key in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags"):
@@ -137,6 +148,23 @@ def _strings(value: object, key: str, count: int, limit: int) -> list[str]:
     if len(value) > count:
         raise Refused(f"{key} has more than {count} entries.")
     return [_text(item, key, limit) for item in value]
+
+
+def _files(value: object) -> list[dict[str, Any]]:
+    """Return named files; their names stay below the folder that is built in."""
+    if not isinstance(value, list) or len(value) > FILES:
+        raise Refused(f"files must be a list of at most {FILES}.")
+    found = []
+    for item in value:
+        if not isinstance(item, dict) or not isinstance(item.get("source"), bool):
+            raise Refused("A file must have a path, a text and whether it is a source.")
+        path = item.get("path")
+        if not isinstance(path, str) or not _FILE.match(path):
+            raise Refused("The name of a source file must be plain.")
+        found.append({"path": path, "text": _text(item.get("text"), "files", SOURCES), "source": item["source"]})
+    if len({item["path"] for item in found}) != len(found):
+        raise Refused("Two source files have the same name.")
+    return found
 
 
 def _functions(value: object) -> list[list[str]] | None:

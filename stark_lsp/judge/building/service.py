@@ -171,10 +171,13 @@ class BuildService:
 
     def _helpers(self, asked: dict[str, Any], builder: RunnerProcess) -> dict[str, str]:
         """Hand a builder what was made ahead and fits a request; returns the paths."""
-        texts = [*asked["cpp_sources"], *asked["cuda_sources"]]
-        if asked["stock"] or (asked["no_implicit_headers"] and not any(tokens.uses_torch(text) for text in texts)):
+        texts = [*asked["cpp_sources"], *asked["cuda_sources"], *(item["text"] for item in asked["files"])]
+        implicit = asked["kind"] == "inline" and not asked["no_implicit_headers"]
+        if asked["stock"] or not (implicit or any(tokens.uses_torch(text) for text in texts)):
             return {}
-        with_cuda = bool(asked["cuda_sources"]) if asked["with_cuda"] is None else asked["with_cuda"]
+        files = [item["path"] for item in asked["files"] if item["source"]]
+        with_cuda = bool(asked["cuda_sources"]) or any(path.endswith(".cu") for path in files)
+        with_cuda = with_cuda if asked["with_cuda"] is None else asked["with_cuda"]
         found = {"support": self._aids.support(with_cuda)}
         if found["support"]:
             found["pch"] = self._aids.pch(with_cuda, asked["extra_cflags"])
