@@ -8,6 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from stark_lsp.cli import main
+
 CHAIN = '''"""A chain of pointwise operations: one fused kernel instead of six."""
 
 import torch
@@ -94,6 +98,25 @@ def stark(
         check=False,
         **options,
     )
+
+
+def here(
+    capsys: pytest.CaptureFixture[str], *arguments: str | Path, state: Path, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Do the same in this process, for what is told before a worker is started."""
+    words = [str(argument) for argument in arguments]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STARK_STATE_DIR", str(state))
+        patch.setenv("COLUMNS", "160")
+        patch.delenv("ANTHROPIC_API_KEY", raising=False)
+        if cwd is not None:
+            patch.chdir(cwd)
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    said = capsys.readouterr()
+    return subprocess.CompletedProcess(words, code, said.out, said.err)
 
 
 def write(folder: Path, name: str, text: str) -> Path:

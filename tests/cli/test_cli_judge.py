@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import FEW, command, environment, stark, write
+from cli_cases import FEW, command, environment, here, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -212,8 +212,10 @@ def test_a_file_without_the_usual_class_is_a_failed_candidate(folder: Path) -> N
         (["model.py"], "CANDIDATE"),
     ],
 )
-def test_bad_input_ends_with_2_and_one_line(folder: Path, arguments: list[str], told: str) -> None:
-    done = stark("judge", *arguments, state=folder / "state", cwd=folder)
+def test_bad_input_ends_with_2_and_one_line(
+    folder: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = here(capsys, "judge", *arguments, state=folder / "state", cwd=folder)
     assert done.returncode == 2, done.stdout + done.stderr
     assert told in done.stderr
     assert "Traceback" not in done.stderr
@@ -244,9 +246,10 @@ def test_bad_input_is_in_the_json_as_well(folder: Path) -> None:
     assert error["path"].endswith("raises.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "code", "status"),
-    [pytest.param("candidate.py", 0, "OK", marks=pytest.mark.slow), ("wrong.py", 1, "WRONG_RESULT")],
+    [("candidate.py", 0, "OK"), ("wrong.py", 1, "WRONG_RESULT")],
 )
 def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
     folder: Path, file: str, code: int, status: str

@@ -61,7 +61,7 @@ async def test_a_kernel_is_built_there_too(judge: tuple[WorkerJudge, Path]) -> N
     [
         ("", "torch.relu(x * self.weight + os_missing.pi)", "os_missing"),
         ("SHIFT = 2.0\n", "torch.relu(x * self.weight + SHIFT)", ""),
-        ("del nn\n", "nn.functional.relu(x * self.weight + SHIFT)", "nn"),
+        pytest.param("del nn\n", "nn.functional.relu(x * self.weight + SHIFT)", "nn", marks=pytest.mark.slow),
     ],
 )
 async def test_what_breaks_inside_the_file_is_found_with_its_line(
