@@ -58,9 +58,14 @@ def get_inputs():
 """Nothing here that the playbook could fuse."""
 
 FEW = tuple(
-    word for name in ("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5") for word in ("--set", name)
+    word
+    for name in ("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5", "profile=false")
+    for word in ("--set", name)
 )
-"""Few checks and rounds: these tests are about what the program says, never about times."""
+"""Few checks and rounds: these tests are about what the program says, never about times; profiles take as long as the
+rest of preparing.
+"""
+PROFILED = ("--set", "profile=true")
 QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable, *FEW)
 """Options most tests share."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import FEW, command, environment, here, stark, write
+from cli_cases import FEW, PROFILED, command, environment, here, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -108,7 +108,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(folder: Path) -> None:
     out = folder / "ok.json"
-    done = stark("judge", "model.py", "candidate.py", *EAGER, "--json", out, state=folder / "state", cwd=folder)
+    options = (*EAGER, *PROFILED, "--json", out)
+    done = stark("judge", "model.py", "candidate.py", *options, state=folder / "state", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("Verified", "one call", "against eager", "n = ", "allowed", "torch 2", "64x128 float32", "isolation"):
         assert part in done.stdout, part
@@ -129,6 +130,7 @@ def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(f
     assert verdict["same_rounds"]["compile"] is None
     assert "before the candidate came" not in done.stdout
     assert isinstance(verdict["launched"], list)
+    assert verdict["profile"] is not None
     assert verdict["candidate"]["class"] == "ModelNew"
     assert not (folder / "state" / "runs.sqlite3").exists(), "judging is no run"
 

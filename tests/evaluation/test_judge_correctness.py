@@ -19,7 +19,7 @@ from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SETTINGS = replace(QUICK, seeds=3, profile=False)
+SETTINGS = replace(QUICK, seeds=3)
 RESULT = "torch.relu(x * self.weight + 1.0)"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SETTINGS = replace(QUICK, profile=False)
+SETTINGS = QUICK
 HELPERS = "from .scale import SHIFT\n"
 TEXT = HELPERS + REFERENCE.replace("+ 1.0", "+ SHIFT")
 NEW = """
