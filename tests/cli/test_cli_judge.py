@@ -161,6 +161,8 @@ def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox
     assert verdict["runtime_ms"] is verdict["interval"] is verdict["speedup_vs_eager"] is None
 
 
+# In every run of the tests the page and the verdict each have a test of their own.
+@pytest.mark.slow
 def test_a_compiler_error_is_shown_with_its_line(folder: Path) -> None:
     done = stark("judge", "model.py", "broken.py", *EAGER, "--json", "-", state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stderr

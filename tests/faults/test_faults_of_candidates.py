@@ -29,7 +29,6 @@ pytestmark = [
 
 QUICK = (
     "an endless loop in C",
-    "a quiet exit in forward",
     "host memory taken without end in C",
     "a fork bomb",
     "a log bomb in C",
