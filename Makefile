@@ -36,7 +36,7 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@echo
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
 
-test: $(BIN)/.dev ## Run the tests (some 10 minutes on 2 cores)
+test: $(BIN)/.dev ## Run the tests (some 8 minutes on 2 cores)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not timing"
 	@$(BIN)/python -m pytest -m "timing and not slow"
 

@@ -21,6 +21,9 @@ from stark_lsp.core.run import Node
 from stark_lsp.core.status import Mode, VerdictStatus
 from stark_lsp.store import RunStore
 
+FEWER = ("--subset", "1/7,1/9,2/11")
+"""One problem of each kind; a second one that can be measured would take as long as these together."""
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -51,7 +54,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     folder = tmp_path_factory.mktemp("bench")
     out, state = folder / "out", folder / "state"
     process = subprocess.Popen(
-        command(SUITE, *CHEAP, "--out", out),
+        command(SUITE, *CHEAP, *FEWER, "--out", out),
         env=environment(state),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -68,7 +71,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     store = RunStore(cell)
     before = store.load(store.list()[0].id).nodes
     store.close()
-    finished = bench(SUITE, *CHEAP, "--out", out, "--resume", state=state)
+    finished = bench(SUITE, *CHEAP, *FEWER, "--out", out, "--resume", state=state)
     assert finished.returncode == 0, finished.stderr
     return Bench(out, state, before, {row.problem: row for row in read(out / NAME)}, finished.stdout)
 
@@ -77,7 +80,6 @@ def test_every_problem_has_a_row_and_what_cannot_be_measured_has_its_reason(done
     assert {name: row.outcome for name, row in done.rows.items()} == {
         "1/7": Outcome.MEASURED,
         "1/9": Outcome.UNUSABLE,
-        "2/3": Outcome.MEASURED,
         "2/11": Outcome.DEGENERATE,
     }
     assert "not valid Python" in done.rows["1/9"].reason
@@ -85,7 +87,7 @@ def test_every_problem_has_a_row_and_what_cannot_be_measured_has_its_reason(done
 
 
 def test_a_measured_row_holds_the_evidence(done: Bench) -> None:
-    row = done.rows["2/3"]
+    row = done.rows["1/7"]
     assert row.best is not None
     assert row.best.gains["eager"].low is not None
     assert row.best.times["eager"].median_ms > 0
@@ -100,7 +102,7 @@ def test_a_measured_row_holds_the_evidence(done: Bench) -> None:
 def test_the_cell_that_was_under_way_goes_on_in_the_middle(done: Bench) -> None:
     row = done.rows["1/7"]
     assert row.resumed
-    assert not done.rows["2/3"].resumed
+    assert not done.rows["2/11"].resumed
     assert len(row.attempts) == 2
     kept = {number: node for number, node in done.before.items() if number and node.verdict is not None}
     assert kept, "it was killed after a verdict"
@@ -128,7 +130,7 @@ def test_the_store_of_a_cell_can_be_looked_into(done: Bench) -> None:
 
 def test_the_report_stands_beside_the_rows_and_can_be_written_again(done: Bench, tmp_path: Path) -> None:
     text = (done.out / "report.md").read_text()
-    assert "2 cells on 2 problems were measured, 2 are left out." in text
+    assert "1 cells on 1 problems were measured, 2 are left out." in text
     again = bench("report", done.out, "--out", tmp_path / "again", state=done.state)
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "again" / "report.md").read_text() == text
@@ -137,9 +139,9 @@ def test_the_report_stands_beside_the_rows_and_can_be_written_again(done: Bench,
 
 def test_with_nothing_left_to_run_it_ends_at_once_and_without_resume_it_refuses(done: Bench) -> None:
     rows = (done.out / NAME).read_bytes()
-    again = bench(SUITE, *CHEAP, "--out", done.out, "--resume", state=done.state)
+    again = bench(SUITE, *CHEAP, *FEWER, "--out", done.out, "--resume", state=done.state)
     assert again.returncode == 0, again.stderr
-    refused = bench(SUITE, *CHEAP, "--out", done.out, state=done.state)
+    refused = bench(SUITE, *CHEAP, *FEWER, "--out", done.out, state=done.state)
     assert refused.returncode == 2
     assert "--resume" in refused.stderr
     assert (done.out / NAME).read_bytes() == rows

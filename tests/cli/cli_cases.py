@@ -8,6 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from stark_lsp.cli import main
+
 CHAIN = '''"""A chain of pointwise operations: one fused kernel instead of six."""
 
 import torch
@@ -54,9 +58,14 @@ def get_inputs():
 """Nothing here that the playbook could fuse."""
 
 FEW = tuple(
-    word for name in ("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5") for word in ("--set", name)
+    word
+    for name in ("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5", "profile=false")
+    for word in ("--set", name)
 )
-"""Few checks and rounds: these tests are about what the program says, never about times."""
+"""Few checks and rounds: these tests are about what the program says, never about times; profiles take as long as the
+rest of preparing.
+"""
+PROFILED = ("--set", "profile=true")
 QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable, *FEW)
 """Options most tests share."""
 
@@ -94,6 +103,25 @@ def stark(
         check=False,
         **options,
     )
+
+
+def here(
+    capsys: pytest.CaptureFixture[str], *arguments: str | Path, state: Path, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Do the same in this process, for what is told before a worker is started."""
+    words = [str(argument) for argument in arguments]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STARK_STATE_DIR", str(state))
+        patch.setenv("COLUMNS", "160")
+        patch.delenv("ANTHROPIC_API_KEY", raising=False)
+        if cwd is not None:
+            patch.chdir(cwd)
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    said = capsys.readouterr()
+    return subprocess.CompletedProcess(words, code, said.out, said.err)
 
 
 def write(folder: Path, name: str, text: str) -> Path:

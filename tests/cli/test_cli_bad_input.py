@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_cases import LINEAR, QUICK, stark, write
+from cli_cases import LINEAR, QUICK, here, stark, write
 
 STANDALONE = "import torch\nimport torch.nn as nn\n\n\n"
 
@@ -37,46 +37,58 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(tmp_path: Path, st
     )
 
 
-def test_a_folder_is_not_a_file(tmp_path: Path, state: Path) -> None:
-    refuse(stark("optimize", tmp_path, state=state), "This is a folder")
+def test_a_folder_is_not_a_file(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refuse(here(capsys, "optimize", tmp_path, state=state), "This is a folder")
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path, state: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "model.py"
     path.write_bytes(b"x = '\xff\xfe'\n")
-    refuse(stark("optimize", path, state=state), "model.py", "encoding", "UTF-8")
+    refuse(here(capsys, "optimize", path, state=state), "model.py", "encoding", "UTF-8")
 
 
-def test_a_file_without_modules_is_refused(tmp_path: Path, state: Path) -> None:
+def test_a_file_without_modules_is_refused(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, "model.py", "class Model:\n    pass\n")
-    refuse(stark("optimize", path, state=state), "model.py")
+    refuse(here(capsys, "optimize", path, state=state), "model.py")
 
 
-def test_a_class_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, state: Path) -> None:
+def test_a_class_that_is_not_there_is_named_with_those_that_are(
+    tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write(tmp_path, "model.py", LINEAR)
-    refuse(stark("optimize", f"{path}::Modell", state=state), "Modell", "Model")
+    refuse(here(capsys, "optimize", f"{path}::Modell", state=state), "Modell", "Model")
 
 
-def test_several_classes_without_a_choice_are_listed(tmp_path: Path, state: Path) -> None:
+def test_several_classes_without_a_choice_are_listed(
+    tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = LINEAR.replace("class Model(", "class First(") + "\n\nclass Second(nn.Module):\n    pass\n"
-    refuse(stark("optimize", write(tmp_path, "model.py", text), state=state), "First", "Second")
+    refuse(here(capsys, "optimize", write(tmp_path, "model.py", text), state=state), "First", "Second")
 
 
-def test_a_syntax_error_is_given_with_its_line(tmp_path: Path, state: Path) -> None:
+def test_a_syntax_error_is_given_with_its_line(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, "model.py", "import torch\n\ndef broken(:\n    pass\n")
-    refuse(stark("optimize", path, state=state), f"{path}:3:")
+    refuse(here(capsys, "optimize", path, state=state), f"{path}:3:")
 
 
-def test_a_class_without_inputs_gets_the_cure(tmp_path: Path, state: Path) -> None:
+def test_a_class_without_inputs_gets_the_cure(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = LINEAR[: LINEAR.index("\n\ndef get_inputs")]
-    refuse(stark("optimize", write(tmp_path, "model.py", text), state=state), "get_inputs")
+    refuse(here(capsys, "optimize", write(tmp_path, "model.py", text), state=state), "get_inputs")
 
 
 @pytest.mark.parametrize(
     ("text", "fragments"),
     [
-        (LINEAR.replace("return [torch.randn(4, 16)]", "raise ValueError('no data here')"), ("no data here", ":15:")),
-        (LINEAR.replace("self.layer = ", "raise RuntimeError('no weights'); self.layer = "), ("no weights", ":8:")),
+        pytest.param(
+            LINEAR.replace("return [torch.randn(4, 16)]", "raise ValueError('no data here')"),
+            ("no data here", ":15:"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            LINEAR.replace("self.layer = ", "raise RuntimeError('no weights'); self.layer = "),
+            ("no weights", ":8:"),
+            marks=pytest.mark.slow,
+        ),
         (LINEAR.replace("torch.randn(4, 16)", "torch.randn(4, 15)"), ("forward", ":11:")),
         (LINEAR.replace("import torch\n", "import torch\nimport no_such_module_at_all\n"), ("no_such_module_at_all",)),
     ],
@@ -145,16 +157,16 @@ def test_an_interpreter_that_is_not_there_is_refused(tmp_path: Path, state: Path
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(
-    tmp_path: Path, state: Path, options: tuple[str, ...], fragment: str
+    tmp_path: Path, state: Path, options: tuple[str, ...], fragment: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, "model.py", LINEAR)
-    refuse(stark("optimize", path, *options, state=state, cwd=tmp_path), fragment)
+    refuse(here(capsys, "optimize", path, *options, state=state, cwd=tmp_path), fragment)
 
 
-def test_an_error_is_written_as_json_too(tmp_path: Path, state: Path) -> None:
+def test_an_error_is_written_as_json_too(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, "model.py", "import torch\n\ndef broken(:\n    pass\n")
     out = tmp_path / "out.json"
-    refuse(stark("optimize", path, "--json", out, state=state), ":3:")
+    refuse(here(capsys, "optimize", path, "--json", out, state=state), ":3:")
     error = json.loads(out.read_text())["error"]
     assert error["path"] == str(path)
     assert error["line"] == 3

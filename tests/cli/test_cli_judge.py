@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import FEW, command, environment, stark, write
+from cli_cases import FEW, PROFILED, command, environment, here, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -108,7 +108,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(folder: Path) -> None:
     out = folder / "ok.json"
-    done = stark("judge", "model.py", "candidate.py", *EAGER, "--json", out, state=folder / "state", cwd=folder)
+    options = (*EAGER, *PROFILED, "--json", out)
+    done = stark("judge", "model.py", "candidate.py", *options, state=folder / "state", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("Verified", "one call", "against eager", "n = ", "allowed", "torch 2", "64x128 float32", "isolation"):
         assert part in done.stdout, part
@@ -129,6 +130,7 @@ def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(f
     assert verdict["same_rounds"]["compile"] is None
     assert "before the candidate came" not in done.stdout
     assert isinstance(verdict["launched"], list)
+    assert verdict["profile"] is not None
     assert verdict["candidate"]["class"] == "ModelNew"
     assert not (folder / "state" / "runs.sqlite3").exists(), "judging is no run"
 
@@ -159,6 +161,8 @@ def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox
     assert verdict["runtime_ms"] is verdict["interval"] is verdict["speedup_vs_eager"] is None
 
 
+# In every run of the tests the page and the verdict each have a test of their own.
+@pytest.mark.slow
 def test_a_compiler_error_is_shown_with_its_line(folder: Path) -> None:
     done = stark("judge", "model.py", "broken.py", *EAGER, "--json", "-", state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stderr
@@ -212,8 +216,10 @@ def test_a_file_without_the_usual_class_is_a_failed_candidate(folder: Path) -> N
         (["model.py"], "CANDIDATE"),
     ],
 )
-def test_bad_input_ends_with_2_and_one_line(folder: Path, arguments: list[str], told: str) -> None:
-    done = stark("judge", *arguments, state=folder / "state", cwd=folder)
+def test_bad_input_ends_with_2_and_one_line(
+    folder: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = here(capsys, "judge", *arguments, state=folder / "state", cwd=folder)
     assert done.returncode == 2, done.stdout + done.stderr
     assert told in done.stderr
     assert "Traceback" not in done.stderr
@@ -244,9 +250,10 @@ def test_bad_input_is_in_the_json_as_well(folder: Path) -> None:
     assert error["path"].endswith("raises.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "code", "status"),
-    [pytest.param("candidate.py", 0, "OK", marks=pytest.mark.slow), ("wrong.py", 1, "WRONG_RESULT")],
+    [("candidate.py", 0, "OK"), ("wrong.py", 1, "WRONG_RESULT")],
 )
 def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
     folder: Path, file: str, code: int, status: str

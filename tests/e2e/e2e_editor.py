@@ -49,7 +49,7 @@ SMALL = {
     "finalTimingRounds": 5,
     "compileBaseline": False,
     "device": "cpu",
-    "evaluation": {"seeds": 2, "warmup": 1, "round_ms": 5.0},
+    "evaluation": {"seeds": 2, "warmup": 1, "round_ms": 5.0, "profile": False},
 }
 """Settings of a short run."""
 

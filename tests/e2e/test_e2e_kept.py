@@ -145,7 +145,7 @@ def rename(editor: Editor, old: Path, new: Path) -> None:
     editor.client.workspace_did_rename_files(told)
 
 
-@pytest.mark.parametrize("back", [True, False])
+@pytest.mark.parametrize("back", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_a_proposal_follows_its_file_through_renames(back: bool, file: Path, state: Path) -> None:
     leave(state, file, "r1")
     async with session(published(), state) as editor:

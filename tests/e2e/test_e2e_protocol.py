@@ -79,22 +79,24 @@ async def test_lenses_follow_edits_and_survive_a_syntax_error(tmp_path: Path, fi
 ODD = ["untitled:Untitled-1", "", "file:", "http://[::1", "vscode-notebook-cell:/a.ipynb#W0", "file:///none/such.py"]
 
 
-@pytest.mark.parametrize("uri", ODD)
-async def test_odd_uris_get_a_clear_answer_and_no_crash(uri: str, tmp_path: Path) -> None:
+async def test_odd_uris_get_a_clear_answer_and_no_crash(tmp_path: Path) -> None:
     async with session(published(), tmp_path / "state") as editor:
-        item = types.TextDocumentItem(uri, "python", 1, MODULE)
-        editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
-        titles = await editor.titles(uri)
-        assert await editor.hover(uri, 3) is None
-        await editor.actions(uri, CLASS_LINE)
-        editor.client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
-        answer = await editor.execute("stark.optimize", uri, "Model")
-        assert answer["status"] == "error"
-        assert titles == ([] if "none" not in uri else ["Optimize with STARK"])
-        expected = (
-            "cannot be read" if "none" in uri else "needs a document" if not uri else "Only files on this machine"
-        )
-        assert expected in editor.messages[-1]
+        for uri in ODD:
+            item = types.TextDocumentItem(uri, "python", 1, MODULE)
+            editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+            titles = await editor.titles(uri)
+            assert await editor.hover(uri, 3) is None, uri
+            await editor.actions(uri, CLASS_LINE)
+            editor.client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+            said = len(editor.messages)
+            answer = await editor.execute("stark.optimize", uri, "Model")
+            assert answer["status"] == "error", uri
+            assert titles == ([] if "none" not in uri else ["Optimize with STARK"]), uri
+            expected = (
+                "cannot be read" if "none" in uri else "needs a document" if not uri else "Only files on this machine"
+            )
+            assert len(editor.messages) == said + 1, uri
+            assert expected in editor.messages[-1], uri
 
 
 async def test_commands_with_odd_arguments_answer_in_words(tmp_path: Path) -> None:

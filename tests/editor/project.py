@@ -47,6 +47,7 @@ FEW = {
     "compileBaseline": False,
     "timingRounds": 3,
     "finalTimingRounds": 5,
+    "evaluation": {"seeds": 2, "warmup": 1, "profile": False},
 }
 """Settings for a short run."""
 

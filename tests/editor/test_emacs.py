@@ -33,6 +33,8 @@ def _need_eglot() -> str:
 def _lisp(value: object) -> str:
     if isinstance(value, bool):
         return "t" if value else ":json-false"
+    if isinstance(value, dict):
+        return f"({' '.join(f':{name} {_lisp(entry)}' for name, entry in value.items())})"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -29,6 +29,8 @@ def _version(nvim: str) -> tuple[int, int]:
 def _lua(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {_lua(entry)}' for name, entry in value.items())} }}"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

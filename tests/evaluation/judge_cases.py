@@ -14,9 +14,16 @@ from stark_lsp.core.verdict import Reference
 from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 
 QUICK = EvaluationSettings(
-    seeds=2, warmup=1, rounds=4, final_rounds=4, round_ms=3.0, compile_baseline=False, run_timeout_s=15.0
+    seeds=2,
+    warmup=1,
+    rounds=4,
+    final_rounds=4,
+    round_ms=3.0,
+    compile_baseline=False,
+    run_timeout_s=15.0,
+    profile=False,
 )
-"""Few rounds: these tests are about verdicts, never about times."""
+"""Few rounds: these tests are about verdicts, never about times; profiles take half of what preparing takes."""
 
 REFERENCE = """import torch
 import torch.nn as nn

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from judge_cases import QUICK, RAW, REFERENCE, candidate_with, judging, make_problem, prepare
 
+from stark_lsp.contract.errors import Bad
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import InputSpec
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, InputSource, IsolationLayer
 from stark_lsp.core.status import VerdictStatus as Status
+from stark_lsp.core.wire import to_wire
+from stark_lsp.judge.reference.reference import Reference
 from stark_lsp.judge.sandbox import landlock
 
 
@@ -24,25 +27,37 @@ def line_of(text: str, part: str) -> int:
     return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words", "at"),
-    [
-        ("return [torch.randn(64, 128)]", "return [torch.randn(-1)]", "get_inputs() raised", "torch.randn(-1)"),
-        ("return [128]", "raise KeyError('n')", "get_init_inputs() raised", "raise KeyError"),
-        ("return [128]", "return [128, 2]", "cannot be constructed", "class Model"),
-        ("return torch.relu(", "return torch.nothing(", "forward pass of Model raised", "torch.nothing"),
-        ("import torch.nn as nn", "import torch.nn as nn\nimport no_such_module", "import failed", "no_such_module"),
-        ("return torch.relu(", "return torch.randn(3) * (", "different results", "class Model"),
-        ("return torch.relu(", "return str(", "returned no tensor", "class Model"),
-        ("return [torch.randn(64, 128)]", "return [object()]", "handed to a candidate", "class Model"),
-    ],
-)
+BLAMED = [
+    ("return torch.relu(", "return torch.nothing(", "forward pass of Model raised", "torch.nothing"),
+    ("return [torch.randn(64, 128)]", "return [torch.randn(-1)]", "get_inputs() raised", "torch.randn(-1)"),
+    ("return [128]", "raise KeyError('n')", "get_init_inputs() raised", "raise KeyError"),
+    ("return [128]", "return [128, 2]", "cannot be constructed", "class Model"),
+    ("import torch.nn as nn", "import torch.nn as nn\nimport no_such_module", "import failed", "no_such_module"),
+    ("return torch.relu(", "return torch.randn(64, 128) * (", "different results", "class Model"),
+    ("return torch.relu(", "return str(", "returned no tensor", "class Model"),
+    ("return [torch.randn(64, 128)]", "return [object()]", "handed to a candidate", "class Model"),
+]
+"""What a user's file may do wrong: the text that stands for another, what is said of it, and at which line."""
+
+
+@pytest.mark.parametrize(("old", "new", "words", "at"), BLAMED[:1])
 async def test_the_users_code_is_blamed_at_its_line(tmp_path: Path, old: str, new: str, words: str, at: str) -> None:
     text = REFERENCE.replace(old, new)
-    if "randn(3)" in new:
-        text = text.replace("torch.randn(3) * (", "torch.randn(64, 128) * (")
     with pytest.raises(BadInput) as caught:
         await prepare(make_problem(tmp_path / "model.py", text), tmp_path)
+    assert words in caught.value.message
+    assert caught.value.path == str(tmp_path / "model.py")
+    assert caught.value.line == line_of(text, at)
+    assert caught.value.cure
+
+
+@pytest.mark.parametrize(("old", "new", "words", "at"), BLAMED)
+def test_whatever_it_does_wrong(tmp_path: Path, old: str, new: str, words: str, at: str) -> None:
+    """The same without processes of their own, for everything that can be wrong."""
+    text = REFERENCE.replace(old, new)
+    problem = to_wire(make_problem(tmp_path / "model.py", text))
+    with pytest.raises(Bad) as caught:
+        Reference(problem, QUICK.seeds, str(tmp_path), lambda text: None)
     assert words in caught.value.message
     assert caught.value.path == str(tmp_path / "model.py")
     assert caught.value.line == line_of(text, at)

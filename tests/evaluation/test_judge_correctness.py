@@ -19,7 +19,7 @@ from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SETTINGS = replace(QUICK, seeds=3, profile=False)
+SETTINGS = replace(QUICK, seeds=3)
 RESULT = "torch.relu(x * self.weight + 1.0)"
 
 
@@ -39,8 +39,18 @@ async def verdict_of(judge: WorkerJudge, body: str) -> Verdict:
     ("body", "status", "words"),
     [
         (f"assert x.shape[0] == 64\nreturn {RESULT}", Status.RUNTIME_ERROR, "a batch of 15 instead of 64"),
-        (f"y = torch.empty_like(x)\ny[:-1] = {RESULT}[:-1]\nreturn y", Status.NOT_FINITE, "nan"),
-        (f"y = {RESULT}\nx.add_(0 if x.is_contiguous() else 1)\nreturn y", Status.MUTATED_INPUT, "not contiguous"),
+        pytest.param(
+            f"y = torch.empty_like(x)\ny[:-1] = {RESULT}[:-1]\nreturn y",
+            Status.NOT_FINITE,
+            "nan",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            f"y = {RESULT}\nx.add_(0 if x.is_contiguous() else 1)\nreturn y",
+            Status.MUTATED_INPUT,
+            "not contiguous",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 async def test_careless_candidates_are_told_where_they_go_wrong(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SETTINGS = replace(QUICK, profile=False)
+SETTINGS = QUICK
 HELPERS = "from .scale import SHIFT\n"
 TEXT = HELPERS + REFERENCE.replace("+ 1.0", "+ SHIFT")
 NEW = """
@@ -61,7 +60,7 @@ async def test_a_kernel_is_built_there_too(judge: tuple[WorkerJudge, Path]) -> N
     [
         ("", "torch.relu(x * self.weight + os_missing.pi)", "os_missing"),
         ("SHIFT = 2.0\n", "torch.relu(x * self.weight + SHIFT)", ""),
-        ("del nn\n", "nn.functional.relu(x * self.weight + SHIFT)", "nn"),
+        pytest.param("del nn\n", "nn.functional.relu(x * self.weight + SHIFT)", "nn", marks=pytest.mark.slow),
     ],
 )
 async def test_what_breaks_inside_the_file_is_found_with_its_line(

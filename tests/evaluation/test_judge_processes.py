@@ -207,6 +207,8 @@ asyncio.run(main())
 """
 
 
+# In every run of the tests a whole server is killed, see tests/e2e/test_e2e_runs.py.
+@pytest.mark.slow
 async def test_when_the_server_is_killed_no_process_is_left(tmp_path: Path) -> None:
     code = textwrap.dedent(SERVER).format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     server = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from judge_cases import HONEST, QUICK, RAW, REFERENCE, broken_kernel, candidate_with, judging, make_problem
+from judge_cases import HONEST, LAUNCH, QUICK, RAW, REFERENCE, broken_kernel, candidate_with, judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
@@ -111,11 +111,11 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE),
+        pytest.param("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE, marks=pytest.mark.slow),
         pytest.param("return object()", Status.WRONG_SHAPE, marks=pytest.mark.slow),
         ("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE),
-        ("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE),
-        ("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT),
+        pytest.param("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE, marks=pytest.mark.slow),
+        pytest.param("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT, marks=pytest.mark.slow),
         ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
         ("import os\nos._exit(0)", Status.REFUSED),
         pytest.param("raise SystemExit(0)", Status.RUNTIME_ERROR, marks=pytest.mark.slow),
@@ -142,13 +142,18 @@ async def test_different_results_for_equal_inputs_are_nondeterministic(judge: Wo
     assert verdict.status is Status.NONDETERMINISTIC
 
 
-async def test_a_raised_error_names_the_line_of_the_candidate(judge: WorkerJudge) -> None:
-    source = candidate_with("y = x + 1\nreturn y.nothing()")
+async def test_a_raised_error_names_the_line_of_the_candidate_and_a_long_log_keeps_head_and_tail(
+    judge: WorkerJudge,
+) -> None:
+    source = candidate_with("print('first line')\nprint('x' * 1000000)\nprint('the end')\nreturn x.nothing()")
     verdict = await verdict_of(judge, source)
     assert verdict.status is Status.RUNTIME_ERROR
     assert verdict.line is not None
-    assert "y.nothing()" in source.splitlines()[verdict.line - 1]
+    assert "x.nothing()" in source.splitlines()[verdict.line - 1]
     assert "AttributeError" in verdict.message
+    assert len(verdict.log) <= QUICK.log_limit + 100
+    assert "first line" in verdict.log
+    assert "the end" in verdict.log
 
 
 @pytest.mark.parametrize(
@@ -186,30 +191,17 @@ async def test_weights_that_do_not_load_and_results_that_differ_are_a_load_error
     assert "weight" in verdict.message
 
 
-async def test_output_is_captured_and_cannot_reach_the_judge(judge: WorkerJudge) -> None:
+async def test_after_all_that_a_good_candidate_is_ok_sees_no_key_and_its_output_is_captured(
+    judge: WorkerJudge,
+) -> None:
     source = broken_kernel("float v =", 'if (r + i == 0) puts("hello from C"); float v =')
     source = source.replace("#include <cstdint>", "#include <cstdint>\n#include <cstdio>")
-    source = source.replace("x = x.contiguous()", "print('hello from python')\n        x = x.contiguous()")
+    seen = (
+        "import os\n        assert 'ANTHROPIC_API_KEY' not in os.environ\n        print('hello from python')\n        "
+    )
+    source = source.replace(f"        {LAUNCH}", f"        {seen}{LAUNCH}")
+    assert "hello from python" in source
     verdict = await verdict_of(judge, source)
     assert verdict.status is Status.OK, verdict
     assert "hello from python" in verdict.log
     assert "hello from C" in verdict.log
-
-
-async def test_a_long_log_keeps_head_and_tail(judge: WorkerJudge) -> None:
-    body = "print('first line')\nprint('x' * 1000000)\nraise ValueError('the end')"
-    verdict = await verdict_of(judge, candidate_with(body))
-    assert verdict.status is Status.RUNTIME_ERROR
-    assert len(verdict.log) <= QUICK.log_limit + 100
-    assert "first line" in verdict.log
-    assert "the end" in verdict.log
-
-
-async def test_keys_of_the_environment_are_not_seen_by_a_candidate(judge: WorkerJudge) -> None:
-    body = "import os\nassert 'ANTHROPIC_API_KEY' not in os.environ\n" + HONEST
-    assert (await verdict_of(judge, candidate_with(body))).status is Status.OK
-
-
-async def test_after_all_that_a_good_candidate_is_still_ok(judge: WorkerJudge) -> None:
-    verdict = await verdict_of(judge, candidate_with(HONEST))
-    assert verdict.status is Status.OK, verdict

@@ -21,6 +21,8 @@ from stark_lsp.store import RunStore
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 
+# In every run of the tests scripted runs are killed at every point, see tests/store/test_resume.py.
+@pytest.mark.slow
 async def test_what_was_proposed_is_judged_by_the_resumed_run_without_asking_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

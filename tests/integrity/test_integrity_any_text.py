@@ -110,24 +110,26 @@ LONG_NATIVE = {
 
 
 def seconds(text: str) -> float:
-    best = 1e9
-    for _ in range(3):
-        begin = time.process_time()
-        read(text, "ModelNew")
-        best = min(best, time.process_time() - begin)
-    return best
+    begin = time.process_time()
+    read(text, "ModelNew")
+    return time.process_time() - begin
+
+
+def grows_with_the_length(short: str, long: str) -> bool:
+    """Whether a text of eight times the length takes about that many times as long; sixty-four if it were its square.
+
+    What looks bad may be due to whatever else the machine does, and is measured again.
+    """
+    return any(seconds(long) < 24 * seconds(short) + 0.1 for _ in range(3))
 
 
 @pytest.mark.parametrize("piece", LONG.values(), ids=LONG)
 def test_time_grows_with_the_length(piece: str) -> None:
     head = "import torch, triton\nfrom torch.utils.cpp_extension import load_inline\n"
-    short, long = (seconds(head + piece * count) for count in (200, 1600))
-    # Eight times the length; sixty-four times the time if it were its square.
-    assert long < 24 * short + 0.1
+    assert grows_with_the_length(head + piece * 200, head + piece * 1600)
 
 
 @pytest.mark.parametrize("piece", LONG_NATIVE.values(), ids=LONG_NATIVE)
 def test_time_grows_with_the_length_of_a_kernel(piece: str) -> None:
     head = "from torch.utils.cpp_extension import load_inline\n"
-    short, long = (seconds(f"{head}M = load_inline('a', {piece * count!r})") for count in (1000, 8000))
-    assert long < 24 * short + 0.1
+    assert grows_with_the_length(*(f"{head}M = load_inline('a', {piece * count!r})" for count in (1000, 8000)))

@@ -88,9 +88,12 @@ import json, os, sys
 with open({str(seen)!r}, "w") as file:
     json.dump([sys.path, os.environ.get("PYTHONPATH")], file)
 """
-    file.write_text(tell + SAMPLE.read_text())
+    text = SAMPLE.read_text().replace("torch.randn(2048, 4096)", "torch.randn(64, 256)")
+    file.write_text(tell + text)
     command = [empty_python, "-I", "-S", extension / "bundled", "optimize", file, "--python", sys.executable]
     few = ["--device", "cpu", "--model", "playbook", "--budget", "1", "--isolation", "off", "--no-compile-baseline"]
+    for name in ("seeds=1", "warmup=1", "rounds=3", "final_rounds=3", "round_ms=1", "profile=false"):
+        few += ["--set", name]
     done = subprocess.run([*command, *few], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     path, variable = json.loads(seen.read_text())

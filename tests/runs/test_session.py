@@ -35,7 +35,9 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(512, 1024)]
 """
-QUICK = EvaluationSettings(seeds=2, warmup=1, rounds=6, final_rounds=6, round_ms=5.0, compile_baseline=False)
+QUICK = EvaluationSettings(
+    seeds=2, warmup=1, rounds=6, final_rounds=6, round_ms=5.0, compile_baseline=False, profile=False
+)
 
 
 @pytest.fixture

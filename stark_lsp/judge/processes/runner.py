@@ -18,6 +18,7 @@ from ...contract import process_trees
 from ...contract.errors import Bad
 from ...contract.frames import Channel, ChannelClosed, take_private_pipes
 from ..building import proxy
+from . import imports
 
 if TYPE_CHECKING:
     from ..transport.exchange import Exchange
@@ -51,7 +52,8 @@ def serve(ready: Callable[[Channel], Callable[[dict[str, Any]], Any]]) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     channel = Channel(*take_private_pipes())
-    handle = ready(channel)
+    with imports.uncollected():
+        handle = ready(channel)
     channel.send({"ready": True})
     while True:
         try:

@@ -16,6 +16,7 @@ from typing import Any
 from ...contract import process_trees
 from ...contract.errors import Bad, Broken, Reported, broken, describe, full_text
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
+from ..processes import imports
 from ..sandbox import kernel
 from .told import Told
 
@@ -141,8 +142,9 @@ class Worker:
                 raise Broken("The worker was asked to try inputs before it was given a class.")
             return self._trial.attempt(params["init"], params["inputs"], params["mode"])
         progress("Importing torch", 120.0)
-        require_torch()
-        from ..inputs.trial import Trial
+        with imports.uncollected():
+            require_torch()
+            from ..inputs.trial import Trial
 
         progress("Loading the file", float(params["limit_s"]))
         self._trial = Trial(params["path"], params["text"], params["qualname"], params["device"])
@@ -153,8 +155,9 @@ class Worker:
         # What the interpreter keeps beside its own program (ninja, for one) is found without activation.
         os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
         progress("Importing torch", 120.0)
-        require_torch()
-        from .judging import Judge
+        with imports.uncollected():
+            require_torch()
+            from .judging import Judge
 
         self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
