@@ -16,6 +16,7 @@ from stark_lsp.judge.sandbox import (
     Layer,
     Refused,
     bubblewrap,
+    canaries,
     choose,
     instructions,
     probe,
@@ -92,6 +93,18 @@ def test_a_child_that_can_read_the_canary_ends_before_it_does_anything(layer: La
     assert done.returncode == EXIT_UNCONFINED
     assert "it could read a file that it was not given" in done.stderr
     assert "ran" not in done.stdout
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
+def test_a_child_that_may_make_local_sockets_starts_only_where_connecting_is_refused(
+    layer: Layer, tmp_path: Path
+) -> None:
+    """As for a GPU. Here it is this process that nothing refuses: there is no such socket, and that proves nothing."""
+    need(layer)
+    policy = policy_of("run", tmp_path, gpu=True)
+    assert inside(layer, policy, ["true"]).returncode == 0
+    tried = dict(canaries.forbidden(layer, policy))
+    tried["connect to a Unix socket"]()
 
 
 def test_a_child_that_was_started_without_its_sandbox_ends(tmp_path: Path) -> None:
