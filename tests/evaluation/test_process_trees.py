@@ -1,4 +1,4 @@
-"""Ending a process tree: nothing of it is left, however its parts are dying at that moment."""
+"""Ending a process tree: nothing of it is left, however its parts are dying at that moment; and stopping one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from stark_lsp.contract.process_trees import stopped
 from stark_lsp.evaluation.processes import descendants, kill_tree
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -93,3 +94,37 @@ def test_a_forest_of_sessions_is_gone_when_killing_returns() -> None:
     finally:
         guard.kill()
         guard.wait()
+
+
+def test_a_process_and_all_below_it_rest_in_the_turns_of_others(tmp_path: Path) -> None:
+    beats = [tmp_path / "parent", tmp_path / "child"]
+    code = """
+import subprocess, sys, time
+if len(sys.argv) > 2:
+    subprocess.Popen([sys.executable, __file__, sys.argv[2]])
+while True:
+    open(sys.argv[1], "a").write(".")
+    time.sleep(0.002)
+"""
+    script = tmp_path / "beats.py"
+    script.write_text(code)
+
+    def counts() -> list[int]:
+        return [path.stat().st_size if path.exists() else 0 for path in beats]
+
+    with subprocess.Popen([sys.executable, str(script), *map(str, beats)]) as process:
+        try:
+            deadline = time.monotonic() + 30.0
+            while not all(counts()) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            with stopped(process.pid):
+                time.sleep(0.05)
+                before = counts()
+                assert all(before)
+                time.sleep(0.2)
+                assert counts() == before
+            while counts() == before and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert all(now > then for now, then in zip(counts(), before, strict=True)) or counts() != before
+        finally:
+            kill_tree(process.pid)
