@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import gc
 import importlib.util
 import marshal
 import os
@@ -21,6 +20,8 @@ import tempfile
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
+
+from stark_lsp.contract.imports import uncollected
 
 FORMAT = 1
 """Raised when the layout of the cache file changes."""
@@ -99,11 +100,5 @@ def protocol_types() -> None:
         return
     import attr._make
 
-    # The many objects of the import live as long as the process: collecting in between frees nothing.
-    gc.disable()
-    try:
-        with cached_compilation(attr._make, cache_file()):
-            import lsprotocol.types  # noqa: F401
-    finally:
-        gc.freeze()
-        gc.enable()
+    with uncollected(), cached_compilation(attr._make, cache_file()):
+        import lsprotocol.types  # noqa: F401

@@ -14,11 +14,10 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...contract import process_trees
+from ...contract import imports, process_trees
 from ...contract.errors import Bad
 from ...contract.frames import Channel, ChannelClosed, take_private_pipes
 from ..building import proxy
-from . import imports
 
 if TYPE_CHECKING:
     from ..transport.exchange import Exchange

@@ -13,10 +13,9 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ...contract import process_trees
+from ...contract import imports, process_trees
 from ...contract.errors import Bad, Broken, Reported, broken, describe, full_text
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, take_private_pipes
-from ..processes import imports
 from ..sandbox import kernel
 from .told import Told
 

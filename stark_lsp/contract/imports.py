@@ -1,4 +1,4 @@
-"""Import much at once: torch makes half a million objects, and none of them is garbage."""
+"""Import much at once: torch makes half a million objects, lsprotocol many too, and none of them is garbage."""
 
 from __future__ import annotations
 

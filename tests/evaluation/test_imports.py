@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stark_lsp.judge.processes.imports import uncollected
+from stark_lsp.contract.imports import uncollected
 
 
 @pytest.fixture(autouse=True)
