@@ -99,6 +99,20 @@ def test_a_builder_comes_even_if_everything_that_comes_up_waits_for_the_one_who_
     assert found == [True]
 
 
+def test_on_a_cpu_builders_come_up_ahead_once_one_was_wanted(children: Pool) -> None:
+    over = threading.Event()
+    for _ in range(AT_ONCE):
+        children._growing.submit(over.wait)
+    children.fill(1)
+    assert [len(children._spares[role]) for role in (RUNNER, BUILDER)] == [1, 0]
+    children.keep_spares(BUILDER, 1)
+    children.fill(2)
+    assert [len(children._spares[role]) for role in (RUNNER, BUILDER)] == [2, 2]
+    for spare in (*children._spares[RUNNER], *children._spares[BUILDER]):
+        assert spare.cancel()
+    over.set()
+
+
 def test_a_spare_that_died_is_replaced_and_one_that_is_done_goes_first(children: Pool) -> None:
     children.keep_spares(RUNNER, 2)
     first, second = (spare.result(60.0) for spare in children._spares[RUNNER])

@@ -84,6 +84,8 @@ class Pool:
         self._ending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-ending")
         self._ended: list[Future[None]] = []
         self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
+        self._wanted = {RUNNER} if gpu is None else {RUNNER, BUILDER}
+        """Roles of which some are started ahead; on a CPU most candidates have nothing built."""
         self._count = spares
         self._under_way = 0
         self._calm: threading.Timer | None = None
@@ -125,13 +127,14 @@ class Pool:
         return self._grow(role)
 
     def fill(self, count: int = 0) -> None:
-        """See that so many runners and builders, by default as many as are to be ready, are under way."""
-        for role in self._spares:
+        """See that so many of each role that is wanted, by default as many as are to be ready, are under way."""
+        for role in tuple(self._wanted):
             self.keep_spares(role, count or self._count)
 
     def keep_spares(self, role: str, count: int) -> None:
         """See that so many children of a role are under way before they are wanted."""
         with self._lock:
+            self._wanted.add(role)
             spares = self._spares[role]
             while len(spares) < count:
                 spares.append(self._growing.submit(self._grow, role))

@@ -40,6 +40,8 @@ WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 PENDING = "It is being compiled beside the search."
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
+EXTENSIONS = "cpp_extension"
+"""Named by every candidate that has something built."""
 SPARE_S = 30.0
 """Longest wait for the first spare; the others come up once the first candidate is judged, or while it is built."""
 
@@ -110,12 +112,10 @@ class Judge:
             turns=on_device,
             spares=spares(self.reference.device),
         )
-        many_cores = (os.cpu_count() or 1) >= MANY_CORES
-        if many_cores:
-            self.pool.fill(1)
+        self.pool.fill(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.pool.end)
-        if self.reference.device == "cuda" and many_cores:
+        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         self.bench = Bench(self.reference, settings, self.pool, self.threads, on_device)
         if self.reference.device == "cuda" and toolkit.find("nvcc") is None:
@@ -185,11 +185,10 @@ class Judge:
         def waiting(text: str) -> None:
             progress(text, WAITING_S)
 
-        if (os.cpu_count() or 1) >= MANY_CORES:
-            # While nobody times, so that the first spare comes up beside them.
-            with self.bench.turns.working():
-                self.bench.start_side_by_side()
-            self.pool.await_spares(RUNNER, SPARE_S)
+        # While nobody times, so that the first spare comes up beside them.
+        with self.bench.turns.working():
+            self.bench.start_side_by_side(at_once=(os.cpu_count() or 1) >= MANY_CORES)
+        self.pool.await_spares(RUNNER, SPARE_S)
         with self.bench.turn(waiting):
             try:
                 self.bench.held("eager")
@@ -339,6 +338,8 @@ class Judge:
         Broken
             The machine or the reference failed, not the candidate.
         """
+        if EXTENSIONS in candidate["source"]:
+            self.pool.keep_spares(BUILDER, 1)
         if final:
             self.baselines(progress)
         attempt = Attempt(self, candidate, final, progress, told=told, tools=tools)

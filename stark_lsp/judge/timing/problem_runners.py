@@ -234,18 +234,30 @@ class Bench:
                 self._sides[name] = timer
             return timer
 
-    def start_side_by_side(self) -> None:
-        """Start the processes of eager side by side; what fails is tried again when it is needed, and told then."""
+    def start_side_by_side(self, *, at_once: bool) -> None:
+        """Start the processes of eager side by side; what fails is tried again when it is needed, and told then.
 
-        def start(name: str) -> Timer | None:
+        Parameters
+        ----------
+        at_once
+            Whether they load and call the module at the same time too: on few cores that makes its calls look slow.
+        """
+
+        def start(name: str, runner: RunnerProcess) -> Timer | None:
             try:
-                return self._start_reference(name)
+                return self._start_reference(name, runner)
             except RUNNER_FAILURES:
                 return None
 
-        names = ("eager", TWIN) if self._reference.plan.twin else ("eager",)
-        with self._lock, ThreadPoolExecutor(len(names), thread_name_prefix="stark-reference") as pool:
-            self._sides.update(zip(names, pool.map(start, names)))  # noqa: B905 - Python 3.9
+        names = ("eager", TWIN) if self._twin(int(self._settings["rounds"])) else ("eager",)
+        workers = len(names) if at_once else 1
+        with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
+            runners = [self._pool.reference_runner() for _ in names]
+            self._sides.update(zip(names, pool.map(start, names, runners)))  # noqa: B905 - Python 3.9
+
+    def _twin(self, rounds: int) -> bool:
+        """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
+        return self._reference.plan.twin and rounds >= FEWEST
 
     def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.
@@ -263,8 +275,7 @@ class Bench:
             See `held`.
         """
         first = self.held(name)
-        # With too few rounds for an interval there is nothing for a second process to widen.
-        second = self.held(TWIN) if name == "eager" and self._reference.plan.twin and len(seeds) >= FEWEST else first
+        second = self.held(TWIN) if name == "eager" and self._twin(len(seeds)) else first
 
         def once(index: int) -> list[float]:
             timer = second if of_twin(index) else first
@@ -329,9 +340,9 @@ class Bench:
         """Return what looks at the outputs of timed calls."""
         return Recheck(self.output_bytes, self._reference.cases[0].own_errors, self._reference.plan.looks, self.device)
 
-    def _start_reference(self, name: str) -> Timer:
+    def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
         reference = self._reference
-        runner = self._pool.reference_runner()
+        runner = runner or self._pool.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
