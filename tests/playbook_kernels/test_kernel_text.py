@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -176,7 +177,7 @@ def with_operand(spec: KernelSpec, number: int, name: str, kernel: str) -> Kerne
 
 
 def clashing(device: str) -> list[tuple[KernelSpec, Variant, str]]:
-    """Kernels whose operand is called after an identifier that their own text uses, for every such identifier."""
+    """Kernels whose operands, two at a time, are called after identifiers that their own text uses, each in one."""
     kernels: list[tuple[KernelSpec, Variant, str]] = []
     for spec in every_kind_of_kernel():
         if supports(spec, device) is not None:
@@ -194,9 +195,12 @@ def clashing(device: str) -> list[tuple[KernelSpec, Variant, str]]:
         words = sorted(set(re.findall(r"\b[a-zA-Z]\w*\b", re.sub(r"//.*", "", text))))
         mine = {s.name for s in spec.steps} | {o.name for o in spec.operands}
         free = [w for w in words if w.isidentifier() and w not in mine and not keyword.iskeyword(w)]
-        for word in free:
+        for first, *second in zip_longest(free[::2], free[1::2]):
+            named = with_operand(spec, 0, first, spec.name)
+            for word in filter(None, second):
+                named = with_operand(named, 1, word, spec.name)
             for at, variant in enumerate(chosen):
-                kernels.append((with_operand(spec, 0, word, f"{spec.name}_{word}_{at}"), variant, "fallback"))
+                kernels.append((replace(named, name=f"{spec.name}_{first}_{at}"), variant, "fallback"))
     return kernels
 
 
