@@ -7,6 +7,8 @@ DEMO_STATE := $(CURDIR)/.cache/demo
 DEMO_SAMPLES := new_gelu rms_norm
 # `off` where no sandbox works, as on macOS: candidates are plain processes then.
 ISOLATION ?= auto
+# Each process would compile the sources and tests anew: 6 s of a core for every pytest alone.
+unexport PYTHONDONTWRITEBYTECODE
 # Of the extension; VS Code's names.
 PLATFORMS ?= all
 
