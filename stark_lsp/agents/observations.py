@@ -89,6 +89,8 @@ class Attempt:
     """Of its plan; empty if it has none."""
     advice: str
     source: str
+    remark: str
+    """What its author did against the instructions, such as being cut off; empty if nothing."""
     outside: str
     """Where its code left the lines that its plan marked; empty if nowhere."""
     result: Result
@@ -116,6 +118,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         title=one_line(plan.title, NAME) if plan else "",
         advice=capped(clean(plan.advice), ADVICE) if plan else "",
         source=source_text(node.candidate.source, limit),
+        remark=one_line(node.candidate.remark, MESSAGE),
         outside=describe(edits) if edits is not None else "",
         result=result(node.verdict, profile=profile),
     )

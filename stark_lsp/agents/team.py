@@ -107,8 +107,10 @@ class _Asking:
         """Return the candidate of an answer, and what was said with it."""
 
         def read() -> tuple[Candidate, str]:
-            said = read_kernel(answer, question, NEW_CLASS)
-            return Candidate(said.source, detect(said.source), NEW_CLASS), said.summary
+            said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name)
+            if said.remark:
+                self._note(question.attempt, said.remark)
+            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark), said.summary
 
         return await asyncio.to_thread(read)
 
@@ -179,7 +181,7 @@ class ModelTeam(_Asking):
             self._note(context.attempt, text)
             if self.settings.grounding is Grounding.REFUSE:
                 raise NoCandidate(text, text=candidate.source, plan=plan)
-            candidate = replace(candidate, remark=text)
+            candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
         return candidate
 
     async def debug(self, context: Context, rng: Random) -> Candidate:

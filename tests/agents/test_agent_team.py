@@ -32,7 +32,8 @@ from stark_lsp.core.errors import BadInput, Fault, TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, CodeAgent, DebugAgent, NoCandidate, PlanAgent, SoloAgent
 from stark_lsp.core.run import Node
-from stark_lsp.core.status import AgentRole, Dialect, Grounding, Limit, ModelRole, StopReason
+from stark_lsp.core.status import AgentRole, Dialect, Grounding, Limit, ModelRole, StopReason, VerdictStatus
+from stark_lsp.core.verdict import Verdict
 
 SOURCE = candidate().source
 OUTSIDE = SOURCE.replace("torch.zeros(features)", "torch.zeros(features) + 0")
@@ -132,7 +133,7 @@ def test_the_agents_fill_the_roles_of_the_search() -> None:
         (answered(stop=StopReason.REFUSAL), "declined"),
         (answered(stop=StopReason.MAX_TOKENS), "cut off at 32000 tokens"),
         (answered(), "empty"),
-        (answered(source="class ModelNew(:\n", title=" "), "not valid Python"),
+        (answered(source="It is done.", title=" "), "no Python source"),
     ],
 )
 async def test_what_a_model_does_not_give_is_a_failed_attempt_with_its_plan(answer: Answer, said: str) -> None:
@@ -145,6 +146,23 @@ async def test_what_a_model_does_not_give_is_a_failed_attempt_with_its_plan(answ
     assert repaired.value.plan is FIRST_PLAN
     with pytest.raises(NoCandidate):
         await agents.plan(context(), Random(0))
+
+
+async def test_a_typo_is_judged_and_repaired_and_who_repairs_is_told_of_a_cut() -> None:
+    notes: list[tuple[int, str]] = []
+    cut = answered(f"```python\n{SOURCE[:-9]}", stop=StopReason.MAX_TOKENS)
+    agents, model = team(
+        lambda question: answers(question) if question.role is ModelRole.DEBUG else cut,
+        on_note=lambda *note: notes.append(note),
+    )
+    made = await agents.code(context(), FIRST_PLAN, Random(0))
+    assert "cut off at 32000 tokens" in made.remark
+    assert (3, "The answer was cut off at 32000 tokens: raise code.max_tokens, or lower code.effort.") in notes
+    broken = Verdict(VerdictStatus.LOAD_ERROR, "The candidate does not parse: '(' was never closed.", line=9)
+    node = Node(2, 0, AgentRole.CODE, made, FIRST_PLAN, broken)
+    assert (await agents.debug(context(node, (ROOT, node)), Random(0))).source == SOURCE
+    assert "does not parse" in model.questions[1].body
+    assert "**Note.** The answer was cut off" in model.questions[1].body
 
 
 @pytest.mark.parametrize(
