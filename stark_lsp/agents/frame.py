@@ -30,6 +30,8 @@ from stark_lsp.agents.lenses import Lens
 from stark_lsp.agents.markers import BEGIN, END
 from stark_lsp.agents.observations import (
     ADVICE,
+    NAME,
+    NOTES,
     SELECTED_SOURCE,
     Attempt,
     attempt,
@@ -171,7 +173,9 @@ class Frame:
                 "class_name": problem.class_name,
                 "source": source_text(problem.slice.text, SELECTED_SOURCE),
                 "inputs": source_text(self._inputs, ADVICE).rstrip(),
-                "profile": profile_lines(self._reference.profile, self._reference.environment)
+                "profile": profile_lines(
+                    self._reference.profile, self._reference.environment, self._reference.baselines.eager
+                )
                 if settings.profile and deciding
                 else (),
             },
@@ -248,6 +252,7 @@ class Frame:
             "eager": timing(baselines.eager),
             "compiled": timing(baselines.compile),
             "max_autotuned": timing(baselines.max_autotune),
+            "notes": tuple(one_line(note, 4 * NAME) for note in self._reference.notes[:NOTES]),
         }
 
 

@@ -31,6 +31,10 @@ MESSAGE = 600
 """Characters of each of them, and of a verdict's message times four."""
 FIRST_LINES = 3
 """Lines of a message that is told in brief."""
+OVER = 1.25
+"""Launches that take so much longer together than the call do not add up; on a GPU some overlap."""
+NOTES = 6
+"""Notes of the judge on its figures."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
 
@@ -56,6 +60,8 @@ class Result:
     time: str
     """Time of a call with its interval, empty unless it was timed."""
     vs_eager: str
+    eager: str
+    """Time of the reference in the same rounds; what it took elsewhere is of another moment."""
     vs_compile: str
     difference: str
     """Largest difference over the largest magnitude of the reference's output; empty if not measured."""
@@ -143,28 +149,39 @@ def result(verdict: Verdict | None, *, profile: bool) -> Result:
         log="" if verdict.ok else capped(clean(verdict.log), LOG).strip(),
         time=timing(verdict.runtime),
         vs_eager=ratio(verdict.speedup_vs_eager),
+        eager=timing(verdict.eager),
         vs_compile=ratio(verdict.speedup_vs_compile),
         difference=f"{errors.max_rel:.2g}" if errors else "",
         tolerance=f"{errors.tolerance:.2g}" if errors else "",
-        profile=profile_lines(verdict.profile, verdict.environment) if profile else (),
+        profile=profile_lines(verdict.profile, verdict.environment, verdict.runtime) if profile else (),
         weights_loaded=verdict.weights_loaded,
-        notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:6]) if verdict.ok else (),
+        notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:NOTES]) if verdict.ok else (),
     )
 
 
-def profile_lines(profile: Profile | None, environment: Environment | None) -> tuple[str, ...]:
-    """Return what a forward pass launches, longest first, and what limits it, a line each."""
+def profile_lines(profile: Profile | None, environment: Environment | None, runtime: Timing | None) -> tuple[str, ...]:
+    """Return what a forward pass launches, longest first, and what limits it, a line each.
+
+    A profile that adds up to more than the call takes was taken while others used the machine: its times are told as
+    shares, and what is worked out from the device's rates is left out.
+    """
     if profile is None:
         return ()
     lines = []
+    total = sum(launch.time_us for launch in profile.launched)
+    apart = runtime is not None and total > OVER * runtime.high_ms * 1e3
     for launch in profile.launched[:TOP]:
         times = f"{launch.count} × " if launch.count != 1 else ""
+        took = f"{three(100 * launch.time_us / total)} % of all" if apart else duration(launch.time_us)
         shape = f", {launch.grid} blocks of {launch.block} threads" if launch.grid and launch.block else ""
         more = remarks(launch)
         lines.append(
-            f"{times}{one_line(launch.name, NAME)}: {duration(launch.time_us)}{one_line(shape, NAME)}"
-            f"{', ' + more if more else ''}"
+            f"{times}{one_line(launch.name, NAME)}: {took}{one_line(shape, NAME)}{', ' + more if more else ''}"
         )
+    if apart:
+        if len(profile.launched) > TOP:
+            lines.append(f"and {len(profile.launched) - TOP} more")
+        return (*lines, "the machine was busy when these were taken, one by one: only their shares mean something")
     lines += [text for text in (rest(profile), summary(profile, environment)) if text]
     if profile.floor_us:
         lines.append(f"{least(profile)}: faster is only what needs less of it, or finds some in a cache")
