@@ -23,6 +23,8 @@ PAST_SOURCE = 24_000
 """Characters of each other attempt's source."""
 ADVICE = 6_000
 """Characters of each other attempt's advice."""
+SUMMARY = 1_000
+"""Characters of what its author says of each attempt."""
 LOG = 4_000
 """Characters of what a candidate printed."""
 MESSAGES = 20
@@ -94,6 +96,8 @@ class Attempt:
     title: str
     """Of its plan; empty if it has none."""
     advice: str
+    summary: str
+    """What its author says it does, or of a repair what had been wrong."""
     source: str
     remark: str
     """What its author did against the instructions, such as being cut off; empty if nothing."""
@@ -123,6 +127,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         repaired=node.role is AgentRole.DEBUG,
         title=one_line(plan.title, NAME) if plan else "",
         advice=capped(clean(plan.advice), ADVICE) if plan else "",
+        summary=capped(clean(node.candidate.summary), SUMMARY),
         source=source_text(node.candidate.source, limit),
         remark=one_line(node.candidate.remark, MESSAGE),
         outside=describe(edits) if edits is not None else "",

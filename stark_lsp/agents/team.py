@@ -172,7 +172,7 @@ class ModelTeam(_Asking):
             shown = plan
         question, answer = await self._ask(ModelRole.CODE, context, plan=shown)
         try:
-            candidate, _ = await self._candidate(question, answer)
+            candidate, said = await self._candidate(question, answer)
         except NoCandidate as reason:
             raise NoCandidate(str(reason), text=reason.text, plan=plan) from reason
         outside = await asyncio.to_thread(self._outside, context, plan, candidate)
@@ -182,7 +182,7 @@ class ModelTeam(_Asking):
             if self.settings.grounding is Grounding.REFUSE:
                 raise NoCandidate(text, text=candidate.source, plan=plan)
             candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
-        return candidate
+        return replace(candidate, summary=said)
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
         """Return a repaired candidate for the selected node.
@@ -194,10 +194,10 @@ class ModelTeam(_Asking):
         """
         question, answer = await self._ask(ModelRole.DEBUG, context)
         try:
-            candidate, _ = await self._candidate(question, answer)
+            candidate, said = await self._candidate(question, answer)
         except NoCandidate as reason:
             raise NoCandidate(str(reason), text=reason.text, plan=context.selected.plan) from reason
-        return candidate
+        return replace(candidate, summary=said)
 
     def _lens(self, context: Context) -> Lens | None:
         """Return the side to look from, None where temperature makes plans differ."""

@@ -229,6 +229,41 @@ async def test_a_plan_that_marks_nothing_is_used_and_noted() -> None:
     assert notes == [(2, "The plan marked no lines.")]
 
 
+async def test_instructions_and_explanations_are_kept_and_shown_later() -> None:
+    agents, _ = team()
+    plan = await agents.plan(context(attempt=1), Random(0))
+    made = await agents.code(context(attempt=1), plan, Random(0))
+    mended = await agents.debug(context(SECOND, (ROOT, SECOND), attempt=3), Random(0))
+    assert made.summary == "Everything in one expression. Nothing else."
+    assert mended.summary == "A typo."
+    one = Node(4, 0, AgentRole.CODE, made, plan, FIRST.verdict)
+    two = Node(5, 2, AgentRole.DEBUG, mended, SECOND.plan, FIRST.verdict)
+    for selected in (ROOT, one):
+        body = agents.frame.question(ModelRole.PLAN, context(selected, (ROOT, one, two)), TOOLS[ModelRole.PLAN]).body
+        assert body.count("> Read once, write once.") == 1, "the instruction, not its title alone"
+        assert body.count("> One thread for each element.") == 1
+        assert "its author says.** Everything in one expression." in body
+        assert "What had been wrong, its author says.** A typo." in body
+
+
+async def test_advice_at_the_marks_reaches_the_code_agent() -> None:
+    marked = FIRST_PLAN.annotated_source.replace(
+        "one kernel\n", "one kernel\n        # four elements a thread,\n        # 16-byte loads\n"
+    )
+    agents, model = team(
+        lambda question: (
+            answered(title="A", advice="B", annotated_source=marked)
+            if question.role is ModelRole.PLAN
+            else answers(question)
+        )
+    )
+    plan = await agents.plan(context(), Random(0))
+    assert plan.remark == ""
+    assert plan.anchors[0].note == "one kernel four elements a thread, 16-byte loads"
+    await agents.code(context(), plan, Random(0))
+    assert "<<<IMPROVE BEGIN>>> one kernel four elements a thread, 16-byte loads" in model.questions[1].body
+
+
 class Knowing(ScriptedModel):
     """A model that knows whether it takes a temperature."""
 
