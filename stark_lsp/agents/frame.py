@@ -11,7 +11,7 @@ shown beyond the paper:
 - rejections of earlier runs: the same,
 - what the playbook would do: the plan agent,
 - which attempts their times do not tell apart: roles that look back (plan, reflexion),
-- the first failure of a chain of repairs: the debug agent,
+- the first failure of a chain of repairs, and what changed since the code was right: the debug agent,
 - hints of the user: all of them.
 
 The sampling agent sees the reference alone; hints apart, its questions in one run are all the same.
@@ -36,6 +36,7 @@ from stark_lsp.agents.observations import (
     Attempt,
     attempt,
     bandwidth_gbs,
+    difference,
     failure,
     profile_lines,
     source_text,
@@ -213,6 +214,9 @@ class Frame:
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
             if role in _LOOKING_BACK
             else (),
+            "difference": {"id": context.last_correct.id, "text": difference(context.last_correct, selected)}
+            if context.last_correct is not None and role is ModelRole.DEBUG
+            else None,
             "first_failure": failure(began) if began is not None else None,
             "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
             "plan": None if planned is None else self._plan(planned),

@@ -6,16 +6,19 @@ The sentences are the templates' own (`prompts/_parts.md`).
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
 
-from stark_lsp.agents.edits import describe, report
+from stark_lsp.agents.edits import comparable, describe, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, least, remarks, rest, summary
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Profile, Reference, Timing, Verdict
+from stark_lsp.discovery.syntax import parse
 
 SELECTED_SOURCE = 120_000
 """Characters of the reference's and the selected node's source."""
@@ -54,6 +57,8 @@ class Result:
     """False if a compiler rejected it, or it never came to one."""
     message: str
     line: int | None
+    code: str
+    """What stands in that line; empty if there is none."""
     compiler: tuple[str, ...]
     """Messages of the compiler, each `line 12, column 3: text`."""
     compiler_more: int
@@ -131,15 +136,16 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         source=source_text(node.candidate.source, limit),
         remark=one_line(node.candidate.remark, MESSAGE),
         outside=describe(edits) if edits is not None else "",
-        result=result(node.verdict, profile=profile),
+        result=result(node.verdict, profile=profile, source=node.candidate.source),
     )
 
 
-def result(verdict: Verdict | None, *, profile: bool) -> Result:
-    """Return a verdict as a template reads it; None reads as nothing judged."""
+def result(verdict: Verdict | None, *, profile: bool, source: str = "") -> Result:
+    """Return a verdict as a template reads it; None reads as nothing judged. Lines of `source` are quoted."""
     if verdict is None:
         verdict = Verdict(VerdictStatus.NO_CANDIDATE, "It is still being judged.")
-    messages = [_message(m.line, m.column, m.text) for m in verdict.compiler[:MESSAGES]]
+    native = _native(source) if verdict.compiler else []
+    messages = [_message(m.line, m.column, m.text, _line(native, m.line)) for m in verdict.compiler[:MESSAGES]]
     errors = verdict.errors
     uncompiled = (VerdictStatus.COMPILE_ERROR, VerdictStatus.REFUSED, VerdictStatus.NO_CANDIDATE)
     return Result(
@@ -149,6 +155,7 @@ def result(verdict: Verdict | None, *, profile: bool) -> Result:
         compiled=verdict.status not in uncompiled,
         message=capped(clean(verdict.message), 4 * MESSAGE),
         line=verdict.line,
+        code=_line(source.split("\n"), verdict.line or 0),
         compiler=tuple(messages),
         compiler_more=max(0, len(verdict.compiler) - MESSAGES),
         log="" if verdict.ok else capped(clean(verdict.log), LOG).strip(),
@@ -224,6 +231,14 @@ def source_text(source: str, limit: int) -> str:
     return capped(encodable(source.replace("\x1e", "")), limit).rstrip() + "\n"
 
 
+def difference(before: Node, after: Node) -> str:
+    """Return what changed between two candidates, as a unified diff without its header."""
+    old, new = (source_text(node.candidate.source, PAST_SOURCE).splitlines() for node in (before, after))
+    if not comparable(old, new):
+        return ""
+    return capped("\n".join([*unified_diff(old, new, n=2, lineterm="")][2:]), PAST_SOURCE)
+
+
 def titles(nodes: Sequence[Node]) -> tuple[tuple[int, str, str], ...]:
     """Return id, title and outcome of attempts, in their order, where they have a plan."""
     found = []
@@ -248,6 +263,27 @@ def _outcome(verdict: Verdict | None) -> str:
     return timing(verdict.runtime) or STATUS[verdict.status]
 
 
-def _message(line: int, column: int, text: str) -> str:
+def _message(line: int, column: int, text: str, code: str) -> str:
     place = f"line {line}, column {column}: " if line and column else f"line {line}: " if line else ""
-    return place + capped(clean(text), MESSAGE)
+    return place + capped(clean(text), MESSAGE) + (f"\n    {code}" if code else "")
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    """Return what stands in a line, counted from 1; sources are shown without numbers."""
+    return one_line(lines[number - 1], 2 * NAME) if 0 < number <= len(lines) else ""
+
+
+def _native(source: str) -> list[str]:
+    """Return the lines of a kernel's source; nothing where there are several that a message could be about."""
+    try:
+        tree = parse(source)
+    except SyntaxError:
+        return []
+    texts = [
+        node.value
+        for statement in tree.body
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value
+    ]
+    return texts[0].split("\n") if len(texts) == 1 else []
