@@ -90,7 +90,8 @@ class Frame:
     advice
         What the playbook would do, in Markdown; shown to the plan agent if the settings say so.
     tried
-        Whether to show what else was tried on the selected node, and what failed before it.
+        Whether to show what else was tried on the selected node, what failed before it, and how many attempts there
+        were; systems without memory know nothing of it.
 
     Raises
     ------
@@ -210,7 +211,7 @@ class Frame:
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
             "made": max(0, context.attempt - 1),
-            "many": context.attempt > MANY_ATTEMPTS,
+            "many": self._tried and context.attempt > MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
             if role in _LOOKING_BACK
             else (),

@@ -66,6 +66,7 @@ class _Asking:
         self.frame = Frame(problem, reference, self.settings, self.prompts, advice, tried)
         self.problem = problem
         self.seed = seed
+        self._tried = tried
         self._reference = reference
         self._on_note = on_note
 
@@ -206,7 +207,8 @@ class ModelTeam(_Asking):
         if asked.temperature is not None and (not callable(takes) or takes(asked.model) is not False):
             return None
         lenses = read_lenses(self.prompts.text(FILE))
-        plans = [node.plan for node in context.siblings if node.plan is not None and node.role is AgentRole.CODE]
+        siblings = context.siblings if self._tried else ()
+        plans = [node.plan for node in siblings if node.plan is not None and node.role is AgentRole.CODE]
         used = {plan.lens for plan in plans if plan.lens}
         return choose(lenses, self.seed, context.attempt, used)
 

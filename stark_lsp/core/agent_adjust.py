@@ -1,7 +1,8 @@
 """What a user may set of `AgentSettings` by name: `plan.temperature`, `code.model`, `debug.effort` …
 
 Names are `ROLE.FIELD`, `system_message` and `silence_s`. The command line takes `NAME=VALUE`, an editor the object
-`stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have options of their own.
+`stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have options
+of their own.
 """
 
 from __future__ import annotations

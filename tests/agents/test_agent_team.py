@@ -300,6 +300,17 @@ async def test_a_lens_is_not_used_twice_on_a_node_before_all_were() -> None:
     assert len(set(names)) == count >= 9
 
 
+async def test_a_team_without_memory_takes_lenses_whatever_its_other_samples_took() -> None:
+    async def lens(tried: bool, children: tuple[Node, ...]) -> str:
+        agents, _ = team(settings=AgentSettings(plan=RoleSettings()), seed=3, tried=tried)
+        return (await agents.plan(context(siblings=children, attempt=5), Random(0))).lens
+
+    first = await lens(True, ())
+    child = Node(2, 0, AgentRole.CODE, candidate(), Plan("A", "B", lens=first), FIRST.verdict)
+    assert await lens(True, (child,)) != first
+    assert await lens(False, (child,)) == first
+
+
 def test_lenses_take_turns_in_an_order_that_the_seed_decides() -> None:
     lenses = read_lenses(PromptLibrary().text("lenses.md"))
     assert all(lens.name and len(lens.text) > 100 for lens in lenses)
