@@ -1,8 +1,9 @@
 """What a model answered, read: a plan, a kernel, a fix; or why there is none.
 
 An answer is handed in by a tool. A model that writes text instead is read as well: a JSON object with the tool's
-fields, else the largest block of Python that defines the class. Whatever comes is taken for what it is, hostile text:
-it is parsed and measured, never run here, and no path is made of it.
+fields, else the largest block of Python that defines the class. What is whole is taken, however it is wrapped; code
+that is cut off, no Python or without the class is a candidate all the same: the judge says what is wrong with it, and
+the debug agent repairs it. Whatever comes is hostile text: measured, never run here, and no path is made of it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import tokenize
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
-from stark_lsp.agents.blocks import PYTHON, code_blocks, json_object, unwrapped, without_blocks
+from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_object, unwrapped, without_blocks
 from stark_lsp.agents.edits import readable
 from stark_lsp.agents.markers import strip
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
@@ -30,6 +33,8 @@ MAX_ADVICE = 20_000
 TITLE = 100
 _KEPT = 100_000
 """Characters of an answer that could not be used and are kept with the attempt."""
+_CODE = re.compile(r"^[ \t+-]*(?:class|def)[ \t]+\w", re.MULTILINE)
+"""What a source has somewhere, however broken it is."""
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -90,11 +95,14 @@ class PlanAnswer:
 
 @dataclass(frozen=True)
 class KernelAnswer:
-    """A candidate as it was handed in: valid Python that defines the class."""
+    """A candidate as it was handed in. Whether it is Python and has the class is for the judge to say, as of any other
+    failure, so that the debug agent gets it."""
 
     source: str
     summary: str
     """What it does, or for a repair why it failed; may be empty."""
+    remark: str = ""
+    """What had to be made good, or that it was cut off; empty if nothing."""
 
 
 def read_plan(answer: Answer, question: Question) -> PlanAnswer:
@@ -105,8 +113,12 @@ def read_plan(answer: Answer, question: Question) -> PlanAnswer:
     NoCandidate
         It was declined, cut off, empty, or holds no advice.
     """
-    fields = _fields(answer, question, ("advice", "title"))
-    if fields is not None:
+    fields, cut = _fields(answer, question, ("advice", "title"))
+    cut_off = answer.stop is StopReason.MAX_TOKENS
+    if cut in ("advice", "title") or (cut_off and not fields):
+        reason = _cut_off(question) if cut_off else f"{one_line(answer.message, 200).rstrip('.')}."
+        raise NoCandidate(reason, text=_kept(answer))
+    if fields:
         advice, title = _said(fields, "advice", MAX_ADVICE), one_line(_string(fields.get("title")), TITLE)
         annotated = unwrapped(_string(fields.get("annotated_source")))
         saving = fields.get("expected_saving_ms")
@@ -122,67 +134,112 @@ def read_plan(answer: Answer, question: Question) -> PlanAnswer:
     return PlanAnswer(title, advice or title, annotated, _milliseconds(saving))
 
 
-def read_kernel(answer: Answer, question: Question, class_name: str) -> KernelAnswer:
-    """Return the candidate of an answer.
+def read_kernel(answer: Answer, question: Question, class_name: str, old: str = "") -> KernelAnswer:
+    """Return the candidate of an answer; one whose class kept its name, `old`, is given `class_name`.
 
     Raises
     ------
     NoCandidate
-        It was declined, cut off, empty, too long, is not Python, or does not define `class_name`.
+        It was declined, empty, too long, or holds no Python.
     """
-    fields = _fields(answer, question, ("source", "code"))
-    if fields is not None:
-        source = unwrapped(_string(fields.get("source") or fields.get("code")))
+    fields, cut = _fields(answer, question, ("source", "code"))
+    wanted = tuple(name for name in (class_name, old) if name)
+    if fields:
+        given = _string(fields.get("source") or fields.get("code"))
+        # Some wrap it in a block, or write around it what belongs into the summary.
+        source = given if _is_python(given) else _in_block(given, wanted)
+        whole = cut not in ("source", "code")
         summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
     else:
         text = answer.text[:MAX_ANSWER]
-        source = _from_text(text, class_name)
+        source, whole = _from_text(text, wanted)
+        source = source or (text if _defines(wanted).search(text) else "")
+        whole = whole or answer.stop is not StopReason.MAX_TOKENS
         summary = capped(clean(without_blocks(text)), MAX_ADVICE).strip() if "```" in text or "~~~" in text else ""
-    return KernelAnswer(_checked(source, answer, class_name), summary)
+    remark = "" if whole else _cut_off(question) if answer.stop is StopReason.MAX_TOKENS else "The answer broke off."
+    source = _checked(source, answer, "" if whole else remark)
+    renamed = _renamed(source, old, class_name)
+    if renamed != source and not remark:
+        remark = f"The class was still called {old}; it was renamed."
+    return KernelAnswer(renamed, summary, remark)
 
 
-def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return what was handed in; None if there is text to be read instead."""
+def _cut_off(question: Question) -> str:
+    role = question.role.value
+    return f"The answer was cut off at {question.max_tokens} tokens: raise {role}.max_tokens, or lower {role}.effort."
+
+
+def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    """Return what was handed in, and the name of the field it broke off in; nothing if there is text to be read."""
     if answer.stop is StopReason.REFUSAL:
         said = one_line(answer.message, 200).rstrip(".")
         if "declined" not in said:  # a service of another make may say why alone
             said = f"The model declined to answer{': ' + said if said else ''}"
         raise NoCandidate(f"{said}.", text=_kept(answer))
-    if answer.stop is StopReason.MAX_TOKENS:
-        raise NoCandidate(
-            f"The answer was cut off at {question.max_tokens} tokens: raise {question.role.value}.max_tokens, or lower "
-            f"{question.role.value}.effort.",
-            text=_kept(answer),
-        )
-    given = answer.tool_input
-    if isinstance(given, dict) and any(_string(given.get(name)).strip() for name in wanted):
-        return given
-    if not answer.text.strip():
+    text = answer.text[:MAX_ANSWER]
+    broken = bool(answer.message) or answer.stop is StopReason.MAX_TOKENS
+    beginning = json_beginning(text) if broken else ({}, "")
+    for given, cut in ((answer.tool_input, ""), (json_object(text), ""), beginning):
+        if isinstance(given, dict) and any(_string(given.get(name)).strip() for name in wanted):
+            return given, cut
+    if not text.strip() or (broken and text.lstrip().startswith("{") and not code_blocks(text)):
+        # What was handed in, as far as it came, is no prose that a plan could be read from.
         said = one_line(answer.message, 200).rstrip(".")
         reason = f"The answer could not be used: {said}." if said else "The answer was empty."
+        if answer.stop is StopReason.MAX_TOKENS:
+            reason = _cut_off(question)
         raise NoCandidate(reason, text=_kept(answer))
-    found = json_object(answer.text[:MAX_ANSWER])
-    if found is not None and any(_string(found.get(name)).strip() for name in wanted):
-        return found
-    if answer.message and answer.text.lstrip().startswith("{") and not code_blocks(answer.text[:MAX_ANSWER]):
-        # What was handed in, as far as it came: no prose that a plan could be read from.
-        raise NoCandidate(f"{one_line(answer.message, 200).rstrip('.')}.", text=_kept(answer))
-    return None
+    return {}, ""
 
 
-def _from_text(text: str, class_name: str) -> str:
-    """Return the source in a text: the largest block that defines the class, else the largest, else all of it."""
-    defines = re.compile(rf"^[ \t]*class[ \t]+{re.escape(class_name)}\b", re.MULTILINE)
-    blocks = [block.code for block in code_blocks(text) if block.language in PYTHON]
-    if blocks:
-        return max(blocks, key=lambda code: (defines.search(code) is not None, len(code)))
-    return text if defines.search(text) else ""
+def _defines(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"^[ \t]*class[ \t]+(?:{'|'.join(map(re.escape, names))})\b", re.MULTILINE)
 
 
-def _checked(source: str, answer: Answer, class_name: str) -> str:
-    """Return a source without markers, as a file that Python can read and that defines the class."""
-    if not source.strip():
-        raise NoCandidate("The answer holds no Python source.", text=_kept(answer))
+def _from_text(text: str, names: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the block of a text that defines the class, else the largest, and whether it came to its end."""
+    defines = _defines(names)
+    blocks = [block for block in code_blocks(text) if block.language in PYTHON]
+    found = max(blocks, key=lambda one: (defines.search(one.code) is not None, one.closed, len(one.code)), default=None)
+    return (found.code, found.closed) if found is not None else ("", False)
+
+
+def _in_block(given: str, names: tuple[str, ...]) -> str:
+    """Return the block in a field that defines the class; without one, all of it."""
+    found, _ = _from_text(given, names)
+    return found if _defines(names).search(found) else unwrapped(given)
+
+
+def _is_python(source: str) -> bool:
+    try:
+        parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
+def _renamed(source: str, old: str, new: str) -> str:
+    """Return a source whose class is called `new`, if it defines `old` in its place."""
+    try:
+        tree = parse(source)
+        if not old or find_class(tree, new) or not find_class(tree, old):
+            return source
+        words = [word for word in tokenize.generate_tokens(StringIO(source).readline) if word.type == tokenize.NAME]
+    except (SyntaxError, RecursionError, tokenize.TokenError):
+        return source
+    lines = list(StringIO(source))
+    for word in reversed(words):
+        (row, start), (_, end) = word.start, word.end
+        line = lines[row - 1]
+        if word.string == old and not line[:start].rstrip().endswith("."):
+            lines[row - 1] = line[:start] + new + line[end:]
+    return "".join(lines)
+
+
+def _checked(source: str, answer: Answer, cut: str) -> str:
+    """Return a source without markers, as text that a file can hold."""
+    if not _CODE.search(source):
+        raise NoCandidate(cut or "The answer holds no Python source.", text=_kept(answer))
     if len(source) > MAX_SOURCE:
         raise NoCandidate(
             f"The source is too long: {len(source):,} characters, {MAX_SOURCE:,} at most.", text=capped(source, _KEPT)
@@ -191,21 +248,8 @@ def _checked(source: str, answer: Answer, class_name: str) -> str:
     if readable(source):
         source = strip(source)
     source = source.strip("\n") + "\n"
-    kept = capped(encodable(source), _KEPT)
     if encodable(source) != source:
-        raise NoCandidate("The source holds characters that no file can hold.", text=kept)
-    try:
-        tree = parse(source)
-    except SyntaxError as error:
-        where = f"line {error.lineno}: " if error.lineno else ""
-        said = one_line(error.msg or "invalid syntax", 200)
-        raise NoCandidate(f"The source is not valid Python: {where}{said}.", text=kept) from error
-    try:
-        defined = bool(find_class(tree, class_name))
-    except RecursionError:
-        raise NoCandidate("The statements of the source are nested too deeply.", text=kept) from None
-    if not defined:
-        raise NoCandidate(f"The source defines no class {class_name}.", text=kept)
+        raise NoCandidate("The source holds characters that no file can hold.", text=capped(encodable(source), _KEPT))
     return source
 
 

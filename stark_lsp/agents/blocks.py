@@ -12,6 +12,8 @@ from stark_lsp.discovery.syntax import split_lines
 _OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+#-]*)[^`]*$")
 _LONGEST_OPENING = 400
 """Characters of a line that may open a block: looking at one takes time with the square of its length."""
+_OBJECT = re.compile(r'^[ \t]*\{\s*(?=")', re.MULTILINE)
+_COLON, _COMMA = re.compile(r"\s*:\s*"), re.compile(r"\s*,\s*")
 PYTHON = ("python", "py", "python3", "")
 """What a block of Python is called; many have no name."""
 
@@ -85,6 +87,35 @@ def json_object(text: str) -> dict[str, Any] | None:
             if isinstance(value, dict):
                 return value
     return None
+
+
+def json_beginning(text: str) -> tuple[dict[str, Any], str]:
+    """Return the fields of a JSON object that broke off or is not quite JSON, and the name of the one that was cut."""
+    start = _OBJECT.search(text)
+    fields: dict[str, Any] = {}
+    decoder, at, name = json.JSONDecoder(strict=False), start.end() if start else len(text), ""
+    try:
+        while at < len(text):
+            name = ""
+            name, at = decoder.raw_decode(text, at)
+            between = _COLON.match(text, at)
+            if not isinstance(name, str) or between is None:
+                break
+            at = between.end()
+            fields[name], at = decoder.raw_decode(text, at)
+            between = _COMMA.match(text, at)
+            if between is None:
+                break
+            at = between.end()
+    except (ValueError, RecursionError):
+        if name and text.startswith('"', at):
+            for end in range(len(text), max(at, len(text) - 7), -1):  # an escape may have been cut as well
+                try:
+                    fields[name] = json.loads(text[at:end] + '"', strict=False)
+                    return fields, name
+                except ValueError:
+                    continue
+    return fields, ""
 
 
 def _opening(line: str) -> re.Match[str] | None:

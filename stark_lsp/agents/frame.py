@@ -11,7 +11,7 @@ shown beyond the paper:
 - rejections of earlier runs: the same,
 - what the playbook would do: the plan agent,
 - which attempts their times do not tell apart: roles that look back (plan, reflexion),
-- the first failure of a chain of repairs: the debug agent,
+- the first failure of a chain of repairs, and what changed since the code was right: the debug agent,
 - hints of the user: all of them.
 
 The sampling agent sees the reference alone; hints apart, its questions in one run are all the same.
@@ -30,10 +30,13 @@ from stark_lsp.agents.lenses import Lens
 from stark_lsp.agents.markers import BEGIN, END
 from stark_lsp.agents.observations import (
     ADVICE,
+    NAME,
+    NOTES,
     SELECTED_SOURCE,
     Attempt,
     attempt,
     bandwidth_gbs,
+    difference,
     failure,
     profile_lines,
     source_text,
@@ -87,7 +90,8 @@ class Frame:
     advice
         What the playbook would do, in Markdown; shown to the plan agent if the settings say so.
     tried
-        Whether to show what else was tried on the selected node, and what failed before it.
+        Whether to show what else was tried on the selected node, what failed before it, and how many attempts there
+        were; systems without memory know nothing of it.
 
     Raises
     ------
@@ -171,7 +175,9 @@ class Frame:
                 "class_name": problem.class_name,
                 "source": source_text(problem.slice.text, SELECTED_SOURCE),
                 "inputs": source_text(self._inputs, ADVICE).rstrip(),
-                "profile": profile_lines(self._reference.profile, self._reference.environment)
+                "profile": profile_lines(
+                    self._reference.profile, self._reference.environment, self._reference.baselines.eager
+                )
                 if settings.profile and deciding
                 else (),
             },
@@ -205,10 +211,13 @@ class Frame:
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
             "made": max(0, context.attempt - 1),
-            "many": context.attempt > MANY_ATTEMPTS,
+            "many": self._tried and context.attempt > MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
             if role in _LOOKING_BACK
             else (),
+            "difference": {"id": context.last_correct.id, "text": difference(context.last_correct, selected)}
+            if context.last_correct is not None and role is ModelRole.DEBUG
+            else None,
             "first_failure": failure(began) if began is not None else None,
             "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
             "plan": None if planned is None else self._plan(planned),
@@ -248,6 +257,7 @@ class Frame:
             "eager": timing(baselines.eager),
             "compiled": timing(baselines.compile),
             "max_autotuned": timing(baselines.max_autotune),
+            "notes": tuple(one_line(note, 4 * NAME) for note in self._reference.notes[:NOTES]),
         }
 
 

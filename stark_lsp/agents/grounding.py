@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from stark_lsp.agents.alignment import check, meaning, realign
 from stark_lsp.agents.anchors import to_document
-from stark_lsp.agents.edits import comparable, readable
+from stark_lsp.agents.edits import MARKED_LINE, comparable, readable
 from stark_lsp.agents.markers import annotate, parse, strip
 from stark_lsp.agents.texts import one_line
 from stark_lsp.core.plan import Anchor
@@ -30,7 +30,7 @@ from stark_lsp.core.run import Node
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, split_lines
 from stark_lsp.discovery.syntax import parse as parse_python
 
-NOTE = 200
+NOTE = 600
 """Characters of an anchor's note."""
 MOST_SPANS = 40
 """Marked places of one plan; a plan that marks more has marked nothing in particular."""
@@ -59,6 +59,7 @@ def ground(selected: str, annotated: str) -> GroundedPlan:
         return GroundedPlan(selected, remark=NO_MARKS)
     if not readable(annotated) or not readable(selected):
         return GroundedPlan(selected, remark=NOT_READABLE)
+    annotated = _folded(selected, annotated)
     parsed = parse(annotated)
     if not parsed.spans:
         return GroundedPlan(selected, remark=NO_MARKS)
@@ -82,6 +83,23 @@ def ground(selected: str, annotated: str) -> GroundedPlan:
         remark = f"{remark} {lost} of its marks stand at no line of the source.".strip()
     spans, noted = tuple(span for span, _ in found), tuple(note for _, note in found)
     return GroundedPlan(mark(selected, spans, noted), spans, noted, remark)
+
+
+def _folded(selected: str, annotated: str) -> str:
+    """Return an annotated source with advice that stands in comments below an opening marker on the marker's line."""
+    there = {line.strip() for line in split_lines(selected)}
+    lines: list[str] = []
+    opened = False
+    for line in split_lines(annotated):
+        bare = line.strip()
+        comment = bare.startswith(("#", "//")) and "improve" not in bare.lower()
+        if opened and comment and bare not in there:
+            if len(lines[-1]) + len(bare) < MARKED_LINE:
+                lines[-1] += f" {bare.lstrip('#/ ')}"
+            continue
+        opened = bare.startswith(("#", "//")) and "IMPROVE BEGIN" in bare
+        lines.append(line)
+    return "\n".join(lines) + ("\n" if annotated.endswith("\n") else "")
 
 
 def mark(source: str, spans: tuple[Span, ...], notes: tuple[str, ...]) -> str:

@@ -6,16 +6,19 @@ The sentences are the templates' own (`prompts/_parts.md`).
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
 
-from stark_lsp.agents.edits import describe, report
+from stark_lsp.agents.edits import comparable, describe, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, least, remarks, rest, summary
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Profile, Reference, Timing, Verdict
+from stark_lsp.discovery.syntax import parse
 
 SELECTED_SOURCE = 120_000
 """Characters of the reference's and the selected node's source."""
@@ -23,6 +26,8 @@ PAST_SOURCE = 24_000
 """Characters of each other attempt's source."""
 ADVICE = 6_000
 """Characters of each other attempt's advice."""
+SUMMARY = 1_000
+"""Characters of what its author says of each attempt."""
 LOG = 4_000
 """Characters of what a candidate printed."""
 MESSAGES = 20
@@ -31,6 +36,10 @@ MESSAGE = 600
 """Characters of each of them, and of a verdict's message times four."""
 FIRST_LINES = 3
 """Lines of a message that is told in brief."""
+OVER = 1.25
+"""Launches that take so much longer together than the call do not add up; on a GPU some overlap."""
+NOTES = 6
+"""Notes of the judge on its figures."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
 
@@ -48,6 +57,8 @@ class Result:
     """False if a compiler rejected it, or it never came to one."""
     message: str
     line: int | None
+    code: str
+    """What stands in that line; empty if there is none."""
     compiler: tuple[str, ...]
     """Messages of the compiler, each `line 12, column 3: text`."""
     compiler_more: int
@@ -56,6 +67,8 @@ class Result:
     time: str
     """Time of a call with its interval, empty unless it was timed."""
     vs_eager: str
+    eager: str
+    """Time of the reference in the same rounds; what it took elsewhere is of another moment."""
     vs_compile: str
     difference: str
     """Largest difference over the largest magnitude of the reference's output; empty if not measured."""
@@ -88,7 +101,11 @@ class Attempt:
     title: str
     """Of its plan; empty if it has none."""
     advice: str
+    summary: str
+    """What its author says it does, or of a repair what had been wrong."""
     source: str
+    remark: str
+    """What its author did against the instructions, such as being cut off; empty if nothing."""
     outside: str
     """Where its code left the lines that its plan marked; empty if nowhere."""
     result: Result
@@ -115,17 +132,20 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         repaired=node.role is AgentRole.DEBUG,
         title=one_line(plan.title, NAME) if plan else "",
         advice=capped(clean(plan.advice), ADVICE) if plan else "",
+        summary=capped(clean(node.candidate.summary), SUMMARY),
         source=source_text(node.candidate.source, limit),
+        remark=one_line(node.candidate.remark, MESSAGE),
         outside=describe(edits) if edits is not None else "",
-        result=result(node.verdict, profile=profile),
+        result=result(node.verdict, profile=profile, source=node.candidate.source),
     )
 
 
-def result(verdict: Verdict | None, *, profile: bool) -> Result:
-    """Return a verdict as a template reads it; None reads as nothing judged."""
+def result(verdict: Verdict | None, *, profile: bool, source: str = "") -> Result:
+    """Return a verdict as a template reads it; None reads as nothing judged. Lines of `source` are quoted."""
     if verdict is None:
         verdict = Verdict(VerdictStatus.NO_CANDIDATE, "It is still being judged.")
-    messages = [_message(m.line, m.column, m.text) for m in verdict.compiler[:MESSAGES]]
+    native = _native(source) if verdict.compiler else []
+    messages = [_message(m.line, m.column, m.text, _line(native, m.line)) for m in verdict.compiler[:MESSAGES]]
     errors = verdict.errors
     uncompiled = (VerdictStatus.COMPILE_ERROR, VerdictStatus.REFUSED, VerdictStatus.NO_CANDIDATE)
     return Result(
@@ -135,33 +155,45 @@ def result(verdict: Verdict | None, *, profile: bool) -> Result:
         compiled=verdict.status not in uncompiled,
         message=capped(clean(verdict.message), 4 * MESSAGE),
         line=verdict.line,
+        code=_line(source.split("\n"), verdict.line or 0),
         compiler=tuple(messages),
         compiler_more=max(0, len(verdict.compiler) - MESSAGES),
         log="" if verdict.ok else capped(clean(verdict.log), LOG).strip(),
         time=timing(verdict.runtime),
         vs_eager=ratio(verdict.speedup_vs_eager),
+        eager=timing(verdict.eager),
         vs_compile=ratio(verdict.speedup_vs_compile),
         difference=f"{errors.max_rel:.2g}" if errors else "",
         tolerance=f"{errors.tolerance:.2g}" if errors else "",
-        profile=profile_lines(verdict.profile, verdict.environment) if profile else (),
+        profile=profile_lines(verdict.profile, verdict.environment, verdict.runtime) if profile else (),
         weights_loaded=verdict.weights_loaded,
-        notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:6]) if verdict.ok else (),
+        notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:NOTES]) if verdict.ok else (),
     )
 
 
-def profile_lines(profile: Profile | None, environment: Environment | None) -> tuple[str, ...]:
-    """Return what a forward pass launches, longest first, and what limits it, a line each."""
+def profile_lines(profile: Profile | None, environment: Environment | None, runtime: Timing | None) -> tuple[str, ...]:
+    """Return what a forward pass launches, longest first, and what limits it, a line each.
+
+    A profile that adds up to more than the call takes was taken while others used the machine: its times are told as
+    shares, and what is worked out from the device's rates is left out.
+    """
     if profile is None:
         return ()
     lines = []
+    total = sum(launch.time_us for launch in profile.launched)
+    apart = runtime is not None and total > OVER * runtime.high_ms * 1e3
     for launch in profile.launched[:TOP]:
         times = f"{launch.count} × " if launch.count != 1 else ""
+        took = f"{three(100 * launch.time_us / total)} % of all" if apart else duration(launch.time_us)
         shape = f", {launch.grid} blocks of {launch.block} threads" if launch.grid and launch.block else ""
         more = remarks(launch)
         lines.append(
-            f"{times}{one_line(launch.name, NAME)}: {duration(launch.time_us)}{one_line(shape, NAME)}"
-            f"{', ' + more if more else ''}"
+            f"{times}{one_line(launch.name, NAME)}: {took}{one_line(shape, NAME)}{', ' + more if more else ''}"
         )
+    if apart:
+        if len(profile.launched) > TOP:
+            lines.append(f"and {len(profile.launched) - TOP} more")
+        return (*lines, "the machine was busy when these were taken, one by one: only their shares mean something")
     lines += [text for text in (rest(profile), summary(profile, environment)) if text]
     if profile.floor_us:
         lines.append(f"{least(profile)}: faster is only what needs less of it, or finds some in a cache")
@@ -199,6 +231,14 @@ def source_text(source: str, limit: int) -> str:
     return capped(encodable(source.replace("\x1e", "")), limit).rstrip() + "\n"
 
 
+def difference(before: Node, after: Node) -> str:
+    """Return what changed between two candidates, as a unified diff without its header."""
+    old, new = (source_text(node.candidate.source, PAST_SOURCE).splitlines() for node in (before, after))
+    if not comparable(old, new):
+        return ""
+    return capped("\n".join([*unified_diff(old, new, n=2, lineterm="")][2:]), PAST_SOURCE)
+
+
 def titles(nodes: Sequence[Node]) -> tuple[tuple[int, str, str], ...]:
     """Return id, title and outcome of attempts, in their order, where they have a plan."""
     found = []
@@ -223,6 +263,27 @@ def _outcome(verdict: Verdict | None) -> str:
     return timing(verdict.runtime) or STATUS[verdict.status]
 
 
-def _message(line: int, column: int, text: str) -> str:
+def _message(line: int, column: int, text: str, code: str) -> str:
     place = f"line {line}, column {column}: " if line and column else f"line {line}: " if line else ""
-    return place + capped(clean(text), MESSAGE)
+    return place + capped(clean(text), MESSAGE) + (f"\n    {code}" if code else "")
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    """Return what stands in a line, counted from 1; sources are shown without numbers."""
+    return one_line(lines[number - 1], 2 * NAME) if 0 < number <= len(lines) else ""
+
+
+def _native(source: str) -> list[str]:
+    """Return the lines of a kernel's source; nothing where there are several that a message could be about."""
+    try:
+        tree = parse(source)
+    except SyntaxError:
+        return []
+    texts = [
+        node.value
+        for statement in tree.body
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value
+    ]
+    return texts[0].split("\n") if len(texts) == 1 else []

@@ -66,6 +66,7 @@ class _Asking:
         self.frame = Frame(problem, reference, self.settings, self.prompts, advice, tried)
         self.problem = problem
         self.seed = seed
+        self._tried = tried
         self._reference = reference
         self._on_note = on_note
 
@@ -107,8 +108,10 @@ class _Asking:
         """Return the candidate of an answer, and what was said with it."""
 
         def read() -> tuple[Candidate, str]:
-            said = read_kernel(answer, question, NEW_CLASS)
-            return Candidate(said.source, detect(said.source), NEW_CLASS), said.summary
+            said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name)
+            if said.remark:
+                self._note(question.attempt, said.remark)
+            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark), said.summary
 
         return await asyncio.to_thread(read)
 
@@ -170,7 +173,7 @@ class ModelTeam(_Asking):
             shown = plan
         question, answer = await self._ask(ModelRole.CODE, context, plan=shown)
         try:
-            candidate, _ = await self._candidate(question, answer)
+            candidate, said = await self._candidate(question, answer)
         except NoCandidate as reason:
             raise NoCandidate(str(reason), text=reason.text, plan=plan) from reason
         outside = await asyncio.to_thread(self._outside, context, plan, candidate)
@@ -179,8 +182,8 @@ class ModelTeam(_Asking):
             self._note(context.attempt, text)
             if self.settings.grounding is Grounding.REFUSE:
                 raise NoCandidate(text, text=candidate.source, plan=plan)
-            candidate = replace(candidate, remark=text)
-        return candidate
+            candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
+        return replace(candidate, summary=said)
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
         """Return a repaired candidate for the selected node.
@@ -192,10 +195,10 @@ class ModelTeam(_Asking):
         """
         question, answer = await self._ask(ModelRole.DEBUG, context)
         try:
-            candidate, _ = await self._candidate(question, answer)
+            candidate, said = await self._candidate(question, answer)
         except NoCandidate as reason:
             raise NoCandidate(str(reason), text=reason.text, plan=context.selected.plan) from reason
-        return candidate
+        return replace(candidate, summary=said)
 
     def _lens(self, context: Context) -> Lens | None:
         """Return the side to look from, None where temperature makes plans differ."""
@@ -204,7 +207,8 @@ class ModelTeam(_Asking):
         if asked.temperature is not None and (not callable(takes) or takes(asked.model) is not False):
             return None
         lenses = read_lenses(self.prompts.text(FILE))
-        plans = [node.plan for node in context.siblings if node.plan is not None and node.role is AgentRole.CODE]
+        siblings = context.siblings if self._tried else ()
+        plans = [node.plan for node in siblings if node.plan is not None and node.role is AgentRole.CODE]
         used = {plan.lens for plan in plans if plan.lens}
         return choose(lenses, self.seed, context.attempt, used)
 

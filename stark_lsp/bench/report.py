@@ -166,6 +166,7 @@ def _of_level(rows: Sequence[Row]) -> dict[str, Any]:
             else {
                 "fast1": _share(one.fast),
                 "fast1_strict": _share(one.strictly),
+                "fast_p": {f"{p:g}": _share(share) for p, share in zip(statistics.FAST_P, one.fast_p, strict=True)},
                 "speed": None if one.speeds is None else asdict(one.speeds),
             }
             for name, one in found.items()
@@ -218,6 +219,9 @@ def _reading(rows: Sequence[Row]) -> list[str]:
         "- Success, Fast₁ and rates are of measured cells; a cell without a verified candidate is neither a success "
         "nor fast. Speeds are over solved cells only, so read them next to Success.",
         "- Fast₁: at least as fast as the baseline by the median. Beyond doubt: the whole 95 % interval is.",
+        "- fast_p, as KernelBench has it: of the same cells, those verified and more than p times as fast.",
+        "- A candidate counts as right within a tolerance stricter than KernelBench's own: for float32 2e-5 of the "
+        "largest output, wider only as far as the original itself is off. What passes there may fail here.",
         "- A speed-up is the median of paired ratios from rounds in which baseline and candidate took turns.",
         f"- Intervals of speeds: bootstrap over problems, {statistics.RESAMPLES} samples, seed {statistics.SEED}.",
     ]

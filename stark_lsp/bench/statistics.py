@@ -30,6 +30,8 @@ from stark_lsp.core.verdict import Stage
 
 RESAMPLES = 2000
 """Bootstrap samples behind an interval."""
+FAST_P = (1.0, 1.5, 2.0)
+"""Speed-ups p for which fast_p is told (KernelBench, https://arxiv.org/abs/2502.10517)."""
 FEWEST = 3
 """Problems from which on there is an interval; with so few it is a rough one."""
 SEED = 20250607
@@ -100,6 +102,8 @@ class Against:
     """Fast1 by the median."""
     strictly: Share
     """Fast1 by the interval."""
+    fast_p: tuple[Share, ...]
+    """More than so many times as fast, for each of `FAST_P`; a tie is in `fast`, but not in KernelBench's fast_1."""
     speeds: Speeds | None
     """None if nothing was solved."""
 
@@ -169,6 +173,7 @@ def against(rows: Iterable[Row], baseline: Baseline, seed: int = SEED) -> Agains
     return Against(
         Share(sum(found.value >= 1.0 for _, found in gains), len(counted)),
         Share(sum(found.low is not None and found.low >= 1.0 for _, found in gains), len(counted)),
+        tuple(Share(sum(found.value > p for _, found in gains), len(counted)) for p in FAST_P),
         speeds([((row.problem, row.digest), found.value) for row, found in gains], seed),
     )
 

@@ -8,6 +8,7 @@ Nothing of a suite is executed here.
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -21,6 +22,7 @@ from random import Random
 from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.parsing import parse
 from stark_lsp.core.status import InputSource
 from stark_lsp.discovery.problems import make_problem
 
@@ -28,6 +30,8 @@ CLASS = "Model"
 """Name of the class in each file."""
 ALL = "all"
 REPRESENTATIVE = "representative"
+CODE = "dataset.py"
+"""Module in which a suite's own code lists them."""
 LISTS = ("representative.txt", "representative.json")
 """Files in which a suite names its representative problems."""
 DRAWN = 10
@@ -200,14 +204,23 @@ def _names(subset: str, folder: Path, levels: Sequence[int]) -> frozenset[str]:
 
 
 def _list_of(folder: Path) -> Path | None:
-    return next((folder / name for name in LISTS if (folder / name).is_file()), None)
+    """Return the suite's list: a file of its own, else the module of its code that has it, as KernelBench's does."""
+    own = next((folder / name for name in LISTS if (folder / name).is_file()), None)
+    if own is not None:
+        return own
+    above = folder.absolute().parent
+    places = [folder / CODE, above / CODE, *sorted(above.glob(f"src/{CODE}")), *sorted(above.glob(f"src/*/{CODE}"))]
+    return next((path for path in places if path.is_file() and _of_python(_read(path))), None)
 
 
 def _listed(path: Path, levels: Sequence[int]) -> frozenset[str]:
     """Return the names in a file: one a line, or JSON, a list of names or numbers by level (`{"1": [19, 23]}`)."""
     try:
         text = path.read_text(encoding="utf-8")
-        parts = _of_json(json.loads(text)) if path.suffix == ".json" else _of_lines(text)
+        if path.suffix == ".py":
+            parts = _of_python(text)
+        else:
+            parts = _of_json(json.loads(text)) if path.suffix == ".json" else _of_lines(text)
     except (OSError, ValueError) as error:
         raise BadInput(f"The list cannot be read: {error}.", path=str(path)) from error
     if not parts:
@@ -217,6 +230,27 @@ def _listed(path: Path, levels: Sequence[int]) -> frozenset[str]:
 
 def _of_lines(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in line.partition("#")[0].replace(",", " ").split()]
+
+
+def _of_python(text: str) -> list[str]:
+    """Return the names in a module's lists that are called representative of a level; its text is read, never run."""
+    try:
+        body = parse(text).body
+    except SyntaxError:
+        return []
+    found: dict[int, list[str]] = {}
+    for one in body:
+        target = (
+            one.targets[0] if isinstance(one, ast.Assign) else one.target if isinstance(one, ast.AnnAssign) else None
+        )
+        match = _LEVEL.search(target.id) if isinstance(target, ast.Name) and "represent" in target.id.lower() else None
+        value = one.value if isinstance(one, (ast.Assign, ast.AnnAssign)) else None
+        if match is None or not isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+            continue
+        items = [item.value for item in value.elts if isinstance(item, ast.Constant)]
+        # A list of file names may stand beside one of numbers; either says the same.
+        found[int(match[1])] = [f"{int(match[1])}/{_id(str(item).removesuffix('.py'))}" for item in items]
+    return [name for level in sorted(found) for name in found[level]]
 
 
 def _of_json(data: Any) -> list[str]:

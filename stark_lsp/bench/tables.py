@@ -77,7 +77,7 @@ def table3(arms: ArmRows, level: int) -> str:
 
 
 def speeds(arms: ArmRows, level: int) -> str:
-    """Return mean, geometric mean and median of the speed with their intervals, and the strict Fast1."""
+    """Return mean, geometric mean and median of the speed with their intervals, the strict Fast1 and fast_p."""
     names = labels(list(arms))
     lines = []
     for arm in ordered(arms):
@@ -89,9 +89,10 @@ def speeds(arms: ArmRows, level: int) -> str:
             solved = found.speeds.mean.n if found.speeds else 0
             lines.append(
                 [names[arm], baseline.value, *map(_with_interval, three), f"{solved} of {found.fast.n}",
-                 _rate(found.fast), _rate(found.strictly)]
+                 _rate(found.fast), _rate(found.strictly), *map(_percent, found.fast_p)]
             )  # fmt: skip
     head = [f"Level {level}", "Against", "Mean", "Geometric mean", "Median", "Solved", "Fast₁", "Fast₁ beyond doubt"]
+    head += [f"fast_{p:g}" for p in statistics.FAST_P]
     return _table(head, lines)
 
 

@@ -94,6 +94,8 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
     if node.candidate.source:
         _source(out, node.candidate.source)
         out.print()
+    if node.candidate.summary:
+        _block(out, node.candidate.summary)
     if node.candidate.remark:
         console.line(out, node.candidate.remark, "yellow")
     console.line(out, words.result(node), "bold" if node.verdict is not None and node.verdict.ok else "yellow")

@@ -1,7 +1,8 @@
 """What a user may set of `AgentSettings` by name: `plan.temperature`, `code.model`, `debug.effort` …
 
-Names are `ROLE.FIELD`, and `system_message`. The command line takes `NAME=VALUE`, an editor the object `stark.agents`.
-The other fields (dialect, grounding, and what enters the prompts) are not among them: they have options of their own.
+Names are `ROLE.FIELD`, `system_message` and `silence_s`. The command line takes `NAME=VALUE`, an editor the object
+`stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have options
+of their own.
 """
 
 from __future__ import annotations
@@ -77,6 +78,14 @@ ADJUSTABLE: tuple[Setting, ...] = (
         _DEFAULTS.system_message,
         "Name of the system message's template in prompts/.",
     ),
+    Setting(
+        "silence_s",
+        "number",
+        _DEFAULTS.silence_s,
+        "Seconds without a sign of an answer, a ping included, after which it is asked for again.",
+        low=1,
+        high=24 * 3600,
+    ),
 )
 """Everything that can be set by name, with its range."""
 
@@ -89,7 +98,7 @@ def problem(name: str, value: Any) -> str:
     Parameters
     ----------
     name
-        `ROLE.FIELD` or `system_message`.
+        One of `ADJUSTABLE`.
     value
         A JSON value.
     """

@@ -8,6 +8,8 @@ from stark_lsp.core.status import Dialect, Grounding, ModelRole
 
 DIALECTS = ("auto", *(dialect.value for dialect in Dialect if dialect is not Dialect.TORCH))
 """How kernels may be asked for; each but `auto` has rules and an example in `prompts/`."""
+SILENCE_S = 600.0
+"""Models may think for minutes before a server that sends no pings says anything."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class AgentSettings:
     """One of `DIALECTS`; `auto` is raw."""
     system_message: str = "system"
     """Name of the system message's template in `prompts/`."""
+    silence_s: float = SILENCE_S
+    """Seconds in which nothing arrives of an answer before it is asked for again."""
     grounding: Grounding = Grounding.REPORT
     """What anchors bind the code agent to."""
     profile: bool = True

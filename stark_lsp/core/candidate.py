@@ -19,6 +19,9 @@ class Candidate:
     remark: str = ""
     """What its author did against the plan, in a sentence, such as edits outside the anchors; empty if nothing."""
 
+    summary: str = ""
+    """What its author says it does, or of a repair why the attempt before it failed; may be empty."""
+
     @property
     def digest(self) -> str:
         """SHA-256 of the source, in hex: the same text is the same candidate."""

@@ -81,6 +81,8 @@ class Context:
     """What the user wants the agents to know: for the whole run, and for the selected node and those above it."""
     first_failure: Node | None = None
     """If the selected node is a repair that failed: the failed node that the repairs began from."""
+    last_correct: Node | None = None
+    """If the selected node failed: the nearest verified candidate above it; None if that is the root, or not shown."""
 
 
 class PlanAgent(Protocol):

@@ -34,6 +34,8 @@ class SearchSettings:
     empty_limit: int = setting(8, "More attempts in a row without anything to judge stop the search.", 1)
     repairs: int = setting(1, "With best-of-k: repairs of a failed sample before the next one is taken.", 0)
     """Where there is a debug agent."""
+    repair_help: int = setting(1, "Show debug what changed since it worked; repair no plan twice. 0: as the paper.", 0)
+    """The second concerns leaves that are drawn: none whose plan a sibling has repaired."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -65,10 +65,14 @@ def beats(new: Verdict, standing: Verdict) -> bool:
 
 
 def pick(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes worth confirming, best first: weights that load rank before those that do not."""
+    """Return the nodes worth confirming, best first and each source once: weights that load rank before those that do
+    not."""
     verified = [node for node in nodes if node.verdict is not None and node.verdict.ok]
     verified.sort(key=lambda node: (not _loads(node), node.score, node.id))
-    return verified
+    distinct: dict[str, Node] = {}
+    for node in verified:
+        distinct.setdefault(node.candidate.source, node)
+    return list(distinct.values())
 
 
 async def confirm_best(

@@ -176,6 +176,7 @@ async def _learned(setting: Setting) -> Team:
             editor=providers.editor,
             exchanges=transcript.exchanges if transcript is not None else (),
             lenses=transcript is not None and any(node.plan and node.plan.lens for node in transcript.nodes),
+            silence_s=setting.begun.agents.silence_s,
             on_wait=setting.say,
         ),
     )

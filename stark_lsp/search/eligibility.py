@@ -66,6 +66,7 @@ class Eligibility:
         self._tree, self._busy, self._closed = standing.tree, standing.busy, standing.closed
         self._root_cap = settings.root_children if throttle else None
         self._dead = settings.dead_branch_children if prune else None
+        self._skip_repaired = settings.repair_help
 
     def may_expand(self, node_id: int) -> bool:
         """Whether the node may be selected: judged, not closed, not throttled, not a dead branch."""
@@ -118,4 +119,10 @@ class Eligibility:
     def expandable_leaves(self) -> list[int]:
         """Return the judged nodes without children that may be expanded and are not under way, oldest first."""
         busy, closed = self._busy, self._closed
-        return [leaf for leaf in self._tree.judged_leaves if leaf not in closed and leaf not in busy]
+        return [
+            leaf
+            for leaf in self._tree.judged_leaves
+            if leaf not in closed
+            and leaf not in busy
+            and not (self._skip_repaired and self._tree.repaired_beside(leaf))
+        ]

@@ -404,6 +404,7 @@ class Engine:
             attempt=attempt.id,
             hints=self._helm.hints(attempt.selected),
             first_failure=self.tree.first_failure(attempt.selected),
+            last_correct=self.tree.last_correct(attempt.selected) if self._settings.repair_help else None,
         )
 
     def _tell_plan(self, attempt: Attempt, plan: Plan) -> None:

@@ -21,14 +21,16 @@ def leaders(tree: Tree, size: int, *, outside: int | None = None) -> tuple[Node,
     size
         r in the paper.
     outside
-        Leave out this node and everything below it.
+        Leave out this node and everything below it, and copies of it and of its children elsewhere: the window shows
+        them already.
     """
     if outside == tree.root_id:
         return ()
     left_out = frozenset[int]() if outside is None else tree.subtree(outside)
     first: list[Node] = []
     second: list[Node] = []
-    seen: set[str] = set()
+    shown = () if outside is None else (outside, *tree.child_ids(outside))
+    seen = {tree.nodes[node_id].candidate.source for node_id in shown}
     for score, node_id in tree.ranking:
         if score == math.inf or len(first) == size:
             break

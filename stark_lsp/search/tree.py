@@ -191,6 +191,20 @@ class Tree:
             first = self.nodes[first.parent]
         return None if first is node else first
 
+    def repaired_beside(self, node_id: int) -> bool:
+        """Whether this is a repair that failed, and a sibling, which has the same plan, is one that did not."""
+        node = self.nodes[node_id]
+        if not node.failed or node.parent is None or not self.nodes[node.parent].failed:
+            return False
+        return any(one.verdict is not None and one.verdict.ok for one in self.siblings(node_id))
+
+    def last_correct(self, node_id: int) -> Node | None:
+        """Return the nearest verified node that a failed one comes from; None for the root, which every agent sees."""
+        node = self.nodes[node_id]
+        while node.failed and node.parent is not None:
+            node = self.nodes[node.parent]
+        return None if node.id in (node_id, self.root_id) else node
+
     def subtree(self, node_id: int) -> frozenset[int]:
         """Return the ids of the node and everything below it."""
         found = [node_id]

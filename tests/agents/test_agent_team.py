@@ -32,7 +32,8 @@ from stark_lsp.core.errors import BadInput, Fault, TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, CodeAgent, DebugAgent, NoCandidate, PlanAgent, SoloAgent
 from stark_lsp.core.run import Node
-from stark_lsp.core.status import AgentRole, Dialect, Grounding, Limit, ModelRole, StopReason
+from stark_lsp.core.status import AgentRole, Dialect, Grounding, Limit, ModelRole, StopReason, VerdictStatus
+from stark_lsp.core.verdict import Verdict
 
 SOURCE = candidate().source
 OUTSIDE = SOURCE.replace("torch.zeros(features)", "torch.zeros(features) + 0")
@@ -132,7 +133,7 @@ def test_the_agents_fill_the_roles_of_the_search() -> None:
         (answered(stop=StopReason.REFUSAL), "declined"),
         (answered(stop=StopReason.MAX_TOKENS), "cut off at 32000 tokens"),
         (answered(), "empty"),
-        (answered(source="class ModelNew(:\n", title=" "), "not valid Python"),
+        (answered(source="It is done.", title=" "), "no Python source"),
     ],
 )
 async def test_what_a_model_does_not_give_is_a_failed_attempt_with_its_plan(answer: Answer, said: str) -> None:
@@ -145,6 +146,23 @@ async def test_what_a_model_does_not_give_is_a_failed_attempt_with_its_plan(answ
     assert repaired.value.plan is FIRST_PLAN
     with pytest.raises(NoCandidate):
         await agents.plan(context(), Random(0))
+
+
+async def test_a_typo_is_judged_and_repaired_and_who_repairs_is_told_of_a_cut() -> None:
+    notes: list[tuple[int, str]] = []
+    cut = answered(f"```python\n{SOURCE[:-9]}", stop=StopReason.MAX_TOKENS)
+    agents, model = team(
+        lambda question: answers(question) if question.role is ModelRole.DEBUG else cut,
+        on_note=lambda *note: notes.append(note),
+    )
+    made = await agents.code(context(), FIRST_PLAN, Random(0))
+    assert "cut off at 32000 tokens" in made.remark
+    assert (3, "The answer was cut off at 32000 tokens: raise code.max_tokens, or lower code.effort.") in notes
+    broken = Verdict(VerdictStatus.LOAD_ERROR, "The candidate does not parse: '(' was never closed.", line=9)
+    node = Node(2, 0, AgentRole.CODE, made, FIRST_PLAN, broken)
+    assert (await agents.debug(context(node, (ROOT, node)), Random(0))).source == SOURCE
+    assert "does not parse" in model.questions[1].body
+    assert "**Note.** The answer was cut off" in model.questions[1].body
 
 
 @pytest.mark.parametrize(
@@ -211,6 +229,41 @@ async def test_a_plan_that_marks_nothing_is_used_and_noted() -> None:
     assert notes == [(2, "The plan marked no lines.")]
 
 
+async def test_instructions_and_explanations_are_kept_and_shown_later() -> None:
+    agents, _ = team()
+    plan = await agents.plan(context(attempt=1), Random(0))
+    made = await agents.code(context(attempt=1), plan, Random(0))
+    mended = await agents.debug(context(SECOND, (ROOT, SECOND), attempt=3), Random(0))
+    assert made.summary == "Everything in one expression. Nothing else."
+    assert mended.summary == "A typo."
+    one = Node(4, 0, AgentRole.CODE, made, plan, FIRST.verdict)
+    two = Node(5, 2, AgentRole.DEBUG, mended, SECOND.plan, FIRST.verdict)
+    for selected in (ROOT, one):
+        body = agents.frame.question(ModelRole.PLAN, context(selected, (ROOT, one, two)), TOOLS[ModelRole.PLAN]).body
+        assert body.count("> Read once, write once.") == 1, "the instruction, not its title alone"
+        assert body.count("> One thread for each element.") == 1
+        assert "its author says.** Everything in one expression." in body
+        assert "What had been wrong, its author says.** A typo." in body
+
+
+async def test_advice_at_the_marks_reaches_the_code_agent() -> None:
+    marked = FIRST_PLAN.annotated_source.replace(
+        "one kernel\n", "one kernel\n        # four elements a thread,\n        # 16-byte loads\n"
+    )
+    agents, model = team(
+        lambda question: (
+            answered(title="A", advice="B", annotated_source=marked)
+            if question.role is ModelRole.PLAN
+            else answers(question)
+        )
+    )
+    plan = await agents.plan(context(), Random(0))
+    assert plan.remark == ""
+    assert plan.anchors[0].note == "one kernel four elements a thread, 16-byte loads"
+    await agents.code(context(), plan, Random(0))
+    assert "<<<IMPROVE BEGIN>>> one kernel four elements a thread, 16-byte loads" in model.questions[1].body
+
+
 class Knowing(ScriptedModel):
     """A model that knows whether it takes a temperature."""
 
@@ -245,6 +298,17 @@ async def test_a_lens_is_not_used_twice_on_a_node_before_all_were() -> None:
         names.append(plan.lens)
         children += (Node(2 * number, 0, AgentRole.CODE, candidate(), plan, FIRST.verdict),)
     assert len(set(names)) == count >= 9
+
+
+async def test_a_team_without_memory_takes_lenses_whatever_its_other_samples_took() -> None:
+    async def lens(tried: bool, children: tuple[Node, ...]) -> str:
+        agents, _ = team(settings=AgentSettings(plan=RoleSettings()), seed=3, tried=tried)
+        return (await agents.plan(context(siblings=children, attempt=5), Random(0))).lens
+
+    first = await lens(True, ())
+    child = Node(2, 0, AgentRole.CODE, candidate(), Plan("A", "B", lens=first), FIRST.verdict)
+    assert await lens(True, (child,)) != first
+    assert await lens(False, (child,)) == first
 
 
 def test_lenses_take_turns_in_an_order_that_the_seed_decides() -> None:

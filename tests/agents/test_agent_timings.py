@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from stark_lsp.agents.answers import TOOLS
 from stark_lsp.agents.certainty import alike
 from stark_lsp.agents.frame import Frame
+from stark_lsp.agents.observations import profile_lines
 from stark_lsp.agents.prompts import PromptLibrary, built_in_dir
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import Context
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import ModelRole
-from stark_lsp.core.verdict import Environment, Interval
+from stark_lsp.core.verdict import Baselines, Environment, Interval, Launch, Timing
 
 BOUNDS = st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)).map(sorted)
 
@@ -98,6 +99,40 @@ def test_an_attempt_that_was_not_compared_is_listed_with_its_time() -> None:
     alone = replace(FIRST, id=7, verdict=replace(verified(0.01, 1.5), speedup_vs_eager=None))
     text = asked(ModelRole.PLAN, context(FIRST, (ROOT, FIRST), siblings=(alone,)))
     assert "- attempt 7: Fuse scale, shift and sigmoid (10.0 µs (9.80 µs to 10.3 µs))" in text
+
+
+# --- figures that do not contradict each other -----------------------------------------------------
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=9), st.floats(0.01, 1e3))
+def test_a_profile_never_adds_up_to_more_than_its_call(times: list[float], call_ms: float) -> None:
+    launched = tuple(Launch(f"k{number}", 1, us) for number, us in enumerate(sorted(times, reverse=True)))
+    busy = replace(PROFILE, launched=launched)
+    lines = profile_lines(busy, GPU, Timing(call_ms, call_ms, call_ms, 9))
+    adds_up = sum(times) <= 1.25 * call_ms * 1e3
+    assert any("µs" in line or " ms" in line or " s" in line for line in lines[: len(launched)]) or not adds_up
+    if not adds_up:
+        assert all("% of all" in line for line in lines[: min(5, len(times))])
+        assert "busy" in lines[-1]
+        assert not any("at this device's measured rates" in line for line in lines)
+
+
+def test_a_busy_machine_is_told_and_its_profile_shown_in_shares() -> None:
+    """As seen: parts of 134 ms together in a call of 23.5 ms."""
+    note = "Other programs kept 3.0 of 4 CPUs busy while this was timed: times are less certain."
+    busy = replace(PROFILE, launched=(Launch("mm", 2, 100_000.0), Launch("norm", 1, 34_000.0)))
+    measured = replace(reference(CPU, busy), notes=(note,), baselines=Baselines(Timing(23.5, 23.0, 24.0, 20)))
+    frame = Frame(PROBLEM, measured, AgentSettings(), PromptLibrary())
+    question = frame.question(ModelRole.PLAN, context(measured=measured), TOOLS[ModelRole.PLAN])
+    assert f"- {note}" in question.shared
+    assert "- 2 × mm: 74.6 % of all" in question.shared
+    assert "100 ms" not in question.shared
+
+
+def test_a_speed_up_stands_beside_the_references_time_of_the_same_rounds() -> None:
+    slow = replace(FIRST, verdict=replace(verified(30.8, 1.99), eager=Timing(61.3, 61.0, 61.6, 20)))
+    text = asked(ModelRole.PLAN, context(slow, (ROOT, slow)))
+    assert "timed in turns with it, which took 61.3 ms (61.0 ms to 61.6 ms) there" in text
 
 
 # --- how a call is timed ---------------------------------------------------------------------------

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from messages_api import replies
 from messages_api.replies import Reply
-from messages_api.server import Request
+from messages_api.server import TEST_KEY, Request
 from model_cases import HURRIED, NEW, PLAN, question, waits
 
+from stark_lsp.agents.models import registry
 from stark_lsp.agents.models.patience import Patience, pause
+from stark_lsp.agents.models.secret import Secret
+from stark_lsp.core.agent_adjust import adjusted
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.status import StopReason
 
@@ -131,6 +135,24 @@ async def test_pings_keep_a_slow_answer_alive(serve: Any, connect: Any) -> None:
     answer = await connect(server, patience=patience).ask(question())
     assert answer.tool_input == PLAN
     assert len(server.requests) == 1
+
+
+async def test_how_long_silence_is_borne_is_a_setting(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve([replace(WELL, delay_s=300.0), WELL])
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    agents = adjusted(AgentSettings(), {"silence_s": 0.5})
+
+    async def key() -> Secret:
+        return Secret(TEST_KEY)
+
+    model = await registry.build("anthropic", registry.Wanted(find_key=key, silence_s=agents.silence_s))
+    try:
+        assert (await model.ask(question())).tool_input == PLAN
+    finally:
+        await model.close()
+    assert len(server.requests) == 2
+    usual = Patience()
+    assert (usual.silence, usual.one_try) == (600.0, 21600.0), "thinking without pings, and pings for long, are borne"
 
 
 async def test_an_answer_that_never_ends_is_given_up(serve: Any, connect: Any) -> None:

@@ -42,10 +42,21 @@ def test_fast_means_at_least_as_fast_and_strictly_so_by_the_whole_interval() -> 
     assert eager is not None
     assert eager.fast == Share(2, 4), "exactly as fast counts, unsolved does not"
     assert eager.strictly == Share(1, 4)
+    assert eager.fast_p == (Share(1, 4), Share(1, 4), Share(0, 4)), "p is to be exceeded"
     compiled = statistics.against(ROWS, Baseline.COMPILE)
     assert compiled is not None
     assert compiled.fast == Share(2, 4)
     assert compiled.strictly == Share(1, 4), "a ratio without an interval is never beyond doubt"
+
+
+@given(ratios)
+def test_fast_p_falls_with_p_and_never_exceeds_fast_1(values: list[float]) -> None:
+    rows = [row(f"1/{number}", gains={"eager": value}) for number, value in enumerate(values)]
+    found = statistics.against(rows, Baseline.EAGER)
+    assert found is not None
+    hits = [found.fast.hits, *(share.hits for share in found.fast_p)]
+    assert hits == sorted(hits, reverse=True)
+    assert hits[1:] == [sum(value > p for value in values) for p in (1.0, 1.5, 2.0)]
 
 
 def test_speed_is_over_solved_cells_and_its_mean_is_arithmetic() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,26 @@ def test_names_may_come_from_a_file(tmp_path: Path, name: str, text: str) -> Non
     path = tmp_path / name
     path.write_text(text)
     assert names(select(discover(SUITE), SUITE, subset=str(path))) == ["1/7", "2/3"]
+
+
+@pytest.mark.parametrize("place", ["dataset.py", "src/dataset.py", "src/suite/dataset.py"])
+def test_a_suites_own_code_names_its_representative_problems_and_is_not_run(tmp_path: Path, place: str) -> None:
+    suite = tmp_path / "suite"
+    shutil.copytree(SUITE, suite, ignore=shutil.ignore_patterns("representative.*"))
+    code = tmp_path / place
+    code.parent.mkdir(parents=True, exist_ok=True)
+    code.write_text(
+        'raise SystemExit("run")\n'
+        'level1_representative_subset = ["7_Gate.py"]\n'
+        "level1_representative_subset_problem_ids = [7]\n"
+        "LEVEL2_REPRESENTATIVE_IDS: list[int] = [3, 11]\n"
+        "level1_other = [1]\n"
+    )
+    chosen = select(discover(suite), suite, subset="representative")
+    assert names(chosen) == ["1/7", "2/3", "2/11"]
+    assert not any(entry.drawn for entry in chosen)
+    code.write_text("nothing = [1]\n")
+    assert all(entry.drawn for entry in select(discover(suite), suite, subset="representative"))
 
 
 @pytest.mark.parametrize(

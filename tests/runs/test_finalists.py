@@ -209,6 +209,14 @@ async def test_what_does_not_work_inside_the_file_gives_way_to_the_next_and_is_t
     assert outcome.message == "What is faster cannot be written into the file: attempt 2 fails."
 
 
+async def test_a_source_is_one_finalist_however_often_it_was_found() -> None:
+    same = [replace(node(number, ok(2.0)), candidate=Candidate("# 1")) for number in (1, 2, 3)]
+    outcome, judge, _ = await confirm([*same, node(4, ok(2.02))], {1: ok(2.0), 4: ok(2.02)})
+    assert judge.asked == ["# 1", "# 4"]
+    assert outcome.node is not None
+    assert outcome.node.id == 1
+
+
 @pytest.mark.parametrize(
     ("new", "standing", "better"),
     [

@@ -205,6 +205,28 @@ async def test_a_transcript_runs_again_without_any_network(
     assert store.exchanges.spend(second.id).dollars == 0
 
 
+async def test_a_stray_bracket_costs_no_idea(problem: Problem, store: RunStore, serve: Serve) -> None:
+    expert = Expert()
+
+    def typo(request: Request) -> Reply:
+        reply = expert(request)
+        if request.tool == "submit_kernel" and reply.tool_input is not None:
+            return replies.tool(
+                {**reply.tool_input, "source": f"Here:\n```python\n{reply.tool_input['source']})\n```\nDone."}
+            )
+        return reply
+
+    serve(typo)
+    run = await session(problem, options(2, epsilon=1.0), store, []).execute()
+    nodes = store.load(run.id).nodes
+    assert nodes[1].verdict is not None
+    assert nodes[1].verdict.status is VerdictStatus.LOAD_ERROR
+    assert "does not parse" in nodes[1].verdict.message
+    assert (nodes[2].parent, nodes[2].role, nodes[2].plan) == (1, AgentRole.DEBUG, nodes[1].plan)
+    assert nodes[2].verdict is not None
+    assert nodes[2].verdict.ok
+
+
 async def test_a_key_that_is_not_accepted_ends_the_run_with_a_cure(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:

@@ -33,6 +33,27 @@ def chosen(tree: Tree, one: Policy, exhausted: frozenset[int] = NONE, draws: int
 NAMES = st.sampled_from(["epsilon-greedy", "greedy", "mcts", "evolutionary"])
 
 
+def test_no_leaf_is_drawn_whose_plan_a_sibling_has_repaired() -> None:
+    tree = tree_of(
+        node(1, 0, ok(3.0)), node(2, 1, failed()), node(3, 2, failed()), node(4, 2, ok(2.5)), node(5, 1, failed())
+    )
+    assert chosen(tree, policy(epsilon=1.0)) == {4, 5}
+    assert chosen(tree, policy(epsilon=1.0, repair_help=0)) == {3, 4, 5}, "as the paper draws"
+
+
+@given(trees())
+def test_who_debugs_sees_the_nearest_verified_candidate_above(tree: Tree) -> None:
+    for i in tree.nodes:
+        found = tree.last_correct(i)
+        above = []
+        one = tree.nodes[i]
+        while one.parent is not None:
+            one = tree.nodes[one.parent]
+            above.append(one)
+        first = next((one for one in above if not one.failed), None) if tree.nodes[i].failed else None
+        assert found == (None if first is None or first.id == 0 else first)
+
+
 @given(trees(), NAMES, st.integers(0, 2**32), st.data(), st.integers(1, 5), st.integers(1, 4))
 def test_no_policy_selects_what_may_not_be_expanded(
     tree: Tree, name: str, seed: int, data: st.DataObject, root_children: int, dead: int

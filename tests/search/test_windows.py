@@ -25,10 +25,10 @@ def selectable(tree: Tree, data: st.DataObject) -> int:
     return int(data.draw(st.sampled_from([n.id for n in judged(tree)])))
 
 
-def top(tree: Tree, size: int, without: frozenset[int]) -> list[int]:
-    """The leaderboard written out: sort, drop equal sources, cut."""
+def top(tree: Tree, size: int, without: frozenset[int], shown: frozenset[int] = frozenset()) -> list[int]:
+    """The leaderboard written out: sort, drop equal sources and those of `shown`, cut."""
     order = sorted((n for n in judged(tree) if not n.failed), key=lambda n: (n.score, n.id))
-    seen: set[str] = set()
+    seen = {tree.nodes[one].candidate.source for one in shown}
     distinct = []
     for one in order:
         if one.id not in without and one.candidate.source not in seen:
@@ -44,7 +44,9 @@ def test_the_plan_window_is_children_and_leaders_outside_the_subtree(
 ) -> None:
     i = selectable(tree, data)
     children = {n.id for n in judged(tree) if n.parent == i}
-    assert plan_members(tree, i, size) == {i, 0} | children | set(top(tree, size, tree.subtree(i)))
+    assert plan_members(tree, i, size) == {i, 0} | children | set(
+        top(tree, size, tree.subtree(i), frozenset({i, *tree.child_ids(i)}))
+    )
 
 
 @given(trees(), st.data())
@@ -105,6 +107,17 @@ def test_failed_pending_and_repeated_nodes_are_no_leaders() -> None:
         node(1, 0, failed()), node(2, 0), node(3, 0, ok(2.0), source="same"), node(4, 0, ok(2.5), source="same")
     )
     assert [n.id for n in leaders(tree, 5)] == [3, 0]
+
+
+def test_no_leader_repeats_what_the_window_shows_already() -> None:
+    tree = tree_of(
+        node(1, 0, ok(2.0), source="one"),
+        node(2, 1, ok(3.0), source="two"),
+        node(3, 0, ok(2.0), source="one"),
+        node(4, 3, ok(3.0), source="two"),
+        node(5, 0, ok(4.0)),
+    )
+    assert [n.id for n in leaders(tree, 2, outside=1)] == [5, 0]
 
 
 def test_a_node_that_does_not_take_the_weights_ranks_below_all_that_do() -> None:

@@ -18,7 +18,7 @@ NAMES = [setting.name for setting in ADJUSTABLE]
 
 def test_every_field_of_every_role_can_be_set_and_its_default_is_allowed() -> None:
     roles = {f"{role.value}.{field.name}" for role in ModelRole for field in fields(RoleSettings)}
-    assert set(NAMES) == roles | {"system_message"}
+    assert set(NAMES) == roles | {"system_message", "silence_s"}
     for setting in ADJUSTABLE:
         assert problem(setting.name, setting.default) == ""
         assert setting.description.endswith(".")

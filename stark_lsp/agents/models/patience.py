@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from stark_lsp.core.agent_settings import SILENCE_S
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -18,10 +20,10 @@ class Patience:
     pauses: float = 600.0
     """All pauses together; a service that asks for more is given up."""
     connect: float = 10.0
-    silence: float = 120.0
-    """Longest time in which nothing arrives at all."""
-    one_try: float = 1800.0
-    """From sending a question to the end of its answer."""
+    silence: float = SILENCE_S
+    """Longest time in which nothing arrives at all, not even a ping: asking again pays twice for a slow answer."""
+    one_try: float = 6 * 3600.0
+    """From sending a question to the end of its answer; only an endless stream of pings takes so long."""
 
 
 def pause(patience: Patience, failed: int, asked_for: float | None, rng: Random) -> float:

@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from stark_lsp.agents.models.editor import EditorChannel
+from stark_lsp.agents.models.patience import Patience
 from stark_lsp.agents.models.secret import Secret
+from stark_lsp.core.agent_settings import SILENCE_S
 from stark_lsp.core.conversation import Exchange, Model
 from stark_lsp.core.errors import BadInput
 
@@ -35,6 +37,8 @@ class Wanted:
     """Of the transcript that is replayed."""
     lenses: bool = False
     """Whether its plans were asked for with lenses."""
+    silence_s: float = SILENCE_S
+    """Longest time in which nothing arrives of an answer."""
     on_wait: Callable[[str], None] | None = None
     """Told, for a person, when a service is waited for."""
 
@@ -78,7 +82,8 @@ async def build(kind: str, wanted: Wanted) -> Model:
 async def _anthropic(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.anthropic import AnthropicModel
 
-    model = AnthropicModel(await wanted.find_key(), name=wanted.argument, on_wait=wanted.on_wait)
+    patience = Patience(silence=wanted.silence_s)
+    model = AnthropicModel(await wanted.find_key(), name=wanted.argument, patience=patience, on_wait=wanted.on_wait)
     await model.prepare()
     return model
 
