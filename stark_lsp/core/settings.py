@@ -73,7 +73,7 @@ class EvaluationSettings:
     round_ms: float = setting(10.0, "Aimed length of a round in milliseconds.", 0.1, 10000)
     timed_calls: int = setting(0, "Exactly so many timed calls of each side; 0 for rounds.", 0, 100000)
     target_error: float = setting(0.01, "Timing ends once the speed-up is known within this fraction; 0 never.", 0, 1)
-    compile_baseline: bool = setting(True, "Time torch.compile as well.")
+    compile_baseline: bool = setting(True, "Time torch.compile as well; on a CPU try the kernels that it writes.")
     max_autotune: bool = setting(False, "Time torch.compile with mode max-autotune too (slow to compile).")
     profile: bool = setting(True, "Profile verified candidates.")
     counters: bool = setting(False, "Read hardware counters of finalists, where permitted.")

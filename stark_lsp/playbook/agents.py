@@ -34,6 +34,7 @@ from stark_lsp.playbook.expressions import CannotWrite
 from stark_lsp.playbook.figures import duration, size
 from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
+from stark_lsp.playbook.inductor import proposal
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -70,7 +71,8 @@ class PlaybookAgents:
         self.problem = problem
         self.reference = reference
         self.prompts = PromptLibrary(prompt_dirs)
-        self._reason = ""
+        self._reason = self._not_compiled = ""
+        self._compiled = self._as_compiled(analysis.pop("compiled", None))
         self._catalogue: Catalogue | None = None
         self._moves: Moves | None = None
         untraceable = analysis.get("untraceable")
@@ -91,7 +93,7 @@ class PlaybookAgents:
     @property
     def reason(self) -> str:
         """Why there is nothing to propose at all; empty if there is something."""
-        return self._reason
+        return "" if self._compiled is not None or not self._reason else self._reason + self._not_compiled
 
     # ---- the roles --------------------------------------------------------------------------------
 
@@ -103,20 +105,28 @@ class PlaybookAgents:
         NothingToPropose
             Every move was tried here, or the module cannot be recorded.
         """
+        at_root = context.selected.id == context.root.id
+        if self._compiled is not None and at_root and not any(map(self._is_compiled, context.siblings)):
+            return Plan(
+                title=proposal.TITLE,
+                advice=self._compiled.advice(self.prompts),
+                anchors=(anchors := self._compiled.anchors()),
+                annotated_source=self._annotated(context, anchors),
+                strategy=proposal.STRATEGY,
+            )
         _, moves = self._ready()
         design = self._design_of(context.selected)
-        if context.selected.id == context.root.id or design is None:
+        if at_root or design is None:
             offered = list(moves.from_reference())
             if not offered:
                 raise NothingToPropose(
                     "The playbook has nothing to propose: it knows no group of operations here that would save "
-                    "a pass over memory."
+                    f"a pass over memory.{self._not_compiled}"
                 )
         else:
             offered = list(moves.from_candidate(design))
         if any(not node.failed for node in context.siblings):
             # A candidate that works is the better place to vary a kernel from.
-            at_root = context.selected.id == context.root.id
             offered = [move for move in offered if not at_root or move.kind is MoveKind.STRATEGY]
         tried = self._tried([*context.siblings, *context.window, context.root, context.selected])
         fresh = [move for move in offered if _key(move.design) not in tried]
@@ -128,6 +138,8 @@ class PlaybookAgents:
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
         """Return the candidate that the plan's parameters name."""
+        if plan.strategy == proposal.STRATEGY and self._compiled is not None:
+            return self._compiled.candidate
         parameters = dict(plan.parameters)
         strategy = parameters.pop(STRATEGY, plan.strategy)
         return self._emit(Design(strategy, tuple(parameters.items())))
@@ -140,6 +152,8 @@ class PlaybookAgents:
         NothingToPropose
             There is nothing safer left, or the failure is not one that another kernel would mend.
         """
+        if self._is_compiled(context.selected):
+            raise NothingToPropose("What torch.compile writes is not written in another way.")
         _, moves = self._ready()
         design = self._design_of(context.selected)
         if design is None:
@@ -225,6 +239,22 @@ class PlaybookAgents:
         return annotate(source, spans, notes)
 
     # ---- designs ----------------------------------------------------------------------------------
+
+    def _as_compiled(self, made: dict[str, Any] | None) -> proposal.AsCompiled | None:
+        """Return what torch.compile makes of the module as a proposal, where it can be written."""
+        if made is None:
+            return None
+        try:
+            if "none" in made:
+                raise proposal.CannotEmit(made["none"])
+            return proposal.AsCompiled(self.problem, made)
+        except (proposal.CannotEmit, proposal.CannotEdit) as error:
+            self._not_compiled = f" What torch.compile writes cannot be taken over: {error}."
+            return None
+
+    def _is_compiled(self, node: Node) -> bool:
+        design = self._design_of(node)
+        return design is not None and design.strategy == proposal.STRATEGY
 
     def _emit(self, design: Design) -> Candidate:
         catalogue, moves = self._ready()

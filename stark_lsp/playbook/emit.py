@@ -105,7 +105,7 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     new_class = renamed_class(user, new_forward, extra, keep_old=keep_old)
     if comment:
         new_class = [comment, *new_class]
-    return Candidate(_assemble(user, imports, library, twins, new_class))
+    return Candidate(assemble(user, imports, library, twins, new_class))
 
 
 def _kernels(prepared: Prepared, parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, str]]]:
@@ -237,7 +237,7 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str) -> list[s
     return conditions
 
 
-def _assemble(user: Any, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:
+def assemble(user: Any, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:
     lines = user.text.splitlines()
     first, last = class_lines(user)
     tree = ast.parse(library)

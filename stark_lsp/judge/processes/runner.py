@@ -168,6 +168,7 @@ class Runner:
             "load_reference": self.load_reference,
             "rebuild": self.rebuild,
             "compile": self.compile,
+            "written": self.written,
             "forward": self.forward,
             "hold": self.hold,
             "profile": self.profile,
@@ -255,6 +256,7 @@ class Runner:
     def load_reference(self, *, path: str, text: str, qualname: str, **how: Any) -> dict[str, Any]:
         """Load the user's own class, as the judge did."""
         self._start(**how)
+        self._path = path
         built = self._construct(self._loading.load_document(path, text), qualname)
         built.load_state_dict(self._load(self._weights).tree(), strict=False)
         self._module = self._modules.place(built, self._device, self._mode)
@@ -305,6 +307,16 @@ class Runner:
         """Put `torch.compile` with this mode around the module; it compiles at its first call."""
         self._module = self._torch.compile(self._module, mode=mode)
         return {}
+
+    def written(self, *, inputs: str) -> dict[str, Any]:
+        """Return what torch.compile writes for the module, see `analysis.inductor.program`; `none` says why not."""
+        from ..analysis import NotTraceable, inductor
+
+        args, kwargs = self._load(inputs, self._device).tree(self._device, self._lookup)
+        try:
+            return inductor.program(self._module, args, kwargs, self._path)
+        except NotTraceable as error:
+            return {"none": str(error)}
 
     def record(self, *, gradients: bool) -> dict[str, Any]:
         """Have calls be timed where gradients are recorded, or where they are not."""

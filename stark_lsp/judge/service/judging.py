@@ -273,19 +273,24 @@ class Judge:
         kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
         return f"{kind}: {lines[0][:300]}" if lines else str(kind)
 
-    def analyze(self) -> dict[str, Any]:
-        """Return the playbook's analysis of the reference."""
+    def analyze(self, progress: Progress) -> dict[str, Any]:
+        """Return the playbook's analysis of the reference, on a CPU with what torch.compile writes as `compiled`."""
         from .. import analysis
 
         self.reference.module.to(self.reference.device)
         args, kwargs = self.reference.arguments(self.reference.cases[0].inputs_path)
         try:
             with modules.forward_context():
-                return dict(analysis.analyze(self.reference.module, args, kwargs))
+                found = dict(analysis.analyze(self.reference.module, args, kwargs))
         except analysis.NotTraceable as error:
-            return {"untraceable": {"message": str(error), "path": error.path, "line": error.line}}
+            found = {"untraceable": {"message": str(error), "path": error.path, "line": error.line}}
         finally:
             self.reference.release()
+        if self.reference.device == "cpu" and self.settings["compile_baseline"]:
+            limit = float(self.settings["compile_timeout_s"]) + float(self.settings["load_timeout_s"])
+            progress("Reading what torch.compile writes", limit)
+            found["compiled"] = self.bench.written()
+        return found
 
     def clear(self) -> None:
         """Wait until nothing is left of the candidates before.

@@ -123,7 +123,7 @@ class Worker:
         if method == "baselines":
             return self._judge.baselines(progress)
         if method == "analyze":
-            return self._judge.analyze()
+            return self._judge.analyze(progress)
         if method == "check_edit":
             told = Told.read(params["told"])
             return self._judge.check_edit(params["path"], params["text"], params["qualname"], told, progress)

@@ -346,15 +346,7 @@ class Bench:
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
-            runner.ask(
-                "load_reference",
-                path=reference.path,
-                text=reference.text,
-                qualname=reference.qualname,
-                **loading(reference, runner, self._threads),
-                run_s=float(self._settings["load_timeout_s"]),
-                build_s=float(self._settings["load_timeout_s"]),
-            )
+            self._load_reference(runner)
             limit = float(self._settings["run_timeout_s"])
             if name in COMPILED:
                 limit = float(self._settings["compile_timeout_s"])
@@ -375,6 +367,32 @@ class Bench:
         if name == "eager":
             self._weights = reference.weights_path
         return timer
+
+    def _load_reference(self, runner: RunnerProcess) -> None:
+        runner.ask(
+            "load_reference",
+            path=self._reference.path,
+            text=self._reference.text,
+            qualname=self._reference.qualname,
+            **loading(self._reference, runner, self._threads),
+            run_s=float(self._settings["load_timeout_s"]),
+            build_s=float(self._settings["load_timeout_s"]),
+        )
+
+    def written(self) -> dict[str, Any]:
+        """Return what torch.compile writes for the reference, see `analysis.inductor.program`; `none` says why not.
+
+        In a process of its own, since that may take longer than anybody waits for it.
+        """
+        runner = self._pool.reference_runner()
+        try:
+            self._load_reference(runner)
+            inputs = runner.give(self._reference.cases[0].inputs_path)
+            return dict(runner.ask("written", inputs=inputs, run_s=float(self._settings["compile_timeout_s"])))
+        except RUNNER_FAILURES as error:
+            return {"none": f"{type(error).__name__}: {error}"}
+        finally:
+            self._pool.end(runner)
 
     def drop(self, name: str) -> None:
         """End a runner of the reference until it is needed again."""

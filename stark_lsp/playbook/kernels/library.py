@@ -63,7 +63,8 @@ _CUDA = {
 }
 
 
-def _library(device_type: str) -> str:
+def loader(device_type: str) -> str:
+    """Return the function that builds and loads a library; needs ctypes, threading, torch, warnings, on a CPU glob."""
     text = _LIBRARY
     for name, part in (_CPU if device_type == "cpu" else _CUDA).items():
         text = text.replace(f"<{name}>", part)
@@ -121,5 +122,5 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
         whole = f"_STARK_TYPES_{tag} = {{\n{''.join(f'    {one},{chr(10)}' for one in types)}}}\n"
     used = set().union(*(one.helpers for one in launchers)) if launchers else set()
     helping = {"rows": launcher.ROWS_OF, "gradients": launcher.GRADIENTS}
-    shared = [_library(device_type), *(text for name, text in helping.items() if name in used)]
+    shared = [loader(device_type), *(text for name, text in helping.items() if name in used)]
     return "\n\n".join([f"{head}{whole}{shared[0]}", *shared[1:], *texts])

@@ -1,0 +1,244 @@
+"""What torch.compile makes of a module, to be taken apart: Inductor's program, and what its arguments and results are.
+
+Inductor is asked as `torch.compile` asks it, without gradients; its C++ is written, but not compiled. The private parts
+of torch that this touches are all here, and whatever they lack in a version of torch is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .errors import NotTraceable
+
+MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
+"""Words in the names of torch's classes that do something else in training."""
+
+
+def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Return Inductor's program for one call of a module as JSON values.
+
+    Parameters
+    ----------
+    module
+        The user's module, on its device and in the mode it is timed in.
+    args, kwargs
+        Example inputs on the same device.
+    path
+        The user's file, for the lines of operations.
+
+    Returns
+    -------
+    dict
+        `code`; `arguments`, for each an expression such as `x` or `self.weight`, or a number; `result`, an expression
+        of `out`, the tuple that the program returns; `capability`, the vector instructions it is written for; `lines`
+        that operations come from; `mode_matters`, whether it does something else in training;
+        `module`, a digest of its parts and settings; `values`, arguments that are no tensors.
+
+    Raises
+    ------
+    NotTraceable
+        The module cannot be compiled as a whole, or what the program does besides cannot be told from outside.
+    """
+    try:
+        from torch._inductor import compile_fx
+        from torch._inductor.utils import run_and_get_code
+    except (ImportError, AttributeError) as error:
+        # A folder of the user's that is called as a package of torch's can be in the way as well.
+        raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
+    mode_matters = any(_minds_mode(type(child)) for child in module.modules())
+    if mode_matters and module.training:
+        raise NotTraceable("it is random, or learns, in training mode")
+    seen = _Seen(compile_fx.compile_fx_inner, path)
+
+    def backend(graph: Any, inputs: list[Any]) -> Any:
+        seen.graph(graph)
+        return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)
+
+    state = [tensor for _, tensor in _tensors(module, args, kwargs)]
+    before = [tensor._version for tensor in state]
+    torch.compiler.reset()
+    try:
+        with torch.no_grad(), _written_only():
+            compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
+            result, codes = run_and_get_code(compiled, *args, **kwargs)
+            result = compiled(*args, **kwargs)
+    except Exception as error:
+        raise NotTraceable(f"torch.compile does not take it as a whole: {_first_line(error)}") from error
+    finally:
+        torch.compiler.reset()
+    if len(codes) != 1 or len(seen.calls) < 2:
+        raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
+    if [tensor._version for tensor in state] != before:
+        raise NotTraceable("it changes its inputs or buffers in place")
+    code = str(codes[0])
+    arguments, outputs = seen.calls[-1]
+    names = {_key(tensor): expression for expression, tensor in reversed(_tensors(module, args, kwargs))}
+    return {
+        "code": code,
+        "arguments": [_argument(value, names) for value in arguments],
+        "result": _result(result, outputs),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "lines": sorted(seen.lines),
+        "mode_matters": mode_matters,
+        "module": _digest(module),
+        "values": _values(module, args, kwargs),
+    }
+
+
+class _Seen:
+    """What goes into the compiler and into its program, and comes out."""
+
+    def __init__(self, inner: Callable[..., Any], path: str) -> None:
+        self._inner = inner
+        self._path = path
+        self.calls: list[tuple[list[Any], list[Any]]] = []
+        self.lines: set[int] = set()
+
+    def graph(self, graph: Any) -> None:
+        """Note where the operations of a graph come from: the innermost line in the user's file."""
+        for node in graph.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+            lines = [int(line) for file, line in places if file == self._path]
+            if lines:
+                self.lines.add(lines[-1])
+
+    def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
+        """Compile a graph and watch what its program is called with."""
+        made = self._inner(graph, inputs, **how)
+
+        def run(given: list[Any]) -> Any:
+            arguments = list(given)
+            outputs = made(given)
+            self.calls.append((arguments, list(outputs)))
+            return outputs
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+
+@contextlib.contextmanager
+def _written_only() -> Iterator[None]:
+    """Have programs be written anew, and for any number of threads; what they call is not compiled and does nothing."""
+    import torch._functorch.config
+    import torch._inductor.config
+
+    def nothing(*given: Any, **more: Any) -> Callable[..., None]:
+        return lambda *given, **more: None
+
+    how = {"fx_graph_cache": False, "cpp.dynamic_threads": True, "compile_threads": 1}
+    with torch._inductor.config.patch(how), torch._functorch.config.patch(enable_autograd_cache=False):
+        from torch._inductor.async_compile import AsyncCompile
+
+        compiled, AsyncCompile.cpp_pybinding = AsyncCompile.cpp_pybinding, nothing
+        try:
+            yield
+        finally:
+            AsyncCompile.cpp_pybinding = compiled
+
+
+def _tensors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """Return inputs, parameters and buffers, each with the expression it has in `forward`."""
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    found = [(name, value) for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)]
+    for path, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        found.append(("self." + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path), tensor))
+    return found
+
+
+def _values(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are no tensors, which the program holds as constants."""
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    found = {name: value for name, value in bound.arguments.items() if not isinstance(value, torch.Tensor)}
+    for name, value in found.items():
+        if not (value is None or isinstance(value, (bool, int, float, str))):
+            raise NotTraceable(f"its input {name} is a {type(value).__name__}")
+    return found
+
+
+def _key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+
+
+def _argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
+    if not isinstance(value, torch.Tensor):
+        raise NotTraceable(f"its program takes a {type(value).__name__}")
+    if _key(value) not in names:
+        raise NotTraceable("it reads a tensor that is neither an input nor a parameter or buffer")
+    return {
+        "expression": names[_key(value)],
+        "shape": list(value.shape),
+        "stride": list(value.stride()),
+        "dtype": str(value.dtype).removeprefix("torch."),
+        "gradient": value.requires_grad,
+    }
+
+
+def _result(result: Any, outputs: list[Any]) -> str:
+    """Return how a result is made of what the program returns."""
+    if isinstance(result, torch.Tensor):
+        for place, output in enumerate(outputs):
+            if isinstance(output, torch.Tensor) and (output is result or _key(output) == _key(result)):
+                return f"out[{place}]"
+        raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
+    if type(result) in (tuple, list):
+        inner = ", ".join(_result(item, outputs) for item in result)
+        return f"[{inner}]" if type(result) is list else f"({inner}{',' if len(result) == 1 else ''})"
+    if type(result) is dict and all(isinstance(key, str) for key in result):
+        return "{" + ", ".join(f"{key!r}: {_result(item, outputs)}" for key, item in result.items()) + "}"
+    if result is None or isinstance(result, (bool, int, float, str)):
+        return repr(result)
+    raise NotTraceable(f"it returns a {type(result).__name__}")
+
+
+def _digest(module: torch.nn.Module) -> str:
+    """Return a digest of a module's parts and plain settings; none may have a hook.
+
+    It is what `_stark_as_made` in `playbook/inductor/emit.py` compares with, there for the user's module.
+    """
+    told: list[tuple[Any, ...]] = []
+    for path, part in module.named_modules():
+        for name, value in sorted(vars(part).items()):
+            if name == "_modules":
+                told.append((path, [(child, type(one).__name__) for child, one in value.items()]))
+            elif name[0] != "_" and name != "training" and _is_plain(value):
+                told.append((path, name, value))
+        if part is not module and (part._forward_hooks or part._forward_pre_hooks):
+            raise NotTraceable(f"{path} has hooks")
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def _minds_mode(kind: type) -> bool:
+    """Whether modules of a class may do something else in training, by torch's names or by what its source says."""
+    for one in kind.__mro__:
+        if one.__module__.partition(".")[0] == "torch":
+            if any(word in one.__name__ for word in MODES):
+                return True
+        elif one is not object:
+            try:
+                source = inspect.getsource(one)
+            except (OSError, TypeError):
+                return True
+            if "training" in source or "dropout" in source:
+                return True
+    return False
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -1,0 +1,7 @@
+"""What torch.compile makes of a module, emitted as a candidate that needs a compiler and public PyTorch alone.
+
+`reader`    Inductor's program as kernels and steps
+`cpp`       its kernels as one C++ file
+`emit`      the candidate
+`proposal`  the plan that goes with it
+"""

@@ -1,0 +1,196 @@
+"""Inductor's program, read: which kernels it has, and in which steps its `call` runs them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+_DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
+_EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
+
+
+class CannotEmit(Exception):
+    """The program has something that is not known here; `str()` says what, for a person."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as Inductor wrote it."""
+
+    name: str
+    types: tuple[str, ...]
+    """Of its parameters, in C++."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A statement of `call`, in public spelling; a launch has the kernel's name."""
+
+    statement: ast.stmt
+    kernel: str = ""
+
+
+@dataclass
+class Program:
+    """All of it."""
+
+    arguments: tuple[str, ...]
+    """Their names in `call`."""
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    """The last one returns."""
+
+
+def read(code: str) -> Program:
+    """Read a program.
+
+    Raises
+    ------
+    CannotEmit
+    """
+    tree = ast.parse(code)
+    kernels = {}
+    for statement in tree.body:
+        made = _kernel(statement)
+        if made is not None:
+            kernels[made.name] = made
+    call = _call(tree)
+    body = _unwrapped(call.body)
+    program = Program(_arguments(body), kernels)
+    renamed: dict[str, str] = {}
+    for statement in body:
+        step = _step(statement, renamed, kernels)
+        if step is not None:
+            program.steps.append(step)
+    if not program.steps or not isinstance(program.steps[-1].statement, ast.Return):
+        raise CannotEmit("its program does not end with a return")
+    return program
+
+
+def _kernel(statement: ast.stmt) -> Kernel | None:
+    """Return the kernel that a statement at the top level defines, if it defines one."""
+    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+        return None
+    called = ast.unparse(statement.value.func)
+    if not called.startswith("async_compile."):
+        return None
+    name = ast.unparse(statement.targets[0])
+    if called != "async_compile.cpp_pybinding":
+        raise CannotEmit(f"{name} is written in {called.removeprefix('async_compile.')}")
+    types, text = map(ast.literal_eval, statement.value.args)
+    return Kernel(name, tuple(types), text)
+
+
+def _call(tree: ast.Module) -> ast.FunctionDef:
+    for item in ast.walk(tree):
+        if isinstance(item, ast.FunctionDef) and item.name == "call":
+            return item
+    raise CannotEmit("its program has no function call")
+
+
+def _unwrapped(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return statements without the blocks that choose a device."""
+    found: list[ast.stmt] = []
+    for statement in body:
+        if isinstance(statement, ast.With):
+            guard = ast.unparse(statement.items[0].context_expr)
+            if "_DeviceGuard" not in guard and "device_guard" not in guard:
+                raise CannotEmit(f"its program runs within {guard}")
+            found += _unwrapped(statement.body)
+        else:
+            found.append(statement)
+    return found
+
+
+def _arguments(body: list[ast.stmt]) -> tuple[str, ...]:
+    for statement in body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "args":
+            (target,) = statement.targets
+            return tuple(ast.unparse(item) for item in target.elts) if isinstance(target, ast.Tuple) else ()
+    return ()
+
+
+def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kernel]) -> Step | None:
+    """Return a step in public spelling, None for what is needed no more.
+
+    `renamed` has the buffers that go on under another name.
+    """
+    statement = _Renamed(renamed).visit(statement)
+    if isinstance(statement, ast.Delete):
+        gone = [name for name in statement.targets if ast.unparse(name).startswith("buf")]
+        gone = [name for name in gone if ast.unparse(name) not in renamed.values()]
+        return Step(ast.Delete(gone)) if gone else None
+    if isinstance(statement, ast.Return):
+        return Step(statement)
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+    if isinstance(statement, ast.Assign) and isinstance(value, ast.Name):
+        if value.id == "args":
+            return None
+        # Its memory is used again.
+        renamed[ast.unparse(statement.targets[0])] = value.id
+        return None
+    if isinstance(statement, ast.Assign) and isinstance(value, ast.Subscript):
+        return Step(statement)
+    if not isinstance(value, ast.Call):
+        raise CannotEmit(f"its program has a step that is not known here: {ast.unparse(statement)[:80]}")
+    called = ast.unparse(value.func)
+    if called in _DROPPED or called.endswith("get_raw_stream"):
+        return None
+    if called in kernels:
+        for item in value.args:
+            if isinstance(item, ast.Call):
+                _publicly(item, ast.unparse(item.func))
+        return Step(statement, called)
+    _publicly(value, called)
+    return Step(statement)
+
+
+def _publicly(value: ast.Call, called: str) -> None:
+    """Spell a call as a user would."""
+    if _EMPTY.match(called):
+        value.func = _name("torch.empty_strided")
+        value.keywords = [ast.keyword("dtype", value.args.pop()), ast.keyword("device", _name("device"))]
+    elif called == "reinterpret_tensor":
+        tensor, size, stride, *offset = value.args
+        value.func = ast.Attribute(tensor, "as_strided", ast.Load())
+        value.args = [size, stride]
+        if offset and ast.unparse(offset[0]) != "0":
+            value.args.append(_name(f"{ast.unparse(tensor)}.storage_offset() + {ast.unparse(offset[0])}"))
+    elif called == "extern_kernels.convolution":
+        value.func = _name("torch.convolution")
+        given = {word.arg: word.value for word in value.keywords}
+        bias = value.args[2] if len(value.args) > 2 else given.get("bias", ast.Constant(None))
+        order = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+        value.args = [*value.args[:2], bias, *(given[word] for word in order)]
+        value.keywords = []
+    elif called.startswith("extern_kernels."):
+        name = called.removeprefix("extern_kernels.")
+        if name not in ("mm", "addmm", "bmm", "baddbmm", "_int_mm"):
+            raise CannotEmit(f"its program calls {called}")
+        value.func = _name(f"torch.{name}")
+    elif called.startswith("aten."):
+        value.func = _name(f"torch.ops.{called}")
+    elif not called.startswith("torch.ops.aten."):
+        raise CannotEmit(f"its program calls {called}")
+    inner = [item for item in ast.walk(value) if isinstance(item, ast.Call) and item is not value]
+    for item in inner:
+        if ast.unparse(item.func) == "reinterpret_tensor":
+            _publicly(item, "reinterpret_tensor")
+
+
+def _name(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+class _Renamed(ast.NodeTransformer):
+    """Puts the first name of a buffer in the place of later ones."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if isinstance(node.ctx, ast.Store):
+            return node
+        return ast.copy_location(ast.Name(self._names.get(node.id, node.id), node.ctx), node)

@@ -1,0 +1,255 @@
+"""What torch.compile writes, as a candidate: its results, its gradients, and where it hands over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import Verdict
+from stark_lsp.evaluation.judge import open_judge
+from stark_lsp.judge.analysis import NotTraceable, inductor
+from stark_lsp.playbook.design import read_design
+from stark_lsp.playbook.inductor import reader
+from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
+
+from .conftest import Bench, close
+from .playbook_cases import CASES, HEAD, text_of
+
+BY_NAME = {case.name: case for case in CASES}
+TRIED = ("dictionary_result", "conv_batch_norm", "transformer_block", "keyword_and_default")
+"""Of those that `playbook_cases` has; each kind of step and result once. All of them were tried by hand."""
+SCALED = f"""{HEAD}class Scaled(nn.Module):
+    def __init__(self, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.rand(96) + 0.5)
+
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+class Model(nn.Module):
+    def __init__(self, eps=1e-3):
+        super().__init__()
+        self.norm = Scaled(eps)
+
+    def forward(self, x):
+        return torch.tanh(self.norm(x)).cumsum(0)
+
+
+def get_inputs():
+    return [torch.randn(32, 96)]
+"""
+
+
+@dataclass
+class Written:
+    """A candidate beside its original."""
+
+    one: Bench
+    proposal: AsCompiled
+    new: torch.nn.Module
+
+    @contextlib.contextmanager
+    def by_kernels(self, wanted: bool = True) -> Iterator[None]:
+        """Assert that kernels ran in the block, or that they did not."""
+        calls: list[int] = []
+        kind = type(self.new)
+        run = kind._compiled
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kind, "_compiled", staticmethod(lambda *given: calls.append(1) or run(*given)))
+            yield
+        assert bool(calls) is wanted
+
+
+def write(one: Bench) -> Written:
+    """Write the candidate of a module."""
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path))))
+    proposal = AsCompiled(one.problem, made)
+    return Written(one, proposal, one.build(proposal.candidate))
+
+
+def gradients(model: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
+    """Return the gradients of a model's inputs and parameters."""
+    leaves = [x.clone().requires_grad_() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
+    results = model(*leaves)
+    tensors = results.values() if isinstance(results, dict) else [results] if torch.is_tensor(results) else results
+    wanted = [x for x in (*leaves, *model.parameters()) if torch.is_tensor(x) and x.requires_grad]
+    weighted = [(x * torch.linspace(0, 1, x.numel()).view(x.shape)).sum() for x in tensors if torch.is_tensor(x)]
+    return list(torch.autograd.grad(sum(weighted), wanted))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Bench]) -> None:
+    made = write(bench(text_of(BY_NAME[name])))
+    with torch.no_grad(), made.by_kernels():
+        close(made.one.model(*made.one.inputs), made.new(*made.one.inputs))
+    with made.by_kernels():
+        found = gradients(made.new, made.one.inputs)
+    for expected, other in zip(gradients(made.one.model, made.one.inputs), found, strict=True):
+        torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_it_hands_over_wherever_it_was_not_made_for(bench: Callable[..., Bench]) -> None:
+    made = write(bench(SCALED))
+    (x,) = made.one.inputs
+    new = made.new
+    for other in (x[:7], x.double(), torch.randn(96, 32).t()):
+        pair = [copy.deepcopy(model).to(other.dtype) for model in (made.one.model, new)]
+        with made.by_kernels(False), torch.no_grad():
+            close(pair[0](other), pair[1](other))
+    with made.by_kernels(False), torch.autocast("cpu", torch.bfloat16):
+        new(x)
+    with made.by_kernels(False):
+        torch.export.export(new, (x,))
+    weights = {"norm.weight": torch.full((96,), 2.0, requires_grad=True)}
+    with made.by_kernels(False):
+        torch.func.functional_call(new, weights, (x,)).sum().backward()
+    assert weights["norm.weight"].grad is not None
+
+
+def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Bench]) -> None:
+    made = write(bench(SCALED))
+    (x,) = made.one.inputs
+    new = made.new
+    with made.by_kernels():
+        new(x)
+    new.norm.eps = 0.5
+    with made.by_kernels(False):
+        changed = new(x)
+    made.one.model.norm.eps = 0.5
+    close(made.one.model(x), changed)
+    new.norm.eps = 1e-3
+    with made.by_kernels():
+        new(x)
+    copied = copy.deepcopy(new)
+    seen: list[int] = []
+    hook = new.norm.register_forward_hook(lambda *given: seen.append(1))
+    with made.by_kernels(False):
+        new(x)
+    assert seen
+    hook.remove()
+    with made.by_kernels():
+        new(x)
+        copied(x)
+    inner = new.norm
+    new.norm = torch.nn.Identity()
+    new.norm.weight = inner.weight
+    with made.by_kernels(False):
+        close(torch.tanh(x).cumsum(0), new(x))
+
+
+def test_where_the_mode_matters_it_runs_in_eval_mode_only(bench: Callable[..., Bench]) -> None:
+    text = SCALED.replace("torch.tanh(self.norm(x))", "F.dropout(torch.tanh(self.norm(x)), 0.5, self.training)")
+    made = write(bench(text))
+    with made.by_kernels():
+        made.new(*made.one.inputs)
+    made.new.train()
+    with made.by_kernels(False):
+        assert (made.new(*made.one.inputs).diff(dim=0) == 0).any()
+
+
+def test_weights_that_change_are_read_anew(bench: Callable[..., Bench]) -> None:
+    made = write(bench(SCALED))
+    (x,) = made.one.inputs
+    made.new(x)
+    with torch.no_grad():
+        for model in (made.one.model, made.new):
+            model.norm.weight.mul_(3)
+        with made.by_kernels():
+            close(made.one.model(x), made.new(x))
+
+
+def test_its_plan_names_the_functions_and_the_users_lines(bench: Callable[..., Bench]) -> None:
+    made = write(bench(SCALED))
+    texts = [anchor.text for anchor in made.proposal.anchors()]
+    assert len(texts) == 2
+    assert "rsqrt" in texts[0]
+    assert "cumsum" in texts[1]
+    advice = made.proposal.advice(PromptLibrary())
+    assert "`fused_" in advice
+    assert "cumsum" in advice
+    assert read_design(made.proposal.candidate.source).strategy == STRATEGY  # type: ignore[union-attr]
+    assert "_inductor" not in made.proposal.candidate.source
+
+
+def test_it_is_the_first_proposal_on_the_class_and_made_once(bench: Callable[..., Bench]) -> None:
+    from stark_lsp.playbook.agents import PlaybookAgents
+
+    from .conftest import REFERENCE
+
+    one = bench(text_of(BY_NAME["silu_gate"]))
+    made = inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+    one.agents = PlaybookAgents({**one.analysis, "compiled": made}, one.problem, REFERENCE)
+    first = one.attempt()
+    assert first.plan is not None
+    assert first.plan.strategy == STRATEGY
+    second = one.attempt()
+    assert second.plan is not None
+    assert second.plan.strategy != STRATEGY
+    untraceable = PlaybookAgents({"untraceable": {"message": "no"}, "compiled": made}, one.problem, REFERENCE)
+    assert untraceable.reason == ""
+    nothing = {"untraceable": {"message": "It is random"}, "compiled": {"none": "it calls numpy"}}
+    assert "it calls numpy" in PlaybookAgents(nothing, one.problem, REFERENCE).reason
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("self.seen += 1\n        return torch.tanh(x) * self.seen", "in place"),
+        ("print(x.sum().item())\n        return torch.tanh(x)", "as a whole"),
+        ("return x", "programs"),
+    ],
+)
+def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[..., Bench]) -> None:
+    text = (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f'        self.register_buffer("seen", torch.zeros(1))\n\n    def forward(self, x):\n        {body}\n\n\n'
+        "def get_inputs():\n    return [torch.randn(8, 8)]\n"
+    )
+    with pytest.raises(NotTraceable, match=why):
+        inductor.program(*((one := bench(text)).model, tuple(one.inputs), {}))
+
+
+def test_a_kernel_in_another_language_is_refused_by_name() -> None:
+    with pytest.raises(reader.CannotEmit, match="kernel_0 is written in metal"):
+        reader.read("kernel_0 = async_compile.metal('k', '')\ndef call(self, args):\n    return (args,)\n")
+
+
+def test_the_judge_gives_the_program_and_takes_the_candidate(bench: Callable[..., Bench], tmp_path: Path) -> None:
+    one = bench(SCALED)
+
+    async def judged() -> Verdict:
+        settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
+        judge = await open_judge(
+            one.problem,
+            interpreter=sys.executable,
+            settings=settings,
+            cache_dir=tmp_path / "cache",
+            log=lambda line: None,
+        )
+        try:
+            await judge.prepare(lambda text: None)
+            made = (await judge.analyze())["compiled"]
+            candidate = AsCompiled(one.problem, made).candidate
+            # Nothing in it minds the mode, so that it is fast in a module that nobody put into eval mode as well.
+            assert "part.training" not in candidate.source
+            return await judge.evaluate(candidate)
+        finally:
+            await judge.close()
+
+    verdict = asyncio.run(judged())
+    assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"
