@@ -224,6 +224,14 @@ def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[.
         inductor.program(*((one := bench(text)).model, tuple(one.inputs), {}))
 
 
+def test_vectors_that_pytorch_does_not_use_itself_are_not_written(bench: Callable[..., Bench]) -> None:
+    one = bench(SCALED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "NO VEC")
+        with pytest.raises(NotTraceable, match="where PyTorch's own kernels are for NO VEC"):
+            inductor.program(one.model, tuple(one.inputs), {})
+
+
 def test_a_kernel_in_another_language_is_refused_by_name() -> None:
     with pytest.raises(reader.CannotEmit, match="kernel_0 is written in metal"):
         reader.read("kernel_0 = async_compile.metal('k', '')\ndef call(self, args):\n    return (args,)\n")

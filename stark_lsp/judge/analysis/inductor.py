@@ -48,10 +48,16 @@ def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     """
     try:
         from torch._inductor import compile_fx
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
         from torch._inductor.utils import run_and_get_code
+
+        vectors = pick_vec_isa().build_macro()
     except (ImportError, AttributeError) as error:
         # A folder of the user's that is called as a package of torch's can be in the way as well.
         raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
+    capability = torch.backends.cpu.get_cpu_capability()
+    if vectors and f"CPU_CAPABILITY_{capability}" not in vectors:
+        raise NotTraceable(f"it writes for {', '.join(vectors)}, where PyTorch's own kernels are for {capability}")
     mode_matters = any(_minds_mode(type(child)) for child in module.modules())
     if mode_matters and module.training:
         raise NotTraceable("it is random, or learns, in training mode")
@@ -84,7 +90,7 @@ def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "code": code,
         "arguments": [_argument(value, names) for value in arguments],
         "result": _result(result, outputs),
-        "capability": torch.backends.cpu.get_cpu_capability(),
+        "capability": capability,
         "lines": sorted(seen.lines),
         "mode_matters": mode_matters,
         "module": _digest(module),

@@ -118,16 +118,8 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "") -> Candid
     digest = hashlib.sha256(text.encode()).hexdigest()
     tag = digest[:6]
     rows = [
-        *(
-            "import ctypes",
-            "import glob",
-            "import hashlib",
-            "import threading",
-            "import warnings",
-            "",
-            "import torch",
-            "",
-        ),
+        *(f"import {name}" for name in ("ctypes", "glob", "hashlib", "threading", "warnings", "torch")),
+        "",
         *(f'_STARK_SOURCE_{tag} = r"""', *text.splitlines(), '"""'),
         f"_STARK_TYPES_{tag} = {{",
         *(f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()),
