@@ -51,7 +51,7 @@ def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         from torch._inductor.cpu_vec_isa import pick_vec_isa
         from torch._inductor.utils import run_and_get_code
 
-        vectors = pick_vec_isa().build_macro()
+        vectors = [name for name in pick_vec_isa().build_macro() if name]
     except (ImportError, AttributeError) as error:
         # A folder of the user's that is called as a package of torch's can be in the way as well.
         raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
