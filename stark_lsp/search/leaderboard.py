@@ -29,7 +29,7 @@ def leaders(tree: Tree, size: int, *, outside: int | None = None) -> tuple[Node,
     left_out = frozenset[int]() if outside is None else tree.subtree(outside)
     first: list[Node] = []
     second: list[Node] = []
-    shown = () if outside is None else (outside, *tree.child_ids(outside))
+    shown = () if outside is None else {outside, *tree.child_ids(outside)} - tree.unseen_ids
     seen = {tree.nodes[node_id].candidate.source for node_id in shown}
     for score, node_id in tree.ranking:
         if score == math.inf or len(first) == size:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Agents, HashJudge, failed, make_engine, node, ok, tree_of
-from test_tree import trees
+from test_tree import EMPTY, trees
 
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
@@ -45,7 +45,7 @@ def test_the_plan_window_is_children_and_leaders_outside_the_subtree(
     i = selectable(tree, data)
     children = {n.id for n in judged(tree) if n.parent == i}
     assert plan_members(tree, i, size) == {i, 0} | children | set(
-        top(tree, size, tree.subtree(i), frozenset({i, *tree.child_ids(i)}))
+        top(tree, size, tree.subtree(i), frozenset({i, *children}))
     )
 
 
@@ -118,6 +118,11 @@ def test_no_leader_repeats_what_the_window_shows_already() -> None:
         node(5, 0, ok(4.0)),
     )
     assert [n.id for n in leaders(tree, 2, outside=1)] == [5, 0]
+
+
+def test_a_leader_may_repeat_a_child_that_left_nothing_to_judge() -> None:
+    tree = tree_of(node(1, 0, ok(2.0)), node(2, 1, EMPTY, source="one"), node(3, 0, ok(2.0), source="one"))
+    assert [n.id for n in leaders(tree, 1, outside=1)] == [3]
 
 
 def test_a_node_that_does_not_take_the_weights_ranks_below_all_that_do() -> None:
