@@ -59,8 +59,6 @@ NEW_CLASS = "ModelNew"
 """What candidates call their class."""
 HINT = 4_000
 """Characters of a hint or a reason."""
-PLAYBOOK = 12_000
-"""Characters of one advice of the playbook."""
 
 MANY_ATTEMPTS = 5
 """So many attempts before this one are many: whatever the window shows of them, a plan is to differ in kind."""
@@ -87,8 +85,6 @@ class Frame:
         How the agents are asked.
     prompts
         The templates.
-    advice
-        What the playbook would do, in Markdown; shown to the plan agent if the settings say so.
     tried
         Whether to show what else was tried on the selected node, what failed before it, and how many attempts there
         were; systems without memory know nothing of it.
@@ -105,7 +101,6 @@ class Frame:
         reference: Reference,
         settings: AgentSettings,
         prompts: PromptLibrary,
-        advice: Sequence[str] = (),
         tried: bool = True,
     ) -> None:
         self.settings = settings
@@ -113,7 +108,6 @@ class Frame:
         self._problem = problem
         self._reference = reference
         self._prompts = prompts
-        self._advice = tuple(advice)
         self._embedding = embedding(settings.dialect, reference.environment.device_type)
         self._inputs = inputs_source(problem)
 
@@ -182,9 +176,6 @@ class Frame:
                 else (),
             },
             "where": self._where(),
-            "advice": tuple(capped(clean(text), PLAYBOOK) for text in self._advice)
-            if settings.playbook and role is ModelRole.PLAN
-            else (),
             "rejections": [
                 {"title": one_line(each.title, 200), "reason": one_line(each.reason, HINT)}
                 for each in (context.rejections if deciding else ())

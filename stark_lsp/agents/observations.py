@@ -98,6 +98,8 @@ class Attempt:
     is_reference: bool
     repaired: bool
     """Made by the debug agent."""
+    built_in: bool
+    """Written by the playbook."""
     title: str
     """Of its plan; empty if it has none."""
     advice: str
@@ -130,6 +132,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         parent=node.parent,
         is_reference=node.parent is None,
         repaired=node.role is AgentRole.DEBUG,
+        built_in=plan is not None and bool(plan.strategy) and node.role is not AgentRole.DEBUG,
         title=one_line(plan.title, NAME) if plan else "",
         advice=capped(clean(plan.advice), ADVICE) if plan else "",
         summary=capped(clean(node.candidate.summary), SUMMARY),

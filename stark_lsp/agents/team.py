@@ -17,7 +17,7 @@ the model's (`agents/models`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -55,7 +55,6 @@ class _Asking:
         settings: AgentSettings | None = None,
         *,
         prompts: PromptLibrary | None = None,
-        advice: Sequence[str] = (),
         seed: int = 0,
         tried: bool = True,
         on_note: Note | None = None,
@@ -63,7 +62,7 @@ class _Asking:
         self.model = model
         self.settings = settings or AgentSettings()
         self.prompts = prompts or PromptLibrary()
-        self.frame = Frame(problem, reference, self.settings, self.prompts, advice, tried)
+        self.frame = Frame(problem, reference, self.settings, self.prompts, tried)
         self.problem = problem
         self.seed = seed
         self._tried = tried
@@ -129,8 +128,6 @@ class ModelTeam(_Asking):
         How the agents are asked.
     prompts
         The templates, with the user's own folders.
-    advice
-        What the playbook would do, in Markdown, for the plan agent.
     seed
         Of the run; decides the order of lenses.
     tried

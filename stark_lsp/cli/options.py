@@ -23,7 +23,7 @@ OWN_OPTIONS = {
     "dialect": "--dialect",
     "grounding": "--grounding",
     "profile": "--no-profile",
-    "playbook": "--no-advice",
+    "playbook": "--no-seeds",
 }
 """Fields of `AgentSettings` that `--agent` does not take, with the option that does."""
 
@@ -154,7 +154,9 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
         "(docs/agents.md lists the names, and so does a wrong one)",
     )
     group.add_argument(
-        "--no-advice", action="store_true", help="do not tell the plan agent what the built-in playbook would do"
+        "--no-seeds",
+        action="store_true",
+        help="begin with nothing, as the paper does, and not with what the built-in playbook knows",
     )
     group.add_argument(
         "--no-profile", action="store_true", help="show agents no profiles of the class and of what they wrote"
@@ -225,7 +227,7 @@ def agent_settings(args: argparse.Namespace) -> AgentSettings:
         dialect=args.dialect,
         grounding=Grounding(args.grounding),
         profile=not args.no_profile,
-        playbook=not args.no_advice,
+        playbook=not args.no_seeds,
     )
     values = _by_name("--agent", args.agents, "plan.temperature=0.9", agent_adjust.parsed, agent_adjust.problem)
     return agent_adjust.adjusted(settings, values)

@@ -50,7 +50,7 @@ class AgentSettings:
     profile: bool = True
     """Show profiles of the reference and the selected node."""
     playbook: bool = True
-    """Show the plan agent what the built-in playbook would do."""
+    """Begin with what the built-in playbook knows, for the agents to improve."""
 
     def of(self, role: ModelRole) -> RoleSettings:
         """Return the settings of one role."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,8 +22,9 @@ from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
-from stark_lsp.core.roles import Context, NothingToPropose
-from stark_lsp.core.run import Node
+from stark_lsp.core.roles import Context, Draft, NothingToPropose
+from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.status import AgentRole, Dialect
 from stark_lsp.core.verdict import Reference
 from stark_lsp.playbook.advice import expected_saving, write_advice
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
@@ -164,18 +164,22 @@ class PlaybookAgents:
                 return self._emit(move.design)
         raise NothingToPropose("The playbook has no safer way to write this candidate.")
 
+    async def seeds(self, limit: int, rejections: tuple[Rejection, ...] = ()) -> tuple[Draft, ...]:
+        """Return up to `limit` candidates for the reference, the most promising first, for others to improve."""
+        root = Node(0, None, AgentRole.ROOT, Candidate(self.problem.slice.text, Dialect.TORCH))
+        made: list[Node] = []
+        rng = Random(0)
+        while len(made) < limit:
+            window = (root, *made)
+            context = Context(self.problem, self.reference, root, root, window, tuple(made), rejections)
+            try:
+                plan = await self.plan(context, rng)
+            except NothingToPropose:
+                break
+            made.append(Node(len(made) + 1, 0, AgentRole.CODE, await self.code(context, plan, rng), plan))
+        return tuple(Draft(node.candidate, node.plan) for node in made)
+
     # ---- plans ------------------------------------------------------------------------------------
-
-    def suggestions(self, limit: int = 3) -> tuple[str, ...]:
-        """Return what the playbook would do with the reference, in Markdown, the most promising first.
-
-        For other plan agents to read; empty if there is nothing to propose.
-        """
-        if self._reason or self._moves is None:
-            return ()
-        ideas = (move for move in self._moves.from_reference() if move.kind is MoveKind.STRATEGY)
-        described = (self._describe(move, None) for move in islice(ideas, limit))
-        return tuple(f"**{words.title}**\n\n{words.advice}" for words in described)
 
     def _plan(self, move: Move, design: Design | None, context: Context) -> Plan:
         catalogue, _ = self._ready()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Journal, Model, Question, Spend
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.roles import CodeAgent, DebugAgent, PlanAgent, SoloAgent
-from stark_lsp.core.run import Budget, Node, Run
+from stark_lsp.core.roles import CodeAgent, DebugAgent, Draft, PlanAgent, SoloAgent
+from stark_lsp.core.run import Budget, Node, Rejection, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole
 from stark_lsp.core.verdict import Reference
 from stark_lsp.runs.choice import ANTHROPIC, EDITOR, PLAYBOOK, REPLAY, ModelChoice
 from stark_lsp.runs.options import RunOptions
+from stark_lsp.search.seeds import Seeds
 from stark_lsp.search.systems import System, find_system
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Team:
     debug: DebugAgent | None = None
     solo: SoloAgent | None = None
     """For systems of a single agent."""
+    seeds: Seeds = field(default_factory=dict)
+    """What the playbook knows, below the root before a model is asked."""
     purse: Purse | None = None
     """Holds the budget of tokens and money; None for the playbook."""
     model: Model | None = None
@@ -87,11 +90,16 @@ class Setting:
     budget: Budget
     spend: Spend
     """What earlier sittings of the run cost."""
+    rejections: tuple[Rejection, ...]
+    """What the user turned down in earlier runs on this class."""
     on_spend: Callable[[Spend], None]
     say: Callable[[str], None]
     """Told what goes on, for a person."""
     log: Callable[[str], None]
 
+
+SEEDS = 3
+"""Candidates of the playbook that a model finds below the root; at most a third of all attempts."""
 
 Builder = Callable[[Setting], Awaitable[Team]]
 
@@ -233,17 +241,17 @@ async def _around(model: Model, setting: Setting) -> Team:
             begun.reference,
             agents,
             prompts=prompts,
-            advice=await _advice(setting),
             seed=run.seed,
             tried=system.dynamic_windows,
             on_note=note,
         )
         questions = await asyncio.to_thread(trio.rehearse, *roles)
         team = Team(trio, trio, trio)
-    outlook = "" if replayed else _outlook(setting, questions, prices, name)
+    seeds = await _seeds(setting)
+    outlook = "" if replayed else _outlook(setting, len(seeds), questions, prices, name)
     if budget.dollars is not None and setting.budget.dollars is None:
         outlook += f" The run stops before ${budget.dollars:.2f}, since no other limit was set."
-    return replace(team, purse=purse, model=model, names=names, budget=budget, outlook=outlook)
+    return replace(team, seeds=seeds, purse=purse, model=model, names=names, budget=budget, outlook=outlook)
 
 
 def _limited(setting: Setting, names: tuple[str, ...], prices: Prices) -> Budget:
@@ -259,7 +267,7 @@ def _roles(system: System) -> tuple[ModelRole, ...]:
     return (ModelRole.PLAN, ModelRole.CODE, ModelRole.DEBUG) if system.solo is None else (system.solo,)
 
 
-def _outlook(setting: Setting, questions: tuple[Question, ...], prices: Prices, name: str) -> str:
+def _outlook(setting: Setting, seeds: int, questions: tuple[Question, ...], prices: Prices, name: str) -> str:
     """Return what the run will take."""
     from stark_lsp.agents.models.estimate import estimate, measure
 
@@ -267,16 +275,26 @@ def _outlook(setting: Setting, questions: tuple[Question, ...], prices: Prices, 
     begun = setting.begun
     size = 2 * len(begun.run.problem.slice.text) + 3000
     sizes = {question.role: measure(question, size) for question in questions}
-    done = sum(1 for node in begun.nodes.values() if node.parent is not None)
+    done = max(seeds, sum(1 for node in begun.nodes.values() if node.parent is not None))
     left = max(1, setting.budget.attempts - done)
     return estimate(begun.system.name, left, sizes, begun.agents, prices, name).text
 
 
-async def _advice(setting: Setting) -> tuple[str, ...]:
-    """Return what the playbook would do, for the plan agent; nothing if that is off or the class cannot be traced."""
-    if not setting.begun.agents.playbook:
-        return ()
+async def _seeds(setting: Setting) -> Seeds:
+    """Return what the playbook knows, by the attempts that it takes; of a replay, what it knew then."""
+    begun = setting.begun
+    if begun.transcript is not None:
+        nodes = begun.transcript.nodes
+        return {node.id: Draft(node.candidate, node.plan) for node in nodes if node.parent == 0 and _is_seed(node)}
+    count = min(SEEDS, setting.budget.attempts // 3)
+    # Once a model was asked, its answers belong to the attempts that are open.
+    if not begun.agents.playbook or count == 0 or setting.spend.calls:
+        return {}
     agents = await _playbook_agents(setting)
     if agents.reason:
-        setting.log(f"no advice for the plan agent: {agents.reason}")
-    return agents.suggestions()
+        setting.log(f"no candidates of the playbook to begin with: {agents.reason}")
+    return dict(enumerate(await agents.seeds(count, setting.rejections), start=1))
+
+
+def _is_seed(node: Node) -> bool:
+    return node.plan is not None and bool(node.plan.strategy)

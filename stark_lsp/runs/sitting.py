@@ -18,7 +18,7 @@ from random import Random
 from stark_lsp.core.conversation import Spend
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Event, Notice, Outlook, Progress, Spent
-from stark_lsp.core.run import Budget
+from stark_lsp.core.run import Budget, Rejection
 from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course, Steering, SteeringKind
 from stark_lsp.evaluation.pool import RunJudge
@@ -27,8 +27,9 @@ from stark_lsp.runs.follower import SteeringFollower
 from stark_lsp.runs.journal import StoreJournal
 from stark_lsp.runs.time_limit import TimeLimit
 from stark_lsp.search.engine import Checkpoint, Engine, Record
-from stark_lsp.search.policies import Recorded, make_policy
+from stark_lsp.search.policies import Policy, Recorded, make_policy
 from stark_lsp.search.proposers import make_proposer
+from stark_lsp.search.seeds import SeededPolicy, SeededProposer
 from stark_lsp.search.tree import Tree
 from stark_lsp.store import RunStore
 
@@ -120,7 +121,8 @@ class Sitting:
         await self._follower.catch_up()
         await self._take_pause_back()
         spend = await asyncio.to_thread(self._store.exchanges.spend, self._begun.run.id)
-        self._team = await models.build(self._setting(spend))
+        rejections = await asyncio.to_thread(self._store.rejections, self._begun.run.problem.key)
+        self._team = await models.build(self._setting(spend, rejections))
         try:
             if self._team.budget is not None and self._begun.transcript is None:
                 self._budget = self._team.budget
@@ -129,7 +131,7 @@ class Sitting:
                 self._emit(Outlook(self._team.outlook))
             if spend.calls:
                 self._emit(Spent(spend))
-            self._engine = await self._make_engine()
+            self._engine = self._make_engine(rejections)
             self._engine.steer(replace(self._follower.course, budget=self._budget))
             self._limit = TimeLimit(self._budget.seconds, time.monotonic)
             self._limit.pause(self._follower.course.paused)
@@ -153,41 +155,42 @@ class Sitting:
         await self._follower.catch_up()
         self._emit(Notice("The run was paused; it goes on now."))
 
-    def _setting(self, spend: Spend) -> models.Setting:
+    def _setting(self, spend: Spend, rejections: tuple[Rejection, ...]) -> models.Setting:
         return models.Setting(
             begun=self._begun,
             analyst=self._judge,
             journal=StoreJournal(self._store, self._begun.run.id),
             budget=self._budget,
             spend=spend,
+            rejections=rejections,
             on_spend=lambda now: self._emit(Spent(now)),
             say=lambda text: self._emit(Progress(text, 0, self._budget.attempts)),
             log=self._log,
         )
 
-    async def _make_engine(self) -> Engine:
+    def _make_engine(self, rejections: tuple[Rejection, ...]) -> Engine:
         begun, team = self._begun, self._team
         tree = Tree.from_nodes(begun.nodes.values())
         settings = replace(begun.search, attempts=self._budget.attempts)
-        rejections = await asyncio.to_thread(self._store.rejections, begun.run.problem.key)
-        recorded = None
+        proposer = make_proposer(settings, plan=team.plan, code=team.code, debug=team.debug, solo=team.solo)
+        policy: Policy = SeededPolicy(team.seeds, make_policy(settings.policy, settings))
         if begun.transcript is not None:
             parents = {node.id: node.parent for node in begun.transcript.nodes if node.parent is not None}
-            recorded = Recorded(parents, make_policy(settings.policy, settings))
+            policy = Recorded(parents, policy)
         return Engine(
             problem=begun.run.problem,
             reference=begun.reference,
             tree=tree,
             settings=settings,
-            proposer=make_proposer(settings, plan=team.plan, code=team.code, debug=team.debug, solo=team.solo),
+            proposer=SeededProposer(team.seeds, proposer),
             judge=self._judge,
             rng=Random(begun.run.seed),
             emit=self._emit,
             record=self._record,
             checkpoint=self._checkpoint,
-            rejections=tuple(rejections),
+            rejections=rejections,
             state=begun.state,
-            policy=recorded,
+            policy=policy,
             log=lambda text: self._log(f"run {begun.run.id}: {text}"),
         )
 

@@ -127,7 +127,7 @@ class Configuration:
             dialect=self["dialect"],
             grounding=Grounding(self["grounding"]),
             profile=self["profileInPrompts"],
-            playbook=self["playbookInPrompts"],
+            playbook=self["playbookFirst"],
         )
         return agent_adjust.adjusted(settings, self["agents"])
 

@@ -118,10 +118,11 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether a language model is shown profiles of your class and of the candidate it works on.",
     ),
     Setting(
-        "playbookInPrompts",
+        "playbookFirst",
         "boolean",
         _AGENTS.playbook,
-        "Whether a language model that plans is shown what the built-in playbook would do.",
+        "Whether a search with a language model begins with up to three candidates of the built-in playbook, at most a "
+        "third of its attempts, which the model then improves; off begins with nothing, as the paper does.",
     ),
     Setting(
         "writeMode",

@@ -26,7 +26,6 @@ from stark_lsp.core.verdict import CompilerMessage, Environment, Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = bool(os.environ.get("STARK_WRITE_GOLDEN"))
-ADVICE = ("**Fuse three operations**\n\nThey read the same tensor.",)
 LENS = Lens("Cut memory traffic", "Count the bytes.")
 
 
@@ -34,9 +33,8 @@ def frame(
     settings: AgentSettings | None = None,
     environment: Environment = GPU,
     folders: tuple[Path, ...] = (),
-    advice: tuple[str, ...] = ADVICE,
 ) -> Frame:
-    return Frame(PROBLEM, reference(environment), settings or AgentSettings(), PromptLibrary(folders), advice)
+    return Frame(PROBLEM, reference(environment), settings or AgentSettings(), PromptLibrary(folders))
 
 
 def later(role: ModelRole, selected: Node = FIRST, plan: Plan | None = None, lens: Lens | None = None) -> Question:
@@ -151,17 +149,21 @@ def test_what_a_role_is_asked_with_comes_from_its_settings() -> None:
     assert plan.temperature == 0.8
 
 
-def test_profile_and_playbook_are_shown_only_where_the_settings_say_so() -> None:
-    def text(settings: AgentSettings, role: ModelRole) -> str:
-        question = frame(settings).question(role, context(FIRST), TOOLS[role])
+def test_profiles_are_shown_only_where_the_settings_say_so() -> None:
+    def text(settings: AgentSettings) -> str:
+        question = frame(settings).question(ModelRole.PLAN, context(FIRST), TOOLS[ModelRole.PLAN])
         return question.shared + question.body
 
-    everything, nothing = AgentSettings(), AgentSettings(profile=False, playbook=False)
-    assert "vectorized_elementwise_kernel" in text(everything, ModelRole.PLAN)
-    assert "They read the same tensor." in text(everything, ModelRole.PLAN)
-    assert "vectorized_elementwise_kernel" not in text(nothing, ModelRole.PLAN)
-    assert "They read the same tensor." not in text(nothing, ModelRole.PLAN)
-    assert "They read the same tensor." not in text(everything, ModelRole.REFLEXION)
+    assert "vectorized_elementwise_kernel" in text(AgentSettings())
+    assert "vectorized_elementwise_kernel" not in text(AgentSettings(profile=False))
+
+
+def test_what_the_playbook_wrote_is_said_to_be_its_own() -> None:
+    assert FIRST.plan is not None
+    seed = replace(FIRST, plan=replace(FIRST.plan, strategy="fuse-all"))
+    assert "by a built-in expert" in later(ModelRole.CODE, seed, FIRST.plan).body
+    assert "by a built-in expert" not in later(ModelRole.CODE, FIRST, FIRST.plan).body
+    assert "by a built-in expert" not in later(ModelRole.CODE, replace(seed, role=AgentRole.DEBUG), FIRST.plan).body
 
 
 def test_something_else_is_asked_for_where_attempts_are_many_whatever_the_window_shows() -> None:

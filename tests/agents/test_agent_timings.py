@@ -35,7 +35,7 @@ def timed(node_id: int, low: float, high: float) -> Node:
 
 def asked(role: ModelRole, given: Context | None = None, environment: Environment = GPU, tried: bool = True) -> str:
     plan = Plan("A plan", "Do it.") if role is ModelRole.CODE else None
-    frame = Frame(PROBLEM, reference(environment), AgentSettings(), PromptLibrary(), (), tried)
+    frame = Frame(PROBLEM, reference(environment), AgentSettings(), PromptLibrary(), tried)
     question = frame.question(role, given or context(), TOOLS[role], plan=plan)
     return question.shared + question.body
 

@@ -17,6 +17,7 @@ from stark_lsp.bench.cells import Cell, Wanted, cells
 from stark_lsp.bench.measure import measure
 from stark_lsp.bench.rows import Outcome
 from stark_lsp.bench.suite import discover
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
@@ -49,8 +50,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Serve]:
 def a_cell(attempts: int = 9, **search: int) -> Cell:
     settings = SearchSettings(attempts=attempts, **search)  # type: ignore[arg-type]
     wanted = Wanted(
-        ["sampling"], ["auto"], ["anthropic"], [0], settings, Budget(attempts), QUICK, device=DeviceChoice.CPU
-    )
+        ["sampling"], ["auto"], ["anthropic"], [0], settings, Budget(attempts), QUICK, device=DeviceChoice.CPU,
+        agents=AgentSettings(playbook=False),
+    )  # fmt: skip
     return cells(discover(SUITE)[:1], wanted)[0]
 
 

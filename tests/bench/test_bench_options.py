@@ -29,7 +29,7 @@ def asked(*arguments: str) -> tuple[Cell, ...]:
 
 def test_the_ablations_of_the_paper_can_be_asked_for() -> None:
     (one,) = asked(
-        *("--grounding", "off", "--agent", "plan.temperature=0.3", "--agent", "code.model=other", "--no-advice"),
+        *("--grounding", "off", "--agent", "plan.temperature=0.3", "--agent", "code.model=other", "--no-seeds"),
         *("--no-profile", "--epsilon", "0.5", "--root-children", "7", "--window-size", "3", "--repairs", "0"),
     )
     agents, search = one.agents, one.search
@@ -85,7 +85,7 @@ def test_no_template_is_written_outside_its_folder(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--agent", "playbook=false"], "--no-advice"),
+        (["--agent", "playbook=false"], "--no-seeds"),
         (["--agent", "profile=false"], "--no-profile"),
         (["--agent", "plan.heat=1"], "is not known"),
         (["--epsilon", "2"], "epsilon must lie in 0..1"),
@@ -105,7 +105,7 @@ def test_a_setting_that_makes_no_sense_is_told_with_its_cure(
 def test_optimize_leaves_advice_and_profiles_out_where_asked_to() -> None:
     parser = argparse.ArgumentParser()
     options.add_arguments(parser)
-    settings = options.run_options(parser.parse_args(["x.py", "--no-advice", "--no-profile"])).agents
+    settings = options.run_options(parser.parse_args(["x.py", "--no-seeds", "--no-profile"])).agents
     assert (settings.playbook, settings.profile) == (False, False)
     settings = options.run_options(parser.parse_args(["x.py"])).agents
     assert (settings.playbook, settings.profile) == (True, True)

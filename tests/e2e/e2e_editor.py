@@ -44,6 +44,7 @@ def get_init_inputs():
 
 SMALL = {
     "model": "playbook",
+    "playbookFirst": False,
     "attempts": 2,
     "timingRounds": 3,
     "finalTimingRounds": 5,

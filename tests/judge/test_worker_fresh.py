@@ -15,6 +15,9 @@ from stark_lsp.judge.timing import fresh, kept
 from stark_lsp.judge.timing.fresh import RING, Mixer, kind_of
 from stark_lsp.judge.transport import tensorfile
 
+BLOCK = 8 * max(kept.STEPS) * kept.LANES
+"""Bytes of the longest block."""
+
 
 def sets(count: int, make) -> list:  # type: ignore[no-untyped-def]
     """Return argument trees made from different seeds."""
@@ -307,27 +310,31 @@ def test_a_digest_changes_with_one_bit_with_the_order_and_with_plain_values() ->
     assert digest_of(values) == digest_of(values.clone())
 
 
-def test_what_a_gpu_makes_of_large_outputs_changes_with_each_bit_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LARGE", kept.BLOCK)
-    values = torch.randn(3 * kept.BLOCK // 4 + 5)
+@pytest.mark.parametrize("huge", [BLOCK, kept.HUGE])
+def test_what_a_gpu_makes_of_large_outputs_changes_with_each_bit_and_place(
+    huge: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "HUGE", huge)
+    monkeypatch.setattr(kept, "LARGE", BLOCK)
+    values = torch.randn(3 * BLOCK // 4 + 5)
     whole = digest_of(values, device="cuda")
     assert whole == digest_of(values.clone(), device="cuda")
-    for place in (0, 1, 63, kept.BLOCK // 4 - 1, kept.BLOCK // 4, values.numel() - 1):
+    for place in (0, 1, 63, BLOCK // 4 - 1, BLOCK // 4, values.numel() - 1):
         other = values.clone()
         other.view(torch.int32)[place] ^= 1
         assert digest_of(other, device="cuda") != whole
     swapped = values.clone()
-    swapped[: kept.BLOCK // 4], swapped[kept.BLOCK // 4 : kept.BLOCK // 2] = (
-        values[kept.BLOCK // 4 : kept.BLOCK // 2].clone(),
-        values[: kept.BLOCK // 4].clone(),
+    swapped[: BLOCK // 4], swapped[BLOCK // 4 : BLOCK // 2] = (
+        values[BLOCK // 4 : BLOCK // 2].clone(),
+        values[: BLOCK // 4].clone(),
     )
     assert digest_of(swapped, device="cuda") != whole
 
 
 def test_what_a_gpu_makes_of_outputs_is_the_same_for_some_together_as_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LARGE", kept.BLOCK)
-    monkeypatch.setattr(kept, "TOGETHER", 3 * kept.BLOCK)
-    sizes = [kept.BLOCK // 4, 5, kept.BLOCK // 4 + 3, 0, kept.BLOCK // 4, kept.BLOCK // 4, kept.BLOCK // 4]
+    monkeypatch.setattr(kept, "LARGE", BLOCK)
+    monkeypatch.setattr(kept, "TOGETHER", 3 * BLOCK)
+    sizes = [BLOCK // 4, 5, BLOCK // 4 + 3, 0, BLOCK // 4, BLOCK // 4, BLOCK // 4]
     outputs = [({"k": "tensor", "v": 0}, [torch.randn(size), torch.randn(size)]) for size in sizes]
     # Alone, or at equal distances in one memory, as calls of a round are kept.
     row = torch.cat([tensor for _, tensors in outputs for tensor in (*tensors, torch.zeros(-tensors[1].numel() % 8))])
@@ -343,7 +350,7 @@ def test_what_a_gpu_makes_of_outputs_is_the_same_for_some_together_as_for_each(m
 
 def test_no_sum_of_what_a_gpu_makes_of_large_outputs_stays_where_words_change_by_turns() -> None:
     # What is linear has countless other values with the same digest: one word more, another one less.
-    words = torch.zeros(kept.STEPS * kept.LANES, dtype=torch.int64)
+    words = torch.zeros(kept.STEPS[0] * kept.LANES, dtype=torch.int64)
     marks = set()
     for number in range(words.numel()):
         changed = words.clone()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.events import Event
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget
@@ -44,6 +45,7 @@ def options(attempts: int, *, model: str = "anthropic", **search: object) -> Run
         budget=Budget(attempts),
         search=SearchSettings(attempts=attempts, **search),  # type: ignore[arg-type]
         evaluation=QUICK,
+        agents=AgentSettings(playbook=False),
         interpreter=sys.executable,
     )
 

@@ -227,6 +227,28 @@ async def test_a_stray_bracket_costs_no_idea(problem: Problem, store: RunStore, 
     assert nodes[2].verdict.ok
 
 
+async def test_a_model_begins_with_what_the_playbook_knows(problem: Problem, store: RunStore, serve: Serve) -> None:
+    server = serve(Expert())
+    one = session(problem, replace(options(4), agents=AgentSettings()), store, [])
+    await one.execute()
+    nodes = store.load(one.id).nodes
+    seed = nodes[1]
+    assert seed.parent == 0
+    assert seed.plan is not None
+    assert seed.plan.strategy
+    assert seed.verdict is not None
+    assert seed.verdict.ok
+    assert "by a built-in expert" in str(server.requests[0].body)
+    assert {exchange.question.attempt for exchange in store.exchanges.list(one.id)} == {2, 3, 4}
+    path = Path(problem.path).with_name("again.json")
+    path.write_text(transcripts.dumps(transcripts.collect(store, one.id)))
+    again = session(problem, options(4, model=f"replay:{path}"), store, [])
+    await again.execute()
+    assert {n: node.candidate.source for n, node in store.load(again.id).nodes.items()} == {
+        n: node.candidate.source for n, node in nodes.items()
+    }
+
+
 async def test_a_key_that_is_not_accepted_ends_the_run_with_a_cure(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:

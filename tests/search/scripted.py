@@ -7,6 +7,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from random import Random
+from types import MappingProxyType
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.events import Event
@@ -18,8 +19,9 @@ from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
 from stark_lsp.search.engine import Engine
-from stark_lsp.search.policies import Policy
+from stark_lsp.search.policies import Policy, make_policy
 from stark_lsp.search.proposers import make_proposer
+from stark_lsp.search.seeds import SeededPolicy, SeededProposer, Seeds
 from stark_lsp.search.tree import Tree, make_root
 
 TEXT = "import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n"
@@ -162,6 +164,7 @@ def make_engine(
     state: str = "",
     policy: Policy | None = None,
     log: Callable[[str], None] = lambda text: None,
+    seeds: Seeds = MappingProxyType({}),
 ) -> Engine:
     """Return an engine on scripted parts."""
     settings = settings or SearchSettings()
@@ -172,13 +175,13 @@ def make_engine(
         reference=REFERENCE,
         tree=tree or Tree(ROOT),
         settings=settings,
-        proposer=make_proposer(settings, plan=team, code=team, debug=team, solo=team),
+        proposer=SeededProposer(seeds, make_proposer(settings, plan=team, code=team, debug=team, solo=team)),
         judge=judge or HashJudge(),  # type: ignore[arg-type]
         rng=Random(settings.seed),
         emit=recorder.emit,
         record=recorder.record,
         checkpoint=recorder.checkpoint,
         state=state,
-        policy=policy,
+        policy=policy or SeededPolicy(seeds, make_policy(settings.policy, settings)),
         log=log,
     )

@@ -101,7 +101,7 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
         "dialect": "triton",
         "grounding": "refuse",
         "profileInPrompts": False,
-        "playbookInPrompts": False,
+        "playbookFirst": False,
         "agents": {"plan.temperature": 1, "debug": {"effort": "high"}, "plan.max_tokens": 20000},
         "agents.code.model": "claude-opus-5",
     }

@@ -5,7 +5,7 @@ see. What is not computed by then, in the judge's own wall-clock time, cannot be
 
 The process that keeps the outputs is the candidate's, so whoever could find other values with the same digest could
 pledge anything; within a tolerance there are countless values to choose from. So a digest is SHA-256 of all bytes.
-Where there is more than the host can hash in time, a GPU first makes 32 bytes of each `BLOCK`: a chain of products,
+Where there is more than the host can hash in time, a GPU first makes 32 bytes of each block: a chain of products,
 shifts and sums over four words that depend on each other, so that meeting in its middle takes 2**128 tries a block.
 """
 
@@ -38,8 +38,10 @@ LARGE = 1 << 16
 """Bytes of a tensor from which on a GPU makes less of them first."""
 TOGETHER = 256 << 20
 """Bytes of several tensors that it does so with at a time: the many steps take as long for one as for all."""
-STEPS, LANES = 64, 4
-BLOCK = 8 * STEPS * LANES
+HUGE = 64 << 20
+"""Bytes of a tensor from which on blocks are long, which takes less memory."""
+STEPS, LANES = (16, 64), 4
+"""Of a chain, in short and in long blocks: launching so many steps is what goes with a round, and varies."""
 ODD = -0x61C8864680B583EB
 """2**64 over the golden ratio, as a signed number; it and its multiples by odd numbers are odd."""
 
@@ -163,18 +165,20 @@ def _together(rows: list[torch.Tensor]) -> Iterator[torch.Tensor]:
 
 
 def chained(data: torch.Tensor) -> torch.Tensor:
-    """Return 32 bytes for each `BLOCK` of each row, which change with any of its bits; the same on every device.
+    """Return 32 bytes for each block of each row, which change with any of its bits; the same on every device.
 
     What is left of a row behind its last block is returned as it is.
     """
-    whole = data.shape[1] // BLOCK * BLOCK
+    steps = STEPS[data.shape[1] >= HUGE]
+    block = 8 * steps * LANES
+    whole = data.shape[1] // block * block
     rest, data = data[:, whole:], data[:, :whole]
     if data.storage_offset() % 8 or data.stride(0) % 8:
         data = data.clone(memory_format=torch.contiguous_format)
-    words = data.view(torch.int64).unflatten(1, (-1, STEPS, LANES))
+    words = data.view(torch.int64).unflatten(1, (-1, steps, LANES))
     begin = torch.arange(words.shape[1] * LANES, dtype=torch.int64, device=data.device).view(-1, LANES) * ODD
     state = begin.repeat(len(data), 1, 1)
-    for step in range(STEPS):
+    for step in range(steps):
         state.bitwise_xor_(words[:, :, step]).mul_(ODD * (2 * step + 1) % (1 << 63) | 1)
         state.bitwise_xor_(state >> 29)
         # An odd matrix, so that nothing of the state is lost.
