@@ -85,6 +85,20 @@ def test_the_call_that_finds_an_idle_process_is_charged_to_nobody(true_ms: float
         assert judged(run, runner(7.0, 6.0), true_ms, 7.0, most=most).ms == pytest.approx(true_ms)
 
 
+@pytest.mark.parametrize("most", [2, 12, 200])
+@pytest.mark.parametrize(("true_ms", "trusted_ms"), [(0.45, 8.2), (1.2, 2.7), (8.2, 0.45), (0.03, 50.0)])
+def test_what_goes_with_many_calls_at_once_is_charged_to_nobody(true_ms: float, trusted_ms: float, most: int) -> None:
+    # Launching the digest's kernels takes 5 ms whatever they read, and reading an output 1.5 ms: an honest LayerNorm of
+    # 0.45 ms was said to take 2.3, since rounds of the original had two calls where its own had twelve.
+    def rounds(each_ms: float) -> Callable[[int], Sample]:
+        return lambda calls: Sample(
+            6.0 + each_ms * (calls + 1) + 0.5 * calls + max(5.0, 1.5 * calls), calls * [each_ms]
+        )
+
+    found = judged(rounds(true_ms), rounds(trusted_ms), true_ms, trusted_ms, "cuda", most=most)
+    assert agreement(found, true_ms, "cuda", busy=False) is Agreement.AGREES
+
+
 @pytest.mark.parametrize("most", [1, 4])
 def test_honest_calls_of_gigabytes_agree_although_what_goes_with_them_takes_now_more_now_less(most: int) -> None:
     # A call of 2 ms beside 20 ms of copying and digests, as on an H200: its clock was once said to be 25 % longer.

@@ -1,8 +1,8 @@
 """The judge's own clock.
 
 A timed call happens in the candidate's process, which could report any figure. So the judge times whole rounds from
-outside. What goes with a call besides it (fresh inputs, copying the outputs, freeing them) it knows from rounds of the
-original, whose reports can be trusted; what is left is the calls' time. Where that is longer than what was reported, it
+outside. What goes with a call besides it (fresh inputs, copying the outputs, digests, freeing them) it knows from rounds
+of the original of as many calls, whose reports can be trusted; what is left is the calls' time. Where that is longer than what was reported, it
 counts; where it is so by no more than its own noise, the interval of the speed-up reaches down to it. Nobody is
 accused: clocks differ for many reasons, and who reported less than is true gains nothing.
 """
@@ -16,7 +16,9 @@ from typing import NamedTuple
 LONG = 200
 """Most calls of a round that the judge times by its own clock."""
 LONG_MS = 20.0
-"""How long such a round is to take, if it may have so many calls."""
+"""How long such a round is to take, if it may have so many calls ..."""
+TRUSTED_MS = 200.0
+"""... and how long a round of the original may take, which is as many."""
 BESIDES_MS = {"cpu": 0.1, "cuda": 0.6}
 """What goes with a short call, on a GPU mostly the kernel that launches are hidden behind."""
 SURE = 3
@@ -70,11 +72,10 @@ def judged(
     most
         Most calls of a round whose outputs can all be kept.
     """
-    lengths = {
-        run: _lengths(call_ms + BESIDES_MS[device], min(most, LONG))
-        for run, call_ms in ((candidate, claimed_ms), (trusted, trusted_ms))
-    }
-    seen: dict[tuple[Run, int], list[float]] = {(run, calls): [] for run, both in lengths.items() for calls in both}
+    each = [call_ms + BESIDES_MS[device] for call_ms in (claimed_ms, trusted_ms)]
+    lengths = _lengths(min(LONG_MS / each[0], TRUSTED_MS / each[1]), min(most, LONG))
+    runs = (candidate, trusted)
+    seen: dict[tuple[Run, int], list[float]] = {(run, calls): [] for run in runs for calls in lengths}
     found = Judged(0.0, 0.0)
     for made in range(1, MOST + 1):
         for (run, calls), walls in seen.items():
@@ -84,7 +85,7 @@ def judged(
             walls.append(sample.wall_ms - told * (2 if most == 1 else 1))
             walls.sort()
         if made >= SURE:
-            ours, besides = (_of_one([seen[run, calls] for calls in lengths[run]], lengths[run]) for run in lengths)
+            ours, besides = (_of_one([seen[run, calls] for calls in lengths], lengths) for run in runs)
             found = Judged(ours.ms - max(0.0, besides.ms), 2 * besides.noise_ms)
             if most == 1:
                 found = Judged(found.ms / 2, found.noise_ms / 2)
@@ -93,9 +94,13 @@ def judged(
     return found
 
 
-def _lengths(each_ms: float, most: int) -> tuple[int, ...]:
-    """Return the numbers of calls of a short round and of a longer one; only 1 if no more can be kept."""
-    return (1, min(most, max(2, int(LONG_MS / each_ms)))) if most > 1 else (1,)
+def _lengths(fitting: float, most: int) -> tuple[int, ...]:
+    """Return the numbers of calls of a short round and of a longer one; only 1 if no more can be kept.
+
+    They are the same for the original: digests of many outputs are made at once, so that one more of them takes next to
+    nothing in a round of two calls, and as long as it takes to read it in a round of twelve.
+    """
+    return (1, max(2, min(most, int(fitting)))) if most > 1 else (1,)
 
 
 def _of_one(walls: list[list[float]], lengths: tuple[int, ...]) -> Judged:
