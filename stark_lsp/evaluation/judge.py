@@ -171,6 +171,22 @@ class WorkerJudge:
         """
         return dict(await self._ask("analyze", {}, self._settings.load_timeout_s))
 
+    async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """Return the program that torch.compile writes, or that Inductor writes by a recipe; `none` says why not.
+
+        Parameters
+        ----------
+        recipe
+            See `judge/analysis/inductor.program`.
+
+        Raises
+        ------
+        Fault
+            The worker broke, or took too long.
+        """
+        s = self._settings
+        return dict(await self._ask("written", {"recipe": recipe}, s.compile_timeout_s + s.load_timeout_s + 60.0))
+
     async def evaluate(self, candidate: Candidate) -> Verdict:
         """Read, build, verify and time a candidate against eager; a bad one is a verdict, never an exception.
 

@@ -33,6 +33,10 @@ class RunJudge(Protocol):
         """See `WorkerJudge.analyze`."""
         ...
 
+    async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """See `WorkerJudge.written`."""
+        ...
+
     async def evaluate(self, candidate: Candidate) -> Verdict:
         """See `WorkerJudge.evaluate`."""
         ...
@@ -101,6 +105,10 @@ class JudgePool:
     async def analyze(self) -> dict[str, Any]:
         """Return the analysis of the reference, as the first worker makes it."""
         return await self._all[0].analyze()
+
+    async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """Return what torch.compile writes by a recipe, as the first worker has it."""
+        return await self._all[0].written(recipe)
 
     async def evaluate(self, candidate: Candidate) -> Verdict:
         """Judge a candidate where the least is under way."""

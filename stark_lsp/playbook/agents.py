@@ -35,6 +35,7 @@ from stark_lsp.playbook.figures import duration, size
 from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
+from stark_lsp.playbook.inductor.recipes import switches
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -63,16 +64,23 @@ class PlaybookAgents:
         The problem and what preparing it found out.
     prompt_dirs
         Folders whose advice templates win over the built-in ones.
+    ask
+        Asks the judge what torch.compile writes by a recipe; None if that cannot be asked.
     """
 
     def __init__(
-        self, analysis: dict[str, Any], problem: Problem, reference: Reference, prompt_dirs: Sequence[Path | str] = ()
+        self,
+        analysis: dict[str, Any],
+        problem: Problem,
+        reference: Reference,
+        prompt_dirs: Sequence[Path | str] = (),
+        ask: proposal.Ask | None = None,
     ) -> None:
         self.problem = problem
         self.reference = reference
         self.prompts = PromptLibrary(prompt_dirs)
-        self._reason = self._not_compiled = ""
-        self._compiled = self._as_compiled(analysis.pop("compiled", None))
+        self._reason = ""
+        self._recipes = proposal.Recipes(problem, ask)
         self._catalogue: Catalogue | None = None
         self._moves: Moves | None = None
         untraceable = analysis.get("untraceable")
@@ -91,9 +99,13 @@ class PlaybookAgents:
             self._reason = f"The playbook has nothing to propose: {error}, so forward cannot be written anew."
 
     @property
-    def reason(self) -> str:
-        """Why there is nothing to propose at all; empty if there is something."""
-        return "" if self._compiled is not None or not self._reason else self._reason + self._not_compiled
+    def _eager_ms(self) -> float:
+        return self.reference.baselines.eager.median_ms
+
+    async def reason(self) -> str:
+        """Return why there is nothing to propose at all; empty if there is something."""
+        offered = await self._recipes.offered(None, self._eager_ms)
+        return "" if not self._reason or offered else self._reason + self._recipes.reason
 
     # ---- the roles --------------------------------------------------------------------------------
 
@@ -106,14 +118,9 @@ class PlaybookAgents:
             Every move was tried here, or the module cannot be recorded.
         """
         at_root = context.selected.id == context.root.id
-        if self._compiled is not None and at_root and not any(map(self._is_compiled, context.siblings)):
-            return Plan(
-                title=proposal.TITLE,
-                advice=self._compiled.advice(self.prompts),
-                anchors=(anchors := self._compiled.anchors()),
-                annotated_source=self._annotated(context, anchors),
-                strategy=proposal.STRATEGY,
-            )
+        written = await self._written(context, at_root)
+        if written is not None:
+            return written
         _, moves = self._ready()
         design = self._design_of(context.selected)
         if at_root or design is None:
@@ -121,7 +128,7 @@ class PlaybookAgents:
             if not offered:
                 raise NothingToPropose(
                     "The playbook has nothing to propose: it knows no group of operations here that would save "
-                    f"a pass over memory.{self._not_compiled}"
+                    f"a pass over memory.{self._recipes.reason}"
                 )
         else:
             offered = list(moves.from_candidate(design))
@@ -138,11 +145,14 @@ class PlaybookAgents:
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
         """Return the candidate that the plan's parameters name."""
-        if plan.strategy == proposal.STRATEGY and self._compiled is not None:
-            return self._compiled.candidate
         parameters = dict(plan.parameters)
-        strategy = parameters.pop(STRATEGY, plan.strategy)
-        return self._emit(Design(strategy, tuple(parameters.items())))
+        design = Design(parameters.pop(STRATEGY, plan.strategy), tuple(parameters.items()))
+        if design.strategy != proposal.STRATEGY:
+            return self._emit(design)
+        try:
+            return (await self._recipes.get(design)).candidate
+        except proposal.CannotEmit as error:
+            raise NothingToPropose(f"What torch.compile writes cannot be taken over: {error}.") from error
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
         """Return a safer candidate in the place of the selected, failed one.
@@ -152,13 +162,19 @@ class PlaybookAgents:
         NothingToPropose
             There is nothing safer left, or the failure is not one that another kernel would mend.
         """
-        if self._is_compiled(context.selected):
-            raise NothingToPropose("What torch.compile writes is not written in another way.")
-        _, moves = self._ready()
         design = self._design_of(context.selected)
         if design is None:
             raise NothingToPropose("The failed candidate is not one of the playbook's.")
         tried = self._tried([*context.siblings, *context.window, context.selected])
+        if design.strategy == proposal.STRATEGY:
+            safer = self._recipes.safer(design)
+            if safer is None or _key(safer) in tried:
+                raise NothingToPropose("What torch.compile writes is not written in another way.")
+            try:
+                return (await self._recipes.get(safer)).candidate
+            except proposal.CannotEmit as error:
+                raise NothingToPropose(f"A safer way was looked for, and there is none: {error}.") from error
+        _, moves = self._ready()
         for move in moves.repairs(design, context.selected.verdict):
             if _key(move.design) not in tried:
                 return self._emit(move.design)
@@ -180,6 +196,45 @@ class PlaybookAgents:
         return tuple(Draft(node.candidate, node.plan) for node in made)
 
     # ---- plans ------------------------------------------------------------------------------------
+
+    async def _written(self, context: Context, at_root: bool) -> Plan | None:
+        """Return the next plan that Inductor carries out, None if it has nothing new on this node."""
+        design = self._design_of(context.selected)
+        if not at_root and (design is None or design.strategy != proposal.STRATEGY):
+            return None
+        nodes = [*context.siblings, *context.window, context.root, context.selected]
+        tried = self._tried(nodes)
+        timing = None if at_root or context.selected.verdict is None else context.selected.verdict.runtime
+        call_ms = self._eager_ms if timing is None else timing.median_ms
+        offered = await self._recipes.offered(None if at_root else design, call_ms)
+        plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
+        found = [
+            node.verdict.runtime for node in plain if node.verdict is not None and node.verdict.runtime is not None
+        ]
+        if at_root and any(one.median_ms < self._eager_ms for one in found):
+            # Switches are better turned on there than on the original.
+            return None
+        for one in offered:
+            if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
+                continue
+            try:
+                made = await self._recipes.get(one)
+            except proposal.CannotEmit:
+                continue
+            if not self._recipes.differs(made, (node.candidate.source for node in nodes)):
+                continue
+            before = [] if design is None else switches(design)
+            turned = next((switch for switch in switches(one) if switch not in before), None)
+            anchors = made.anchors()
+            return Plan(
+                title=proposal.TITLE if turned is None else turned.title,
+                advice=made.advice(self.prompts, proposal.STRATEGY if turned is None else turned.advice),
+                anchors=anchors,
+                annotated_source=self._annotated(context, anchors),
+                strategy=proposal.STRATEGY,
+                parameters=((STRATEGY, proposal.STRATEGY), *one.kernels),
+            )
+        return None
 
     def _plan(self, move: Move, design: Design | None, context: Context) -> Plan:
         catalogue, _ = self._ready()
@@ -243,22 +298,6 @@ class PlaybookAgents:
         return annotate(source, spans, notes)
 
     # ---- designs ----------------------------------------------------------------------------------
-
-    def _as_compiled(self, made: dict[str, Any] | None) -> proposal.AsCompiled | None:
-        """Return what torch.compile makes of the module as a proposal, where it can be written."""
-        if made is None:
-            return None
-        try:
-            if "none" in made:
-                raise proposal.CannotEmit(made["none"])
-            return proposal.AsCompiled(self.problem, made)
-        except (proposal.CannotEmit, proposal.CannotEdit) as error:
-            self._not_compiled = f" What torch.compile writes cannot be taken over: {error}."
-            return None
-
-    def _is_compiled(self, node: Node) -> bool:
-        design = self._design_of(node)
-        return design is not None and design.strategy == proposal.STRATEGY
 
     def _emit(self, design: Design) -> Candidate:
         catalogue, moves = self._ready()

@@ -57,6 +57,10 @@ class Analyst(Protocol):
         """Return the analysis made in the worker (`judge/analysis`)."""
         ...
 
+    async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """Return what torch.compile writes by a recipe (`judge/analysis/inductor.py`)."""
+        ...
+
 
 @dataclass(frozen=True)
 class Begun:
@@ -163,7 +167,9 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
     def make() -> PlaybookAgents:
         from stark_lsp.playbook.agents import PlaybookAgents
 
-        return PlaybookAgents(analysis, begun.run.problem, begun.reference, begun.options.prompt_dirs)
+        return PlaybookAgents(
+            analysis, begun.run.problem, begun.reference, begun.options.prompt_dirs, setting.analyst.written
+        )
 
     return await asyncio.to_thread(make)
 
@@ -291,8 +297,8 @@ async def _seeds(setting: Setting) -> Seeds:
     if not begun.agents.playbook or count == 0 or setting.spend.calls:
         return {}
     agents = await _playbook_agents(setting)
-    if agents.reason:
-        setting.log(f"no candidates of the playbook to begin with: {agents.reason}")
+    if reason := await agents.reason():
+        setting.log(f"no candidates of the playbook to begin with: {reason}")
     return dict(enumerate(await agents.seeds(count, setting.rejections), start=1))
 
 

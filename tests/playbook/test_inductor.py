@@ -7,7 +7,7 @@ import contextlib
 import copy
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,15 @@ def write(one: Bench) -> Written:
     made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path))))
     proposal = AsCompiled(one.problem, made)
     return Written(one, proposal, one.build(proposal.candidate))
+
+
+def answering(made: dict[str, Any]) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+    """Return what stands in for the judge: it gives one program, whatever the recipe."""
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return made
+
+    return ask
 
 
 def gradients(model: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
@@ -193,17 +202,17 @@ def test_it_is_the_first_proposal_on_the_class_and_made_once(bench: Callable[...
 
     one = bench(text_of(BY_NAME["silu_gate"]))
     made = inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
-    one.agents = PlaybookAgents({**one.analysis, "compiled": made}, one.problem, REFERENCE)
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=answering(made))
     first = one.attempt()
     assert first.plan is not None
     assert first.plan.strategy == STRATEGY
     second = one.attempt()
     assert second.plan is not None
     assert second.plan.strategy != STRATEGY
-    untraceable = PlaybookAgents({"untraceable": {"message": "no"}, "compiled": made}, one.problem, REFERENCE)
-    assert untraceable.reason == ""
-    nothing = {"untraceable": {"message": "It is random"}, "compiled": {"none": "it calls numpy"}}
-    assert "it calls numpy" in PlaybookAgents(nothing, one.problem, REFERENCE).reason
+    nothing = {"untraceable": {"message": "It is random"}}
+    assert asyncio.run(PlaybookAgents(nothing, one.problem, REFERENCE, ask=answering(made)).reason()) == ""
+    refused = PlaybookAgents(nothing, one.problem, REFERENCE, ask=answering({"none": "it calls numpy"}))
+    assert "it calls numpy" in asyncio.run(refused.reason())
 
 
 @pytest.mark.parametrize(
@@ -251,7 +260,7 @@ def test_the_judge_gives_the_program_and_takes_the_candidate(bench: Callable[...
         )
         try:
             await judge.prepare(lambda text: None)
-            made = (await judge.analyze())["compiled"]
+            made = await judge.written({})
             candidate = AsCompiled(one.problem, made).candidate
             # Nothing in it minds the mode, so that it is fast in a module that nobody put into eval mode as well.
             assert "part.training" not in candidate.source

@@ -1,7 +1,8 @@
 """What torch.compile makes of a module, to be taken apart: Inductor's program, and what its arguments and results are.
 
-Inductor is asked as `torch.compile` asks it, without gradients; its C++ is written, but not compiled. The private parts
-of torch that this touches are all here, and whatever they lack in a version of torch is told.
+Inductor is asked as `torch.compile` asks it, without gradients, or as a recipe says. On a CPU its C++ is written, but
+not compiled; on a GPU its Triton runs, so that it is tuned (`inductor_gpu`). The private parts of torch that this
+touches are in these two files, and whatever they lack in a version of torch is told.
 """
 
 from __future__ import annotations
@@ -10,18 +11,25 @@ import contextlib
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from . import inductor_gpu
 from .errors import NotTraceable
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
 
 
-def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], path: str = "") -> dict[str, Any]:
+def program(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    path: str = "",
+    recipe: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return Inductor's program for one call of a module as JSON values.
 
     Parameters
@@ -32,14 +40,18 @@ def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         Example inputs on the same device.
     path
         The user's file, for the lines of operations.
+    recipe
+        On a GPU, what is done otherwise than by `torch.compile`: `options`, settings of `torch._inductor.config`, and
+        `products`, the `input_precision` of `tl.dot` in products of float32.
 
     Returns
     -------
     dict
-        `code`; `arguments`, for each an expression such as `x` or `self.weight`, or a number; `result`, an expression
-        of `out`, the tuple that the program returns; `capability`, the vector instructions it is written for; `lines`
-        that operations come from; `mode_matters`, whether it does something else in training;
-        `module`, a digest of its parts and settings; `values`, arguments that are no tensors.
+        `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
+        number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come
+        from; `mode_matters`, whether it does something else in training; `module`, a digest of its parts and
+        settings; `values`, arguments that are no tensors; on a CPU `capability`, the vector instructions it is written
+        for; on a GPU what `inductor_gpu.Launches.found` says.
 
     Raises
     ------
@@ -48,16 +60,15 @@ def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     """
     try:
         from torch._inductor import compile_fx
-        from torch._inductor.cpu_vec_isa import pick_vec_isa
         from torch._inductor.utils import run_and_get_code
-
-        vectors = [name for name in pick_vec_isa().build_macro() if name]
     except (ImportError, AttributeError) as error:
         # A folder of the user's that is called as a package of torch's can be in the way as well.
         raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
-    capability = torch.backends.cpu.get_cpu_capability()
-    if vectors and f"CPU_CAPABILITY_{capability}" not in vectors:
-        raise NotTraceable(f"it writes for {', '.join(vectors)}, where PyTorch's own kernels are for {capability}")
+    named = _tensors(module, args, kwargs)
+    devices = {tensor.device for _, tensor in named}
+    if len(devices) != 1:
+        raise NotTraceable("its tensors are on several devices")
+    device = devices.pop().type
     mode_matters = any(_minds_mode(type(child)) for child in module.modules())
     if mode_matters and module.training:
         raise NotTraceable("it is random, or learns, in training mode")
@@ -67,35 +78,54 @@ def program(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         seen.graph(graph)
         return compile_fx.compile_fx(graph, inputs, inner_compile=seen.compile)
 
-    state = [tensor for _, tensor in _tensors(module, args, kwargs)]
-    before = [tensor._version for tensor in state]
+    before = [tensor._version for _, tensor in named]
+    more: dict[str, Any] = {"capability": _capability()} if device == "cpu" else {}
     torch.compiler.reset()
     try:
-        with torch.no_grad(), _written_only():
+        how = _written_only() if device == "cpu" else inductor_gpu.by(recipe or {})
+        with torch.no_grad(), _anew(), how:
             compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
             result, codes = run_and_get_code(compiled, *args, **kwargs)
-            result = compiled(*args, **kwargs)
+            with inductor_gpu.Launches() if device == "cuda" else contextlib.nullcontext() as launches:
+                result = compiled(*args, **kwargs)
+            if launches is not None:
+                more |= launches.found(str(codes[0]) if codes else "")
+    except NotTraceable:
+        raise
     except Exception as error:
         raise NotTraceable(f"torch.compile does not take it as a whole: {_first_line(error)}") from error
     finally:
         torch.compiler.reset()
     if len(codes) != 1 or len(seen.calls) < 2:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
-    if [tensor._version for tensor in state] != before:
+    if [tensor._version for _, tensor in named] != before:
         raise NotTraceable("it changes its inputs or buffers in place")
-    code = str(codes[0])
     arguments, outputs = seen.calls[-1]
-    names = {_key(tensor): expression for expression, tensor in reversed(_tensors(module, args, kwargs))}
+    names = {_key(tensor): expression for expression, tensor in reversed(named)}
     return {
-        "code": code,
+        "code": str(codes[0]),
+        "device": device,
         "arguments": [_argument(value, names) for value in arguments],
         "result": _result(result, outputs),
-        "capability": capability,
         "lines": sorted(seen.lines),
         "mode_matters": mode_matters,
         "module": _digest(module),
         "values": _values(module, args, kwargs),
+        **more,
     }
+
+
+def _capability() -> str:
+    """Return the vector instructions that Inductor writes for; they must be those of PyTorch's own kernels."""
+    try:
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+    except ImportError as error:
+        raise NotTraceable(f"torch {torch.__version__} has no Inductor as it is known here: {error}") from error
+    vectors = [name for name in pick_vec_isa().build_macro() if name]
+    capability = torch.backends.cpu.get_cpu_capability()
+    if vectors and f"CPU_CAPABILITY_{capability}" not in vectors:
+        raise NotTraceable(f"it writes for {', '.join(vectors)}, where PyTorch's own kernels are for {capability}")
+    return str(capability)
 
 
 class _Seen:
@@ -132,16 +162,27 @@ class _Seen:
 
 
 @contextlib.contextmanager
-def _written_only() -> Iterator[None]:
-    """Have programs be written anew, and for any number of threads; what they call is not compiled and does nothing."""
+def _anew() -> Iterator[None]:
+    """Have programs be written anew, not found among those that were made before."""
     import torch._functorch.config
+    import torch._inductor.config
+
+    with (
+        torch._inductor.config.patch({"fx_graph_cache": False}),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _written_only() -> Iterator[None]:
+    """Have programs be written for any number of threads; what they call is not compiled and does nothing."""
     import torch._inductor.config
 
     def nothing(*given: Any, **more: Any) -> Callable[..., None]:
         return lambda *given, **more: None
 
-    how = {"fx_graph_cache": False, "cpp.dynamic_threads": True, "compile_threads": 1}
-    with torch._inductor.config.patch(how), torch._functorch.config.patch(enable_autograd_cache=False):
+    with torch._inductor.config.patch({"cpp.dynamic_threads": True, "compile_threads": 1}):
         from torch._inductor.async_compile import AsyncCompile
 
         compiled, AsyncCompile.cpp_pybinding = AsyncCompile.cpp_pybinding, nothing

@@ -308,15 +308,19 @@ class Runner:
         self._module = self._torch.compile(self._module, mode=mode)
         return {}
 
-    def written(self, *, inputs: str) -> dict[str, Any]:
+    def written(self, *, inputs: str, recipe: dict[str, Any]) -> dict[str, Any]:
         """Return what torch.compile writes for the module, see `analysis.inductor.program`; `none` says why not."""
         from ..analysis import NotTraceable, inductor
 
         args, kwargs = self._load(inputs, self._device).tree(self._device, self._lookup)
         try:
-            return inductor.program(self._module, args, kwargs, self._path)
+            return inductor.program(self._module, args, kwargs, self._path, recipe)
         except NotTraceable as error:
             return {"none": str(error)}
+        finally:
+            del args, kwargs
+            if self._device == "cuda":
+                self._torch.cuda.empty_cache()
 
     def record(self, *, gradients: bool) -> dict[str, Any]:
         """Have calls be timed where gradients are recorded, or where they are not."""

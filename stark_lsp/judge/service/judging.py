@@ -274,7 +274,7 @@ class Judge:
         return f"{kind}: {lines[0][:300]}" if lines else str(kind)
 
     def analyze(self, progress: Progress) -> dict[str, Any]:
-        """Return the playbook's analysis of the reference, on a CPU with what torch.compile writes as `compiled`."""
+        """Return the playbook's analysis of the reference."""
         from .. import analysis
 
         self.reference.module.to(self.reference.device)
@@ -286,11 +286,15 @@ class Judge:
             found = {"untraceable": {"message": str(error), "path": error.path, "line": error.line}}
         finally:
             self.reference.release()
-        if self.reference.device == "cpu" and self.settings["compile_baseline"]:
-            limit = float(self.settings["compile_timeout_s"]) + float(self.settings["load_timeout_s"])
-            progress("Reading what torch.compile writes", limit)
-            found["compiled"] = self.bench.written()
         return found
+
+    def written(self, recipe: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        """Return what torch.compile writes for the reference, or Inductor by a recipe; `none` says why not."""
+        if not self.settings["compile_baseline"]:
+            return {"none": ""}
+        limit = float(self.settings["compile_timeout_s"]) + float(self.settings["load_timeout_s"])
+        progress("Reading what torch.compile writes", limit)
+        return self.bench.written(recipe)
 
     def clear(self) -> None:
         """Wait until nothing is left of the candidates before.

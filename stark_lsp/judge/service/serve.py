@@ -124,6 +124,8 @@ class Worker:
             return self._judge.baselines(progress)
         if method == "analyze":
             return self._judge.analyze(progress)
+        if method == "written":
+            return self._judge.written(params["recipe"], progress)
         if method == "check_edit":
             told = Told.read(params["told"])
             return self._judge.check_edit(params["path"], params["text"], params["qualname"], told, progress)

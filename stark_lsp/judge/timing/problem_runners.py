@@ -158,6 +158,9 @@ class Bench:
         self._picking = True
         self._resting = contextlib.ExitStack()
         self._lock = threading.RLock()
+        self._writing = threading.Lock()
+        self._writer: RunnerProcess | None = None
+        """The process that asked Inductor last."""
         self.device = reference.device
         """`cpu` or `cuda`."""
         self.turns = turns
@@ -379,20 +382,29 @@ class Bench:
             build_s=float(self._settings["load_timeout_s"]),
         )
 
-    def written(self) -> dict[str, Any]:
+    def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
         """Return what torch.compile writes for the reference, see `analysis.inductor.program`; `none` says why not.
 
-        In a process of its own, since that may take longer than anybody waits for it.
+        In a process of its own, since that may take longer than anybody waits for it; it is kept for the next recipe
+        unless the problem is large.
         """
-        runner = self._pool.reference_runner()
-        try:
-            self._load_reference(runner)
-            inputs = runner.give(self._reference.cases[0].inputs_path)
-            return dict(runner.ask("written", inputs=inputs, run_s=float(self._settings["compile_timeout_s"])))
-        except RUNNER_FAILURES as error:
-            return {"none": f"{type(error).__name__}: {error}"}
-        finally:
-            self._pool.end(runner)
+        with self._writing:
+            runner, self._writer = self._writer, None
+            keep = self._reference.device == "cuda" and not self._reference.plan.large
+            try:
+                if runner is None:
+                    runner = self._pool.reference_runner()
+                    self._load_reference(runner)
+                inputs = runner.give(self._reference.cases[0].inputs_path)
+                limit = float(self._settings["compile_timeout_s"])
+                found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
+            except RUNNER_FAILURES as error:
+                found, keep = {"none": f"{type(error).__name__}: {error}"}, False
+            if keep:
+                self._writer = runner
+            elif runner is not None:
+                self._pool.end(runner)
+            return found
 
     def drop(self, name: str) -> None:
         """End a runner of the reference until it is needed again."""

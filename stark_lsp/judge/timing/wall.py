@@ -1,10 +1,10 @@
 """The judge's own clock.
 
 A timed call happens in the candidate's process, which could report any figure. So the judge times whole rounds from
-outside. What goes with a call besides it (fresh inputs, copying the outputs, digests, freeing them) it knows from rounds
-of the original of as many calls, whose reports can be trusted; what is left is the calls' time. Where that is longer than what was reported, it
-counts; where it is so by no more than its own noise, the interval of the speed-up reaches down to it. Nobody is
-accused: clocks differ for many reasons, and who reported less than is true gains nothing.
+outside. What goes with a call besides it (fresh inputs, copying the outputs, digests, freeing them) it knows from
+rounds of the original of as many calls, whose reports can be trusted; what is left is the calls' time. Where that is
+longer than what was reported, it counts; where it is so by no more than its own noise, the interval of the speed-up
+reaches down to it. Nobody is accused: clocks differ for many reasons, and who reported less than is true gains nothing.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 
-from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel
+from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Step
 
 CTYPES = {"int64_t": "c_int64", "int": "c_int", "double": "c_double", "float": "c_float", "bool": "c_bool"}
 HEADER = "#include <torch/csrc/inductor/cpp_prefix.h>"
@@ -45,6 +46,18 @@ def prototype(kernel: Kernel) -> str:
     if len(set(arguments)) == 1 and len(arguments) > 2:
         return f"ctypes.CFUNCTYPE(None, *[{arguments[0]}] * {len(arguments)})"
     return f"ctypes.CFUNCTYPE(None, {', '.join(arguments)})"
+
+
+def call(step: Step, name: str) -> str:
+    """Return the statement that calls a kernel."""
+    given = step.statement.value.args  # type: ignore[attr-defined]
+    whole = [ast.unparse(one) if isinstance(one, ast.Constant) else f"{ast.unparse(one)}.data_ptr()" for one in given]
+    return f'kernels["{name}"]({", ".join(whole)})'
+
+
+def short(name: str) -> str:
+    """Return a kernel's name, as `fused_add_gelu_0`."""
+    return "fused_" + re.sub(r"^cpp_fused_+|native_", "", name)
 
 
 def _renamed(kernel: Kernel, name: str) -> str:

@@ -17,20 +17,39 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
-from stark_lsp.playbook.inductor import cpp
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, Step, read
+from stark_lsp.playbook.inductor import cpp, graphs, triton
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
 
-_SHARED = '''\
+_FITS = {
+    "cpu": '''\
 def _stark_fits(tensors, made_for, capability):
     """Whether tensors have the shapes, strides and types that kernels were made for, and the processor is as it was."""
     for tensor, (shape, stride, dtype) in zip(tensors, made_for):
         if tensor.shape != shape or tensor.stride() != stride or tensor.dtype is not dtype or not tensor.is_cpu:
             return False
     return torch.backends.cpu.get_cpu_capability() == capability and not torch.is_autocast_enabled("cpu")
+''',
+    "cuda": '''\
+_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)
 
 
+def _stark_fits(tensors, made_for, capability):
+    """Whether tensors have the shapes, strides and types that kernels were made for, and the GPU is like it was."""
+    device = tensors[0].device
+    for tensor, (shape, stride, dtype) in zip(tensors, made_for):
+        if tensor.shape != shape or tensor.stride() != stride or tensor.dtype is not dtype or tensor.device != device:
+            return False
+    return (
+        triton is not None
+        and device.type == "cuda"
+        and _stark_capability(device) == capability
+        and not torch.is_autocast_enabled("cuda")
+    )
+''',
+}
+_SHARED = '''\
 def _stark_as_made(module, digest):
     """Whether a module has the parts, settings and hooks that its kernels were made for."""
     watched = vars(module).get("_stark_watched")
@@ -65,10 +84,10 @@ class _StarkProgram(torch.autograd.Function):
     """Forward by kernels; backward computes the module's PyTorch form anew and differentiates that."""
 
     @staticmethod
-    def forward(ctx, module, kernels, *tensors):
+    def forward(ctx, module, run, *tensors):
         ctx.module = module
         ctx.save_for_backward(*tensors)
-        return module._compiled(kernels, *tensors)
+        return run(*tensors)
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -90,9 +109,11 @@ class _StarkProgram(torch.autograd.Function):
         return (None, None, *(next(found) if needed else None for needed in wanted))
 '''
 """The digest is what `judge/analysis/inductor.program` gives as `module`; written there once more."""
+_OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
+"""Names that a program uses otherwise."""
 
 
-def emit(problem: Problem, made: Mapping[str, Any], comment: str = "") -> Candidate:
+def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replayed: bool = False) -> Candidate:
     """Return the candidate.
 
     Parameters
@@ -101,6 +122,8 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "") -> Candid
         What `judge/analysis/inductor.program` returned.
     comment
         A line that goes above the class.
+    replayed
+        Whether the program is captured as a CUDA graph and replayed.
 
     Raises
     ------
@@ -109,25 +132,43 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "") -> Candid
     program = read(made["code"])
     if len(program.arguments) != len(made["arguments"]):
         raise CannotEmit("its program takes other arguments than it was called with")
-    if not program.kernels:
+    on_gpu = made["device"] == "cuda"
+    if not program.kernels and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
     user = find_user_class(problem.slice.text, problem.qualname)
     names = {name: short(name) for name in program.kernels}
     kernels = {names[name]: kernel for name, kernel in program.kernels.items()}
-    text = cpp.source(kernels, made["capability"])
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    tag = digest[:6]
-    rows = [
-        *(f"import {name}" for name in ("ctypes", "glob", "hashlib", "threading", "warnings", "torch")),
+    if len(kernels) < len(names):
+        raise CannotEmit("two of its kernels have one name")
+    if on_gpu:
+        imports, rows = ["functools", "hashlib", "torch"], triton.rows(kernels, made["helpers"])
+        digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
+        ready = ""
+        shared = [graphs.TEXT] if replayed else []
+        imports += graphs.IMPORTS if replayed else []
+    else:
+        text = cpp.source(kernels, made["capability"])
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        imports = ["ctypes", "functools", "glob", "hashlib", "threading", "warnings", "torch"]
+        rows = [
+            *(f'_STARK_SOURCE_{digest[:6]} = r"""', *text.splitlines(), '"""'),
+            f"_STARK_TYPES_{digest[:6]} = {{",
+            *(f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()),
+            "}",
+        ]
+        ready = f'_stark_library("stark_{digest[:16]}", _STARK_SOURCE_{digest[:6]}, _STARK_TYPES_{digest[:6]})'
+        shared = [library.loader("cpu")]
+    whole = [
+        *(f"import {name}" for name in imports),
         "",
-        *(f'_STARK_SOURCE_{tag} = r"""', *text.splitlines(), '"""'),
-        f"_STARK_TYPES_{tag} = {{",
-        *(f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()),
-        "}",
-        f"_STARK_MADE_FOR_{tag} = (",
+        *rows,
+        "",
+        f"_STARK_MADE_FOR_{digest[:6]} = (",
         *map(_made_for, made["arguments"]),
         ")",
-        library.loader("cpu"),
+        *shared,
+        "",
+        _FITS[made["device"]],
         "",
         _SHARED,
     ]
@@ -136,16 +177,17 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "") -> Candid
         "",
         *_method(program, names, made),
         "",
+        *(graphs.method(made["arguments"]) if replayed else []),
         *_form(user.forward, made),
         "",
     ]
-    new_class = renamed_class(user, _forward(user.forward, made, digest), extra, keep_old=True)
-    return Candidate(assemble(user, [], "\n".join(rows), [], [comment, *new_class] if comment else new_class))
+    new_class = renamed_class(user, _forward(user.forward, made, digest[:6], ready, replayed), extra, keep_old=True)
+    return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))
 
 
 def short(name: str) -> str:
-    """Return a kernel's name in C++, as `fused_add_gelu_0`."""
-    return "fused_" + re.sub(r"^cpp_fused_+|native_", "", name)
+    """Return a kernel's name in C++ or Triton, as `fused_add_gelu_0`."""
+    return triton.short(name) if name.startswith("triton_") else cpp.short(name)
 
 
 def _made_for(one: Mapping[str, Any]) -> str:
@@ -191,28 +233,36 @@ def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any])
     spelled: dict[str, str] = {}
     for given, one in zip(program.arguments, made["arguments"], strict=True):
         plain = re.sub(r"\W+", "_", one["expression"].removeprefix("self.")).strip("_")
-        taken = not plain.isidentifier() or plain in spelled.values() or plain in ("kernels", "torch")
+        taken = not plain.isidentifier() or plain in spelled.values() or plain in (*_OURS, *names.values())
         spelled[given] = given if taken or re.fullmatch(r"(buf|arg)\d\w*", plain) else plain
-    lines = ["@staticmethod", f"def _compiled(kernels, {', '.join(spelled.values())}):"]
-    for step in program.steps:
+    on_gpu = made["device"] == "cuda"
+    launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
+    lines = []
+    for step, how in zip(program.steps, launches, strict=True):
         for item in ast.walk(step.statement):
             if isinstance(item, ast.Name):
                 item.id = spelled.get(item.id, item.id)
-        lines.append(f"    {_step(step, names)}")
-    return lines
+        if how is not None:
+            lines.append(triton.launch(step, names[step.kernel], how))
+        elif step.kernel:
+            lines.append(cpp.call(step, names[step.kernel]))
+        else:
+            text = ast.unparse(step.statement)
+            lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
+    parameters = [*([] if on_gpu else ["kernels"]), *spelled.values()]
+    head = ["@staticmethod", f"def _compiled({', '.join(parameters)}):"]
+    if on_gpu:
+        first = next(iter(spelled.values()))
+        return [*head, f"    device = {first}.device", "    with torch.cuda.device(device):", *_indented(lines, 8)]
+    return [*head, *_indented(lines, 4)]
 
 
-def _step(step: Step, names: Mapping[str, str]) -> str:
-    if not step.kernel:
-        return ast.unparse(step.statement).replace("device=device", 'device="cpu"')
-    call = step.statement.value  # type: ignore[attr-defined]
-    given = [item if isinstance(item, ast.Constant) else f"{ast.unparse(item)}.data_ptr()" for item in call.args]
-    whole = ", ".join(ast.unparse(item) if isinstance(item, ast.Constant) else item for item in given)
-    return f'kernels["{names[step.kernel]}"]({whole})'
+def _indented(lines: Sequence[str], by: int) -> list[str]:
+    return [" " * by + line for line in lines]
 
 
-def _forward(forward: Forward, made: Mapping[str, Any], digest: str) -> list[str]:
-    tag = digest[:6]
+def _forward(forward: Forward, made: Mapping[str, Any], tag: str, ready: str, replayed: bool) -> list[str]:
+    """Return the new forward; `ready` is an expression of the kernels, where they are built first."""
     expressions = [one["expression"] for one in made["arguments"]]
     tensors = ", ".join(expressions) + ("," if len(expressions) == 1 else "")
     before = [
@@ -224,23 +274,30 @@ def _forward(forward: Forward, made: Mapping[str, Any], digest: str) -> list[str
         before.append(f"{parameter} is not {value}" if plainly else f"{parameter} != {value!r}")
     before += [f"not isinstance({given}, torch.Tensor)" for given in expressions if given.isidentifier()]
     weights = [one["expression"] for one in made["arguments"] if one["gradient"] and "self." in one["expression"]]
+    old = f"self.{OLD_FORWARD}({forward.call})"
+    capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
+    fits = [f"_stark_fits(tensors, _STARK_MADE_FOR_{tag}, {capability!r})".replace("'", '"')]
+    fits += [f'_stark_as_made(self, "{made["module"]}")', *([ready] if ready else [])]
+    run = "self._compiled"
+    if ready:
+        choice = ["    kernels = (", f"        {fits[0]}", *(f"        and {one}" for one in fits[1:]), "    )"]
+        choice += ["    if not kernels:", f"        return {old}"]
+        run = "functools.partial(self._compiled, kernels)"
+    else:
+        choice = [f"    if not ({' and '.join(fits)}):", f"        return {old}"]
+        run = "self._replayed" if replayed else run
     return [
         forward.header,
         f"    if {' or '.join(before)}:",
-        f"        return self.{OLD_FORWARD}({forward.call})",
+        f"        return {old}",
         f"    tensors = ({tensors})",
-        "    kernels = (",
-        f'        _stark_fits(tensors, _STARK_MADE_FOR_{tag}, "{made["capability"]}")',
-        f'        and _stark_as_made(self, "{made["module"]}")',
-        f'        and _stark_library("stark_{digest[:16]}", _STARK_SOURCE_{tag}, _STARK_TYPES_{tag})',
-        "    )",
-        "    if not kernels:",
-        f"        return self.{OLD_FORWARD}({forward.call})",
+        *choice,
+        f"    run = {run}",
         "    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):",
-        *_replaced(weights, f"self.{OLD_FORWARD}({forward.call})"),
-        "        out = _StarkProgram.apply(self, kernels, *tensors)",
+        *_replaced(weights, old),
+        "        out = _StarkProgram.apply(self, run, *tensors)",
         "    else:",
-        "        out = self._compiled(kernels, *tensors)",
+        "        out = run(*tensors)",
         f"    return {made['result']}",
     ]
 

@@ -1,10 +1,10 @@
-"""The playbook's first proposal on a CPU: what torch.compile makes of the module, without torch.compile."""
+"""What torch.compile makes of the module, without torch.compile, and what can be made of it by other recipes."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from stark_lsp.agents.prompts import PromptLibrary
@@ -14,51 +14,157 @@ from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
+from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, safer, switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
 
-STRATEGY = "as-compiled"
-"""Also the name of its advice."""
 TITLE = "Run the kernels that torch.compile writes"
+PLAIN = Design(STRATEGY, ())
+"""As torch.compile writes it."""
+Ask = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Asks the judge for a program by a recipe; returns what `judge/analysis/inductor.program` does, or `none`, why not."""
 
 
 class AsCompiled:
-    """That proposal for one problem.
+    """One program as a proposal.
 
     Parameters
     ----------
     made
         What `judge/analysis/inductor.program` returned.
+    design
+        Which recipe it was made by.
+
     Raises
     ------
     CannotEmit, CannotEdit
         It cannot be written.
     """
 
-    def __init__(self, problem: Problem, made: Mapping[str, Any]) -> None:
-        self._lines = UserLines(problem)
+    def __init__(self, problem: Problem, made: Mapping[str, Any], design: Design = PLAIN) -> None:
+        self.design = design
+        self.lines = UserLines(problem)
         self._rows = [line - 1 for line in made["lines"]]
-        self._program: Program = read(made["code"])
-        self.candidate: Candidate = emit(problem, made, Design(STRATEGY, ()).comment())
+        self._made = made
+        self.program: Program = read(made["code"])
+        self.candidate: Candidate = emit(problem, made, design.comment(), replayed=replayed(design))
 
     def anchors(self) -> tuple[Anchor, ...]:
         """Return the lines that it is about."""
-        count = len(self._program.kernels)
-        note = "part of one C++ function" if count == 1 else f"part of {count} C++ functions"
-        return self._lines.anchors([(Span(row, row), note) for row in self._rows])
+        count, word = len(self.program.kernels), "C++ function" if self._made["device"] == "cpu" else "Triton kernel"
+        note = f"part of one {word}" if count == 1 else f"part of {count} {word}s"
+        return self.lines.anchors([(Span(row, row), note) for row in self._rows])
 
-    def advice(self, prompts: PromptLibrary) -> str:
+    def advice(self, prompts: PromptLibrary, name: str = STRATEGY) -> str:
         """Return the advice in Markdown."""
-        kept = {
-            word
-            for step in self._program.steps
-            if not step.kernel
-            for word in re.findall(
-                r"\btorch\.(?!empty_strided|float|int|bool)[\w.]+(?=\()", ast.unparse(step.statement)
-            )
-        }
-        kernels = [f"`{short(name)}`" for name in self._program.kernels]
-        return prompts.render(f"advice/{STRATEGY}", kernels=kernels, kept=sorted(f"`{word}`" for word in kept))
+        calls = " ".join(_calls(self.program))
+        kept = set(re.findall(r"\btorch\.(?!empty_strided)[\w.]+(?=\()", calls))
+        return prompts.render(
+            f"advice/{name}",
+            kernels=[f"`{short(name)}`" for name in self.program.kernels],
+            kept=sorted(f"`{word}`" for word in kept),
+            device=self._made["device"],
+            switches=[one.title for one in switches(self.design)],
+        )
 
 
-__all__ = ["STRATEGY", "TITLE", "AsCompiled", "CannotEdit", "CannotEmit"]
+def facts(made: Mapping[str, Any]) -> Facts:
+    """Return what a program tells of its class.
+
+    Raises
+    ------
+    CannotEmit
+        It has something that is not known here.
+    """
+    program = read(made["code"])
+    calls = _calls(program)
+    dtypes = {one["dtype"] for one in made["arguments"] if "float" in one["dtype"]}
+    return Facts(
+        device=made["device"],
+        products=dtypes == {"float32"} and any(re.search(r"\btorch\.(?:mm|addmm|bmm|baddbmm)\(", one) for one in calls),
+        convolutions=any("torch.convolution(" in one for one in calls),
+        kernels=len(program.kernels),
+        steps=len(calls) + sum(1 for step in program.steps if step.kernel),
+    )
+
+
+def _calls(program: Program) -> list[str]:
+    """Return the steps that call PyTorch for more than memory."""
+    texts = [ast.unparse(step.statement) for step in program.steps if not step.kernel]
+    return [text for text in texts if re.search(r"\btorch\.(?!empty_strided|float|int|bool)[\w.]+\(", text)]
+
+
+class Recipes:
+    """The programs of one class: asked for when they are wanted, once each.
+
+    Parameters
+    ----------
+    ask
+        Asks the judge; None if it cannot be asked.
+    """
+
+    def __init__(self, problem: Problem, ask: Ask | None) -> None:
+        self._problem = problem
+        self._ask = ask
+        self._made: dict[Design, AsCompiled | str] = {}
+        self._facts: Facts | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why what torch.compile writes is not taken over, as a sentence behind others; empty if it is."""
+        why = self._made.get(PLAIN)
+        return f" What torch.compile writes cannot be taken over: {why}." if isinstance(why, str) and why else ""
+
+    async def get(self, design: Design) -> AsCompiled:
+        """Return the proposal of a design.
+
+        Raises
+        ------
+        CannotEmit
+            There is none, and why.
+        """
+        if design not in self._made:
+            self._made[design] = await self._make(design)
+        made = self._made[design]
+        if isinstance(made, str):
+            raise CannotEmit(made)
+        return made
+
+    async def _make(self, design: Design) -> AsCompiled | str:
+        if self._ask is None:
+            return ""
+        made = await self._ask(recipe(design))
+        if "none" in made:
+            return str(made["none"])
+        try:
+            if design == PLAIN:
+                self._facts = facts(made)
+            return AsCompiled(self._problem, made, design)
+        except (CannotEmit, CannotEdit) as error:
+            return str(error)
+
+    async def offered(self, design: Design | None, call_ms: float) -> Sequence[Design]:
+        """Return the designs to try on one that takes so long, or on the reference: what torch.compile writes first."""
+        first = [PLAIN] if design is None else []
+        try:
+            await self.get(PLAIN)
+        except CannotEmit:
+            first = []
+        if self._facts is None:
+            return first
+        return [*first, *following(design or PLAIN, self._facts, call_ms)]
+
+    def safer(self, design: Design) -> Design | None:
+        """Return what to try in the place of a failed design."""
+        return safer(design)
+
+    def differs(self, made: AsCompiled, others: Iterable[str]) -> bool:
+        """Whether a candidate is none of these sources, its comment aside."""
+        return all(_bare(made.candidate.source) != _bare(source) for source in others)
+
+
+def _bare(source: str) -> str:
+    return "\n".join(line for line in source.splitlines() if not line.startswith("#"))
+
+
+__all__ = ["PLAIN", "STRATEGY", "AsCompiled", "CannotEdit", "CannotEmit", "Recipes"]

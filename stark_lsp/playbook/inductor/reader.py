@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 _DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
+_NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
+_LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
+_KNOWN = {"torch", "device"}
 
 
 class CannotEmit(Exception):
@@ -20,8 +23,10 @@ class Kernel:
 
     name: str
     types: tuple[str, ...]
-    """Of its parameters, in C++."""
+    """Of its parameters, in C++; none in Triton."""
     text: str
+    origins: str = ""
+    """The operations that it stands for, where Inductor tells."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,10 @@ def read(code: str) -> Program:
     CannotEmit
     """
     tree = ast.parse(code)
+    lines = code.splitlines()
     kernels = {}
     for statement in tree.body:
-        made = _kernel(statement)
+        made = _kernel(statement, lines)
         if made is not None:
             kernels[made.name] = made
     call = _call(tree)
@@ -66,21 +72,44 @@ def read(code: str) -> Program:
             program.steps.append(step)
     if not program.steps or not isinstance(program.steps[-1].statement, ast.Return):
         raise CannotEmit("its program does not end with a return")
+    _check_names(program)
     return program
 
 
-def _kernel(statement: ast.stmt) -> Kernel | None:
+def _check_names(program: Program) -> None:
+    """Raise `CannotEmit` if a step reads what neither an argument nor a step before gave."""
+    known = {*program.arguments, *_KNOWN}
+    for step in program.steps:
+        names = [item for item in ast.walk(step.statement) if isinstance(item, ast.Name)]
+        for item in names:
+            if isinstance(item.ctx, ast.Load) and item.id not in known and item.id != step.kernel:
+                raise CannotEmit(f"its program holds {item.id}, a constant")
+        known |= {item.id for item in names if isinstance(item.ctx, ast.Store)}
+
+
+def _kernel(statement: ast.stmt, lines: list[str]) -> Kernel | None:
     """Return the kernel that a statement at the top level defines, if it defines one."""
     if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
         return None
     called = ast.unparse(statement.value.func)
     if not called.startswith("async_compile."):
         return None
-    name = ast.unparse(statement.targets[0])
-    if called != "async_compile.cpp_pybinding":
-        raise CannotEmit(f"{name} is written in {called.removeprefix('async_compile.')}")
-    types, text = map(ast.literal_eval, statement.value.args)
-    return Kernel(name, tuple(types), text)
+    name, language = ast.unparse(statement.targets[0]), called.removeprefix("async_compile.")
+    if language not in _LANGUAGES:
+        raise CannotEmit(f"{name} is written in {language}")
+    first, text = map(ast.literal_eval, statement.value.args[:2])
+    types = tuple(first) if language == "cpp_pybinding" else ()
+    return Kernel(name, types, text, _origins(lines, statement.lineno - 1))
+
+
+def _origins(lines: list[str], row: int) -> str:
+    """Return the operations that the comment above a kernel names."""
+    while row > 0 and lines[row - 1].startswith("#"):
+        row -= 1
+        found = _NODES.search(lines[row])
+        if found is not None:
+            return found[2].replace("aten.", "")
+    return ""
 
 
 def _call(tree: ast.Module) -> ast.FunctionDef:
@@ -138,11 +167,16 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
     called = ast.unparse(value.func)
     if called in _DROPPED or called.endswith("get_raw_stream"):
         return None
-    if called in kernels:
+    kernel = called.removesuffix(".run")
+    if kernel in kernels:
         for item in value.args:
             if isinstance(item, ast.Call):
                 _publicly(item, ast.unparse(item.func))
-        return Step(statement, called)
+        value.func = ast.Name(kernel, ast.Load())
+        value.keywords = []
+        return Step(statement, kernel)
+    if called.endswith(".zero_"):
+        return Step(statement)
     _publicly(value, called)
     return Step(statement)
 
@@ -167,6 +201,8 @@ def _publicly(value: ast.Call, called: str) -> None:
         value.keywords = []
     elif called.startswith("extern_kernels."):
         name = called.removeprefix("extern_kernels.")
+        if name == "bias_addmm":
+            name, value.args[0] = "addmm", _row(value.args[0])
         if name not in ("mm", "addmm", "bmm", "baddbmm", "_int_mm"):
             raise CannotEmit(f"its program calls {called}")
         value.func = _name(f"torch.{name}")
@@ -178,6 +214,15 @@ def _publicly(value: ast.Call, called: str) -> None:
     for item in inner:
         if ast.unparse(item.func) == "reinterpret_tensor":
             _publicly(item, "reinterpret_tensor")
+
+
+def _row(bias: ast.expr) -> ast.expr:
+    """Return one row of a bias that is the same in each: cuBLAS adds that in the kernel of the product."""
+    if isinstance(bias, ast.Call) and ast.unparse(bias.func) == "reinterpret_tensor":
+        stride = ast.literal_eval(bias.args[2])
+        if stride[0] == 0:
+            return ast.Subscript(bias, ast.Constant(0), ast.Load())
+    return bias
 
 
 def _name(text: str) -> ast.expr:

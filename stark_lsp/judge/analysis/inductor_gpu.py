@@ -1,0 +1,165 @@
+"""Inductor on a GPU: asked in other ways than `torch.compile` asks it, and watched while its kernels are launched.
+
+What it tuned is in no text: the configuration of each kernel and its grid are read when the program runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from .errors import NotTraceable
+
+TEMPLATES = ("mm", "bmm")
+"""Inductor's templates for matrix products."""
+PRODUCT = "allow_tf32=ALLOW_TF32"
+"""What stands in a template's `tl.dot` where the precision of its products is chosen."""
+HELPER = re.compile(r"\btriton_helpers\.(\w+)")
+
+
+@contextlib.contextmanager
+def by(recipe: Mapping[str, Any]) -> Iterator[None]:
+    """Have Inductor write in another way than `torch.compile` asks for, see `inductor.program`.
+
+    Raises
+    ------
+    NotTraceable
+        This version of torch has nothing of the kind.
+    """
+    import torch._inductor.config
+
+    options = dict(recipe.get("options") or {})
+    missing = [name for name in options if not hasattr(torch._inductor.config, name)]
+    if missing:
+        raise NotTraceable(f"torch {torch.__version__} has no {missing[0]}")
+    with torch._inductor.config.patch(options), _products(str(recipe.get("products") or "")):
+        yield
+
+
+@contextlib.contextmanager
+def _products(precision: str) -> Iterator[None]:
+    """Have templates take products of float32 in the way that `tl.dot` knows by this name."""
+    if not precision:
+        yield
+        return
+    from torch._inductor.kernel import bmm, mm  # noqa: F401 - they make the templates
+    from torch._inductor.select_algorithm import TritonTemplate
+
+    changed = [TritonTemplate.all_templates[name] for name in TEMPLATES]
+    before = [one.template for one in changed]
+    for one in changed:
+        one.template = _Template(one.template, f'input_precision="{precision}"')
+        _forget(one)
+    try:
+        yield
+    finally:
+        for one, template in zip(changed, before):  # noqa: B905 - Python 3.9
+            one.template = template
+            _forget(one)
+
+
+def _forget(template: Any) -> None:
+    """Drop what was rendered from a template, where it is kept."""
+    kept = getattr(template, "_generated_code_cache", None)
+    if kept is not None:
+        kept.cache_clear()
+
+
+class _Template:
+    """A jinja template, with another precision in its text."""
+
+    def __init__(self, template: Any, precision: str) -> None:
+        self._template = template
+        self._precision = precision
+
+    def render(self, *args: Any, **kwargs: Any) -> str:
+        """Return the text."""
+        return str(self._template.render(*args, **kwargs)).replace(PRODUCT, self._precision)
+
+
+class Launches:
+    """Notes the kernels that are launched in a `with` block."""
+
+    def __init__(self) -> None:
+        self.launches: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Launches:
+        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+        self._run = run = CachingAutotuner.run
+        launches = self.launches
+
+        def noted(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            result = run(tuner, *args, **kwargs)
+            launches.append(_launch(tuner, args))
+            return result
+
+        CachingAutotuner.run = noted
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+        CachingAutotuner.run = self._run
+
+    def found(self, code: str) -> dict[str, Any]:
+        """Return them with what else a program needs.
+
+        Parameters
+        ----------
+        code
+            The program.
+
+        Returns
+        -------
+        dict
+            `launches`, in order: `kernel`, `grid`, `fixed` (whether that is passed as three more arguments), `config`
+            (of its parameters), `num_warps`, `num_stages`; `helpers`, by name the source of torch's own functions that
+            kernels call; `capability` of the GPU.
+        """
+        return {
+            "launches": self.launches,
+            "helpers": _helpers(HELPER.findall(code)),
+            "capability": list(torch.cuda.get_device_capability()),
+        }
+
+
+def _launch(tuner: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    (launcher,) = tuner.launchers
+    config = launcher.config
+    _, grid = tuner._interpret_args_grid(args, config)
+    return {
+        "kernel": tuner.fn.__name__,
+        "grid": [int(size) for size in grid],
+        "fixed": tuner.inductor_meta.get("grid_type") == "FixedGrid",
+        "config": {name: value for name, value in config.kwargs.items() if name in tuner.fn.arg_names},
+        "num_warps": config.num_warps,
+        "num_stages": config.num_stages,
+    }
+
+
+def _helpers(names: list[str]) -> dict[str, str]:
+    """Return the sources of functions of `triton_helpers`, with those that they call."""
+    from torch._inductor.runtime import triton_helpers
+
+    found: dict[str, str] = {}
+    wanted = [name for name in dict.fromkeys(names) if name != "set_driver_to_gpu"]
+    while wanted:
+        name = wanted.pop()
+        function = getattr(getattr(triton_helpers, name, None), "fn", None)
+        if function is None:
+            raise NotTraceable(f"its kernels call {name}, which is not written in Triton")
+        found[name] = text = inspect.getsource(function)
+        called = {item.id for item in ast.walk(ast.parse(text)) if isinstance(item, ast.Name)}
+        of_torch = [one for one in sorted(called) if hasattr(getattr(triton_helpers, one, None), "fn")]
+        wanted += [one for one in of_torch if one not in found]
+    return found

@@ -1,0 +1,87 @@
+"""A program as a CUDA graph: captured at its first call and replayed, so that launching costs once for all kernels.
+
+Weights are read where they are, so that changes in place are seen; where one has moved, the program is captured again.
+Inputs are copied in and results out, so that no caller sees memory of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from stark_lsp.playbook.inductor.reader import CannotEmit
+
+IMPORTS = ["threading", "weakref"]
+TEXT = '''\
+_stark_graphs = weakref.WeakKeyDictionary()
+
+
+class _StarkGraph:
+    """A program, captured for weights where they are now: inputs are copied in, results are copied out."""
+
+    def __init__(self, run, tensors, inputs):
+        self.held = [torch.empty_like(x).copy_(x) if i in inputs else x.detach() for i, x in enumerate(tensors)]
+        self.inputs = inputs
+        self.where = [x.data_ptr() for x in tensors]
+        self.lock, self.done = threading.Lock(), torch.cuda.Event()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream), torch.no_grad():
+            run(*self.held)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"), torch.no_grad():
+            self.results = run(*self.held)
+
+    def fits(self, tensors):
+        return all(x.data_ptr() == self.where[i] for i, x in enumerate(tensors) if i not in self.inputs)
+
+    def __call__(self, tensors):
+        with self.lock:
+            torch.cuda.current_stream().wait_event(self.done)
+            for i in self.inputs:
+                self.held[i].copy_(tensors[i])
+            self.graph.replay()
+            results = tuple(x.clone() for x in self.results)
+            self.done.record()
+        return results
+'''
+
+
+def method(arguments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the method that replays the program.
+
+    Raises
+    ------
+    CannotEmit
+        An input has gaps or overlaps in memory, which a copy of it would not have.
+    """
+    inputs = [place for place, one in enumerate(arguments) if "self." not in one["expression"]]
+    for place in inputs:
+        if not _dense(arguments[place]["shape"], arguments[place]["stride"]):
+            raise CannotEmit(f"the input {arguments[place]['expression']} is not dense in memory")
+    row = ", ".join(map(str, inputs)) + ("," if len(inputs) == 1 else "")
+    return [
+        "def _replayed(self, *tensors):",
+        "    if torch.cuda.is_current_stream_capturing():",
+        "        return self._compiled(*tensors)",
+        "    with torch.cuda.device(tensors[0].device):",
+        "        graph = _stark_graphs.get(self)",
+        "        if graph is None or not graph.fits(tensors):",
+        f"            graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, ({row}))",
+        "        return graph(tensors)",
+        "",
+    ]
+
+
+def _dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether a tensor fills its memory without gaps, in any order of dimensions."""
+    expected = 1
+    for size, step in sorted(zip(shape, stride, strict=True), key=lambda pair: (pair[1], pair[0])):
+        if size == 1:
+            continue
+        if step != expected:
+            return False
+        expected *= size
+    return prod(shape) > 0

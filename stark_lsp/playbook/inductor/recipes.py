@@ -1,0 +1,145 @@
+"""Recipes: what may be asked of Inductor beyond what `torch.compile` asks, a switch each.
+
+A design of the strategy `as-compiled` names the switches that are on. From a verified design the next ones turn on one
+more, so that the search's tree finds which of them pay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from stark_lsp.playbook.design import Design
+
+STRATEGY = "as-compiled"
+"""Of designs that Inductor writes; also the name of the advice for the one without a switch."""
+PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
+LAUNCH_MS = 0.012
+"""What launching one kernel takes the processor, on an H100's host."""
+WORTH = 0.1
+"""Share of a call that launches must take for a CUDA graph to be tried."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a class does, as far as a switch cares."""
+
+    device: str
+    """`cpu` or `cuda`."""
+    products: bool
+    """Whether PyTorch's own matrix products of float32 are called."""
+    convolutions: bool
+    kernels: int
+    """That Inductor wrote."""
+    steps: int
+    """Kernels and calls that launch some."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One thing that can be done otherwise."""
+
+    name: str
+    label: str
+    """Which way."""
+    title: str
+    """Of the plan that turns it on."""
+    advice: str
+    """Name of the template in `prompts/advice`."""
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Settings of `torch._inductor.config`."""
+    products: str = ""
+    """`input_precision` of `tl.dot`."""
+    replayed: bool = False
+    """Whether the program becomes a CUDA graph."""
+
+    def serves(self, facts: Facts, call_ms: float) -> bool:
+        """Whether it can make a difference to a program that takes so long."""
+        if facts.device != "cuda":
+            return False
+        if self.name == PRODUCTS:
+            return facts.products
+        if self.name == LAYOUT:
+            return facts.convolutions
+        if self.name == LAUNCH:
+            return facts.steps > 1 and LAUNCH_MS * facts.steps > WORTH * call_ms
+        return facts.kernels > 0
+
+
+_ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
+SWITCHES = (
+    Switch(
+        PRODUCTS,
+        "bf16x3",
+        "Take products of float32 on tensor cores, in three bfloat16 parts",
+        "products",
+        _ON_TENSOR_CORES,
+        "bf16x3",
+    ),
+    Switch(
+        TUNING,
+        "search",
+        "Search for the best blocks of each kernel",
+        "tuning",
+        MappingProxyType({"max_autotune_pointwise": True, "coordinate_descent_tuning": True}),
+    ),
+    Switch(
+        LAYOUT,
+        "as-given",
+        "Leave images in the layout they come in",
+        "layout",
+        MappingProxyType({"layout_optimization": False}),
+    ),
+    Switch(LAUNCH, "replayed", "Launch all kernels as one CUDA graph", "launch", replayed=True),
+    Switch(
+        PRODUCTS,
+        "bf16x6",
+        "Take products of float32 on tensor cores, in six bfloat16 parts",
+        "products",
+        _ON_TENSOR_CORES,
+        "bf16x6",
+    ),
+)
+
+
+def switches(design: Design) -> list[Switch]:
+    """Return the switches that are on in a design."""
+    return [one for one in SWITCHES if design.label(one.name) == one.label]
+
+
+def recipe(design: Design) -> dict[str, Any]:
+    """Return what the judge is asked for, see `judge/analysis/inductor.program`."""
+    on = switches(design)
+    options: dict[str, Any] = {}
+    for one in on:
+        options.update(one.options)
+    return {"options": options, "products": next((one.products for one in on if one.products), "")}
+
+
+def replayed(design: Design) -> bool:
+    """Whether a design is a CUDA graph."""
+    return any(one.replayed for one in switches(design))
+
+
+def following(design: Design, facts: Facts, call_ms: float) -> Iterator[Design]:
+    """Yield the designs with one more switch on, the most promising first.
+
+    Only switches behind the last one that is on are turned on, so that no design is reached in two ways.
+
+    Parameters
+    ----------
+    call_ms
+        How long a call takes with this design.
+    """
+    on = switches(design)
+    last = max((SWITCHES.index(one) for one in on), default=-1)
+    for one in SWITCHES[last + 1 :]:
+        if design.label(one.name) is None and one.serves(facts, call_ms):
+            yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
+
+
+def safer(design: Design) -> Design | None:
+    """Return the design to try where one gave wrong results: products in more parts, None if there is none."""
+    return design.with_label(PRODUCTS, "bf16x6") if design.label(PRODUCTS) == "bf16x3" else None
