@@ -151,7 +151,7 @@ def summary(rows: Sequence[Row], missing: int) -> dict[str, Any]:
 
 
 def _of_level(rows: Sequence[Row]) -> dict[str, Any]:
-    found = {baseline.value: statistics.against(rows, baseline) for baseline in Baseline}
+    found = {name: statistics.against(rows, *baselines) for name, baselines in statistics.RIVALS.items()}
     return {
         "cells": len(rows),
         "success": _share(statistics.success(rows)),
@@ -219,6 +219,7 @@ def _reading(rows: Sequence[Row]) -> list[str]:
         "- Success, Fast₁ and rates are of measured cells; a cell without a verified candidate is neither a success "
         "nor fast. Speeds are over solved cells only, so read them next to Success.",
         "- Fast₁: at least as fast as the baseline by the median. Beyond doubt: the whole 95 % interval is.",
+        "- Better compile: in each cell the faster of torch.compile's two modes, of those that were timed.",
         "- fast_p, as KernelBench has it: of the same cells, those verified and more than p times as fast.",
         "- A candidate counts as right within a tolerance stricter than KernelBench's own: for float32 2e-5 of the "
         "largest output, wider only as far as the original itself is off. What passes there may fail here.",

@@ -32,6 +32,12 @@ RESAMPLES = 2000
 """Bootstrap samples behind an interval."""
 FAST_P = (1.0, 1.5, 2.0)
 """Speed-ups p for which fast_p is told (KernelBench, https://arxiv.org/abs/2502.10517)."""
+BETTER_COMPILE = "better compile"
+RIVALS = {
+    **{baseline.value: (baseline,) for baseline in Baseline},
+    BETTER_COMPILE: (Baseline.COMPILE, Baseline.MAX_AUTOTUNE),
+}
+"""What arms are held against: each baseline, and in each cell the faster of torch.compile's two modes."""
 FEWEST = 3
 """Problems from which on there is an interval; with so few it is a rough one."""
 SEED = 20250607
@@ -147,8 +153,8 @@ def limited(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(row for row in measured(rows) if row.ended_by in (Limit.SECONDS, Limit.TOKENS, Limit.DOLLARS))
 
 
-def timed(row: Row, baseline: Baseline) -> bool:
-    """Whether a baseline was timed in a cell."""
+def timed(row: Row, *baselines: Baseline) -> bool:
+    """Whether any of these baselines was timed in a cell."""
     if row.baselines is None:
         return False
     times = {
@@ -156,20 +162,29 @@ def timed(row: Row, baseline: Baseline) -> bool:
         Baseline.COMPILE: row.baselines.compile,
         Baseline.MAX_AUTOTUNE: row.baselines.max_autotune,
     }
-    return times[baseline] is not None
+    return any(times[baseline] is not None for baseline in baselines)
 
 
-def gain(row: Row, baseline: Baseline) -> Gain | None:
-    """Return how much faster than a baseline a cell's best candidate is, None if it has none or it was not timed."""
-    return row.best.gains.get(baseline.value) if row.best is not None else None
+def gain(row: Row, *baselines: Baseline) -> Gain | None:
+    """Return how much faster than a baseline a cell's best candidate is, None if it has none or it was not timed.
+
+    Of several baselines it is held against the fastest that was timed; its interval then reaches as low as any's.
+    """
+    gains = row.best.gains if row.best is not None else {}
+    found = [gains[baseline.value] for baseline in baselines if baseline.value in gains]
+    if not found:
+        return None
+    lows, highs = [one.low for one in found if one.low is not None], [one.high for one in found if one.high is not None]
+    paired = len(lows) == len(highs) == len(found)
+    return Gain(min(one.value for one in found), min(lows) if paired else None, min(highs) if paired else None)
 
 
-def against(rows: Iterable[Row], baseline: Baseline, seed: int = SEED) -> Against | None:
-    """Return how an arm does against a baseline, None where the baseline was never timed."""
-    counted = [row for row in measured(rows) if timed(row, baseline)]
+def against(rows: Iterable[Row], *baselines: Baseline, seed: int = SEED) -> Against | None:
+    """Return how an arm does against a baseline, or the fastest of several; None where none was ever timed."""
+    counted = [row for row in measured(rows) if timed(row, *baselines)]
     if not counted:
         return None
-    gains = [(row, found) for row in counted if (found := gain(row, baseline)) is not None]
+    gains = [(row, found) for row in counted if (found := gain(row, *baselines)) is not None]
     return Against(
         Share(sum(found.value >= 1.0 for _, found in gains), len(counted)),
         Share(sum(found.low is not None and found.low >= 1.0 for _, found in gains), len(counted)),

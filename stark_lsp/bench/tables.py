@@ -81,14 +81,16 @@ def speeds(arms: ArmRows, level: int) -> str:
     names = labels(list(arms))
     lines = []
     for arm in ordered(arms):
-        for baseline in _timed(arms, level):
-            found = statistics.against(_of_level(arms[arm], level), baseline)
+        for rival, baselines in statistics.RIVALS.items():
+            if not set(baselines) <= set(_timed(arms, level)):
+                continue
+            found = statistics.against(_of_level(arms[arm], level), *baselines)
             if found is None:
                 continue
             three = [found.speeds.mean, found.speeds.geomean, found.speeds.median] if found.speeds else [None] * 3
             solved = found.speeds.mean.n if found.speeds else 0
             lines.append(
-                [names[arm], baseline.value, *map(_with_interval, three), f"{solved} of {found.fast.n}",
+                [names[arm], rival, *map(_with_interval, three), f"{solved} of {found.fast.n}",
                  _rate(found.fast), _rate(found.strictly), *map(_percent, found.fast_p)]
             )  # fmt: skip
     head = [f"Level {level}", "Against", "Mean", "Geometric mean", "Median", "Solved", "Fast₁", "Fast₁ beyond doubt"]

@@ -11,7 +11,7 @@ from bench_cases import MS, failed, row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.bench import statistics
+from stark_lsp.bench import statistics, tables
 from stark_lsp.bench.arms import by_arm, labels
 from stark_lsp.bench.rows import Attempt, Baseline, Outcome
 from stark_lsp.bench.statistics import Share
@@ -75,6 +75,22 @@ def test_a_baseline_that_failed_on_a_problem_is_not_held_against_anyone() -> Non
     assert found is not None
     assert found.fast.n == 1
     assert statistics.against(rows[1:], Baseline.COMPILE) is None
+
+
+def test_of_two_modes_of_torch_compile_the_faster_counts_in_each_cell() -> None:
+    rows = (
+        row("1/1", gains={"compile": (2.0, 1.9, 2.1), "max-autotune": (1.1, 0.9, 1.3)}),
+        row("1/2", gains={"compile": (1.2, 1.1, 1.3), "max-autotune": (4.0, 3.0, 5.0)}),
+        row("1/3", gains={"compile": 2.0, "max-autotune": (3.0, 2.9, 3.1)}),
+        row("1/4", gains={"compile": (5.0, 4.0, 6.0)}, baselines=Baselines(MS, MS)),
+    )
+    found = statistics.against(rows, *statistics.RIVALS[statistics.BETTER_COMPILE])
+    assert found is not None
+    assert found.speeds is not None
+    assert found.speeds.mean.value == pytest.approx((1.1 + 1.2 + 2.0 + 5.0) / 4)
+    assert (found.fast, found.strictly) == (Share(4, 4), Share(2, 4))
+    lines = tables.speeds(by_arm(rows), 1).splitlines()
+    assert [line.split(" | ")[1] for line in lines[2:]] == ["eager", "compile", "max-autotune", "better compile"]
 
 
 def test_rates_are_over_all_attempts() -> None:
