@@ -107,6 +107,11 @@ class PlaybookAgents:
         offered = await self._recipes.offered(None, self._eager_ms)
         return "" if not self._reason or offered else self._reason + self._recipes.reason
 
+    async def not_taken_over(self) -> str:
+        """Return why what torch.compile writes is no proposal, as a sentence; empty if it is one."""
+        await self._recipes.offered(None, self._eager_ms)
+        return self._recipes.reason.strip()
+
     # ---- the roles --------------------------------------------------------------------------------
 
     async def plan(self, context: Context, rng: Random) -> Plan:

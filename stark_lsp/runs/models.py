@@ -154,6 +154,9 @@ async def build(setting: Setting) -> Team:
 @register(PLAYBOOK)
 async def _playbook(setting: Setting) -> Team:
     agents = await _playbook_agents(setting)
+    if note := await agents.not_taken_over():
+        setting.say(note)
+        setting.log(note)
     return Team(agents, agents, agents)
 
 

@@ -390,14 +390,17 @@ class Bench:
         """
         with self._writing:
             runner, self._writer = self._writer, None
-            keep = self._reference.device == "cuda" and not self._reference.plan.large
+            on_gpu = self._reference.device == "cuda"
+            keep = on_gpu and not self._reference.plan.large
             try:
                 if runner is None:
                     runner = self._pool.reference_runner()
                     self._load_reference(runner)
                 inputs = runner.give(self._reference.cases[0].inputs_path)
                 limit = float(self._settings["compile_timeout_s"])
-                found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
+                # On a GPU Inductor times its kernels, to choose among them.
+                with self.turn() if on_gpu else contextlib.nullcontext():
+                    found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
             except RUNNER_FAILURES as error:
                 found, keep = {"none": f"{type(error).__name__}: {error}"}, False
             if keep:

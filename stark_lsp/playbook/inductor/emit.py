@@ -17,98 +17,11 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
-from stark_lsp.playbook.inductor import cpp, graphs, triton
+from stark_lsp.playbook.inductor import cpp, graphs, guards, triton
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
 
-_FITS = {
-    "cpu": '''\
-def _stark_fits(tensors, made_for, capability):
-    """Whether tensors have the shapes, strides and types that kernels were made for, and the processor is as it was."""
-    for tensor, (shape, stride, dtype) in zip(tensors, made_for):
-        if tensor.shape != shape or tensor.stride() != stride or tensor.dtype is not dtype or not tensor.is_cpu:
-            return False
-    return torch.backends.cpu.get_cpu_capability() == capability and not torch.is_autocast_enabled("cpu")
-''',
-    "cuda": '''\
-_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)
-
-
-def _stark_fits(tensors, made_for, capability):
-    """Whether tensors have the shapes, strides and types that kernels were made for, and the GPU is like it was."""
-    device = tensors[0].device
-    for tensor, (shape, stride, dtype) in zip(tensors, made_for):
-        if tensor.shape != shape or tensor.stride() != stride or tensor.dtype is not dtype or tensor.device != device:
-            return False
-    return (
-        triton is not None
-        and device.type == "cuda"
-        and _stark_capability(device) == capability
-        and not torch.is_autocast_enabled("cuda")
-    )
-''',
-}
-_SHARED = '''\
-def _stark_as_made(module, digest):
-    """Whether a module has the parts, settings and hooks that its kernels were made for."""
-    watched = vars(module).get("_stark_watched")
-    if watched is None or any(vars(part).get(name) != value for part, name, value in watched):
-        watched, told = [], []
-        for path, part in module.named_modules():
-            for name, value in sorted(vars(part).items()):
-                if name == "_modules":
-                    value = dict(value)
-                    told.append((path, [(child, type(value[child]).__name__) for child in value]))
-                elif name in ("_forward_hooks", "_forward_pre_hooks") and part is not module:
-                    value = dict(value)
-                    told += [(path, name)] if value else []
-                elif name[0] != "_" and name != "training" and _stark_is_plain(value):
-                    told.append((path, name, value))
-                else:
-                    continue
-                watched.append((part, name, value))
-        if hashlib.sha256(repr(told).encode()).hexdigest()[:16] != digest:
-            return False
-        module._stark_watched = watched
-    return True
-
-
-def _stark_is_plain(value):
-    if isinstance(value, tuple):
-        return all(map(_stark_is_plain, value))
-    return value is None or isinstance(value, (bool, int, float, str))
-
-
-class _StarkProgram(torch.autograd.Function):
-    """Forward by kernels; backward computes the module's PyTorch form anew and differentiates that."""
-
-    @staticmethod
-    def forward(ctx, module, run, *tensors):
-        ctx.module = module
-        ctx.save_for_backward(*tensors)
-        return run(*tensors)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        wanted = ctx.needs_input_grad[2:]
-        with torch.enable_grad():
-            # The form reads the module's parameters as they are; inputs may be one tensor twice.
-            tensors = [x if isinstance(x, torch.nn.Parameter) else x.view_as(x) for x in ctx.saved_tensors]
-            outputs = ctx.module._form(*tensors)
-        pairs = [(out, gradient) for out, gradient in zip(outputs, gradients) if out.requires_grad]
-        found = iter(
-            torch.autograd.grad(
-                [out for out, _ in pairs],
-                [x for x, needed in zip(tensors, wanted) if needed],
-                [gradient for _, gradient in pairs],
-                create_graph=torch.is_grad_enabled(),
-                allow_unused=True,
-            )
-        )
-        return (None, None, *(next(found) if needed else None for needed in wanted))
-'''
-"""The digest is what `judge/analysis/inductor.program` gives as `module`; written there once more."""
 _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
 
@@ -140,6 +53,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     kernels = {names[name]: kernel for name, kernel in program.kernels.items()}
     if len(kernels) < len(names):
         raise CannotEmit("two of its kernels have one name")
+    arguments = _Arguments(program, made, names)
     if on_gpu:
         imports, rows = ["functools", "hashlib", "torch"], triton.rows(kernels, made["helpers"])
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
@@ -163,26 +77,83 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         "",
         *rows,
         "",
-        f"_STARK_MADE_FOR_{digest[:6]} = (",
-        *map(_made_for, made["arguments"]),
-        ")",
+        *arguments.made_for(digest[:6]),
         *shared,
         "",
-        _FITS[made["device"]],
-        "",
-        _SHARED,
+        guards.text(made["device"]),
     ]
     extra = [
-        "_stark_watched: list | None = None",
+        "_stark_found: tuple | None = None",
         "",
-        *_method(program, names, made),
+        *_method(program, names, made, arguments),
         "",
-        *(graphs.method(made["arguments"]) if replayed else []),
-        *_form(user.forward, made),
+        *(graphs.method(arguments.inputs) if replayed else []),
+        *_form(user.forward, made, arguments),
         "",
     ]
-    new_class = renamed_class(user, _forward(user.forward, made, digest[:6], ready, replayed), extra, keep_old=True)
+    new_forward = _forward(user.forward, made, arguments, digest[:6], ready, replayed)
+    new_class = renamed_class(user, new_forward, extra, keep_old=True)
     return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))
+
+
+class _Arguments:
+    """What a program takes: the inputs first, then the weights, each once.
+
+    Attributes
+    ----------
+    inputs, weights
+        As `judge/analysis/inductor.program` describes them; weights by their path in the module.
+    spelled
+        The name of each in `_compiled`, by the name that Inductor gave it.
+    """
+
+    def __init__(self, program: Program, made: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        by_expression = {one["expression"]: one for one in made["arguments"]}
+        self.inputs = [one for text, one in by_expression.items() if not text.startswith("self.")]
+        self.weights = {_path(text): one for text, one in by_expression.items() if text.startswith("self.")}
+        if not self.inputs:
+            raise CannotEmit("its program takes no input")
+        self._made = made
+        self.spelled: dict[str, str] = {}
+        taken = {*_OURS, *names.values()}
+        called: dict[str, str] = {}
+        for given, one in zip(program.arguments, made["arguments"], strict=True):
+            expression = one["expression"]
+            if expression not in called:
+                plain = re.sub(r"\W+", "_", expression.removeprefix("self.")).strip("_")
+                usable = plain.isidentifier() and plain not in taken and not re.fullmatch(r"(buf|arg)\d\w*", plain)
+                called[expression] = plain if usable else given
+                taken.add(called[expression])
+            self.spelled[given] = called[expression]
+        self.parameters = [called[one["expression"]] for one in (*self.inputs, *self.weights.values())]
+        """Names of all, in the order in which they are passed."""
+
+    def made_for(self, tag: str) -> list[str]:
+        """Return the constant that says what the program was made for, as `_stark_tensors` takes it."""
+        made = self._made
+        capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
+        return [
+            f"_STARK_MADE_FOR_{tag} = (",
+            "    (",
+            *(f"        ({_facts(one)}),  # {one['expression']}" for one in self.inputs),
+            "    ),",
+            "    {",
+            *(f'        "{path}": ({_facts(one)}),' for path, one in self.weights.items()),
+            "    },",
+            f'    "{made["module"]}",',
+            f"    {made['mode_matters']},",
+            f"    {capability!r},".replace("'", '"'),
+            ")",
+        ]
+
+
+def _path(expression: str) -> str:
+    """Return the path of `self.layers[0].weight`: `layers.0.weight`."""
+    return re.sub(r"\[(\d+)\]", r".\1", expression.removeprefix("self."))
+
+
+def _facts(one: Mapping[str, Any]) -> str:
+    return f"{tuple(one['shape'])}, {tuple(one['stride'])}, torch.{one['dtype']}"
 
 
 def short(name: str) -> str:
@@ -190,15 +161,10 @@ def short(name: str) -> str:
     return triton.short(name) if name.startswith("triton_") else cpp.short(name)
 
 
-def _made_for(one: Mapping[str, Any]) -> str:
-    facts = f"{tuple(one['shape'])}, {tuple(one['stride'])}, torch.{one['dtype']}"
-    return f"    ({facts}),  # {one['expression']}"
-
-
-def _form(forward: Forward, made: Mapping[str, Any]) -> list[str]:
+def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
     """Return the method that computes the same in PyTorch, from the same tensors and as the same row of results."""
-    inputs = [one["expression"] for one in made["arguments"]]
-    given = [name if name.isidentifier() else f"w{place}" for place, name in enumerate(inputs)]
+    inputs = [one["expression"] for one in arguments.inputs]
+    given = [name if name.isidentifier() else f"x{place}" for place, name in enumerate(inputs)]
     missing = [name for name in forward.parameters if name not in {*given, *made["values"]}]
     if missing:
         raise CannotEmit(f"the input {missing[0]} is not a tensor that the program reads")
@@ -207,7 +173,7 @@ def _form(forward: Forward, made: Mapping[str, Any]) -> list[str]:
         raise CannotEmit("its program returns more than the module")
     row = ", ".join(f"out{places[place]}" for place in range(len(places)))
     return [
-        f"def _form(self, {', '.join(given)}):",
+        f"def _form(self, {', '.join(given)}, *weights):",
         *(f"    {name} = {value!r}" for name, value in made["values"].items()),
         f"    out = self.{OLD_FORWARD}({forward.call})",
         f"    return ({row}{',' if len(places) == 1 else ''})",
@@ -228,20 +194,15 @@ def _places(node: ast.expr, path: str = "") -> dict[int, str]:
     return found
 
 
-def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any]) -> list[str]:
+def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
     """Return the method that runs the program."""
-    spelled: dict[str, str] = {}
-    for given, one in zip(program.arguments, made["arguments"], strict=True):
-        plain = re.sub(r"\W+", "_", one["expression"].removeprefix("self.")).strip("_")
-        taken = not plain.isidentifier() or plain in spelled.values() or plain in (*_OURS, *names.values())
-        spelled[given] = given if taken or re.fullmatch(r"(buf|arg)\d\w*", plain) else plain
     on_gpu = made["device"] == "cuda"
     launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
     lines = []
     for step, how in zip(program.steps, launches, strict=True):
         for item in ast.walk(step.statement):
             if isinstance(item, ast.Name):
-                item.id = spelled.get(item.id, item.id)
+                item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
             lines.append(triton.launch(step, names[step.kernel], how))
         elif step.kernel:
@@ -249,11 +210,15 @@ def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any])
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
-    parameters = [*([] if on_gpu else ["kernels"]), *spelled.values()]
+    parameters = [*([] if on_gpu else ["kernels"]), *arguments.parameters]
     head = ["@staticmethod", f"def _compiled({', '.join(parameters)}):"]
     if on_gpu:
-        first = next(iter(spelled.values()))
-        return [*head, f"    device = {first}.device", "    with torch.cuda.device(device):", *_indented(lines, 8)]
+        return [
+            *head,
+            f"    device = {arguments.parameters[0]}.device",
+            "    with torch.cuda.device(device):",
+            *_indented(lines, 8),
+        ]
     return [*head, *_indented(lines, 4)]
 
 
@@ -261,53 +226,34 @@ def _indented(lines: Sequence[str], by: int) -> list[str]:
     return [" " * by + line for line in lines]
 
 
-def _forward(forward: Forward, made: Mapping[str, Any], tag: str, ready: str, replayed: bool) -> list[str]:
+def _forward(
+    forward: Forward, made: Mapping[str, Any], arguments: _Arguments, tag: str, ready: str, replayed: bool
+) -> list[str]:
     """Return the new forward; `ready` is an expression of the kernels, where they are built first."""
-    expressions = [one["expression"] for one in made["arguments"]]
-    tensors = ", ".join(expressions) + ("," if len(expressions) == 1 else "")
-    before = [
-        "torch.compiler.is_compiling()",
-        *(["any(part.training for part in self.modules())"] if made["mode_matters"] else []),
-    ]
+    old = f"self.{OLD_FORWARD}({forward.call})"
+    others = ["torch.compiler.is_compiling()"]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
-        before.append(f"{parameter} is not {value}" if plainly else f"{parameter} != {value!r}")
-    before += [f"not isinstance({given}, torch.Tensor)" for given in expressions if given.isidentifier()]
-    weights = [one["expression"] for one in made["arguments"] if one["gradient"] and "self." in one["expression"]]
-    old = f"self.{OLD_FORWARD}({forward.call})"
-    capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
-    fits = [f"_stark_fits(tensors, _STARK_MADE_FOR_{tag}, {capability!r})".replace("'", '"')]
-    fits += [f'_stark_as_made(self, "{made["module"]}")', *([ready] if ready else [])]
-    run = "self._compiled"
-    if ready:
-        choice = ["    kernels = (", f"        {fits[0]}", *(f"        and {one}" for one in fits[1:]), "    )"]
-        choice += ["    if not kernels:", f"        return {old}"]
-        run = "functools.partial(self._compiled, kernels)"
-    else:
-        choice = [f"    if not ({' and '.join(fits)}):", f"        return {old}"]
-        run = "self._replayed" if replayed else run
-    return [
-        forward.header,
-        f"    if {' or '.join(before)}:",
-        f"        return {old}",
-        f"    tensors = ({tensors})",
-        *choice,
-        f"    run = {run}",
-        "    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):",
-        *_replaced(weights, old),
-        "        out = _StarkProgram.apply(self, run, *tensors)",
-        "    else:",
-        "        out = run(*tensors)",
-        f"    return {made['result']}",
+        others.append(f"{parameter} is not {value}" if plainly else f"{parameter} != {value!r}")
+    inputs = ", ".join(one["expression"] for one in arguments.inputs) + ("," if len(arguments.inputs) == 1 else "")
+    run = "self._replayed" if replayed else "self._compiled"
+    lines = [
+        f"if {' or '.join(others)}:",
+        f"    return {old}",
+        f"tensors = _stark_tensors(self, ({inputs}), *_STARK_MADE_FOR_{tag})",
+        "if tensors is None:",
+        f"    return {old}",
     ]
-
-
-def _replaced(weights: Sequence[str], old: str) -> list[str]:
-    """Return lines that hand over where weights were replaced, as `torch.func.functional_call` does for a call."""
-    if not weights:
-        return []
-    row = f"({', '.join(weights)},)"
-    return [f"        if not all(isinstance(one, torch.nn.Parameter) for one in {row}):", f"            return {old}"]
+    if ready:
+        lines += [f"kernels = {ready}", "if not kernels:", f"    return {old}"]
+        run = "functools.partial(self._compiled, kernels)"
+    lines += [
+        f"run = {run}",
+        "recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)",
+        "out = _StarkProgram.apply(self, run, *tensors) if recorded else run(*tensors)",
+        f"return {made['result']}",
+    ]
+    return [forward.header, *_indented(lines, 4)]
 
 
 __all__ = ["CannotEmit", "emit", "short"]

@@ -21,9 +21,9 @@ class _StarkGraph:
     """A program, captured for weights where they are now: inputs are copied in, results are copied out."""
 
     def __init__(self, run, tensors, inputs):
-        self.held = [torch.empty_like(x).copy_(x) if i in inputs else x.detach() for i, x in enumerate(tensors)]
-        self.inputs = inputs
-        self.where = [x.data_ptr() for x in tensors]
+        self.given = [torch.empty_like(x).copy_(x) for x in tensors[:inputs]]
+        self.held = [*self.given, *(x.detach() for x in tensors[inputs:])]
+        self.where = [x.data_ptr() for x in tensors[inputs:]]
         self.lock, self.done = threading.Lock(), torch.cuda.Event()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -35,13 +35,13 @@ class _StarkGraph:
             self.results = run(*self.held)
 
     def fits(self, tensors):
-        return all(x.data_ptr() == self.where[i] for i, x in enumerate(tensors) if i not in self.inputs)
+        return all(x.data_ptr() == where for x, where in zip(tensors[len(self.given) :], self.where))
 
     def __call__(self, tensors):
         with self.lock:
             torch.cuda.current_stream().wait_event(self.done)
-            for i in self.inputs:
-                self.held[i].copy_(tensors[i])
+            for held, x in zip(self.given, tensors):
+                held.copy_(x)
             self.graph.replay()
             results = tuple(x.clone() for x in self.results)
             self.done.record()
@@ -49,19 +49,17 @@ class _StarkGraph:
 '''
 
 
-def method(arguments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the method that replays the program.
+def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the method that replays the program; inputs are its first arguments.
 
     Raises
     ------
     CannotEmit
         An input has gaps or overlaps in memory, which a copy of it would not have.
     """
-    inputs = [place for place, one in enumerate(arguments) if "self." not in one["expression"]]
-    for place in inputs:
-        if not _dense(arguments[place]["shape"], arguments[place]["stride"]):
-            raise CannotEmit(f"the input {arguments[place]['expression']} is not dense in memory")
-    row = ", ".join(map(str, inputs)) + ("," if len(inputs) == 1 else "")
+    for one in inputs:
+        if not _dense(one["shape"], one["stride"]):
+            raise CannotEmit(f"the input {one['expression']} is not dense in memory")
     return [
         "def _replayed(self, *tensors):",
         "    if torch.cuda.is_current_stream_capturing():",
@@ -69,7 +67,7 @@ def method(arguments: Sequence[Mapping[str, Any]]) -> list[str]:
         "    with torch.cuda.device(tensors[0].device):",
         "        graph = _stark_graphs.get(self)",
         "        if graph is None or not graph.fits(tensors):",
-        f"            graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, ({row}))",
+        f"            graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
         "        return graph(tensors)",
         "",
     ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 _DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
 _KNOWN = {"torch", "device"}
+Tree = TypeVar("Tree", bound=ast.AST)
 
 
 class CannotEmit(Exception):
@@ -152,7 +154,7 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         gone = [name for name in gone if ast.unparse(name) not in renamed.values()]
         return Step(ast.Delete(gone)) if gone else None
     if isinstance(statement, ast.Return):
-        return Step(statement)
+        return Step(_views(statement))
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     if isinstance(statement, ast.Assign) and isinstance(value, ast.Name):
         if value.id == "args":
@@ -161,7 +163,7 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         renamed[ast.unparse(statement.targets[0])] = value.id
         return None
     if isinstance(statement, ast.Assign) and isinstance(value, ast.Subscript):
-        return Step(statement)
+        return Step(_views(statement))
     if not isinstance(value, ast.Call):
         raise CannotEmit(f"its program has a step that is not known here: {ast.unparse(statement)[:80]}")
     called = ast.unparse(value.func)
@@ -169,9 +171,7 @@ def _step(statement: ast.stmt, renamed: dict[str, str], kernels: dict[str, Kerne
         return None
     kernel = called.removesuffix(".run")
     if kernel in kernels:
-        for item in value.args:
-            if isinstance(item, ast.Call):
-                _publicly(item, ast.unparse(item.func))
+        _views(statement)
         value.func = ast.Name(kernel, ast.Load())
         value.keywords = []
         return Step(statement, kernel)
@@ -187,11 +187,7 @@ def _publicly(value: ast.Call, called: str) -> None:
         value.func = _name("torch.empty_strided")
         value.keywords = [ast.keyword("dtype", value.args.pop()), ast.keyword("device", _name("device"))]
     elif called == "reinterpret_tensor":
-        tensor, size, stride, *offset = value.args
-        value.func = ast.Attribute(tensor, "as_strided", ast.Load())
-        value.args = [size, stride]
-        if offset and ast.unparse(offset[0]) != "0":
-            value.args.append(_name(f"{ast.unparse(tensor)}.storage_offset() + {ast.unparse(offset[0])}"))
+        _views(value)
     elif called == "extern_kernels.convolution":
         value.func = _name("torch.convolution")
         given = {word.arg: word.value for word in value.keywords}
@@ -210,10 +206,19 @@ def _publicly(value: ast.Call, called: str) -> None:
         value.func = _name(f"torch.ops.{called}")
     elif not called.startswith("torch.ops.aten."):
         raise CannotEmit(f"its program calls {called}")
-    inner = [item for item in ast.walk(value) if isinstance(item, ast.Call) and item is not value]
-    for item in inner:
-        if ast.unparse(item.func) == "reinterpret_tensor":
-            _publicly(item, "reinterpret_tensor")
+    _views(value)
+
+
+def _views(node: Tree) -> Tree:
+    """Spell the views in a statement or expression as a user would."""
+    for item in list(ast.walk(node)):
+        if isinstance(item, ast.Call) and ast.unparse(item.func) == "reinterpret_tensor":
+            tensor, size, stride, *offset = item.args
+            item.func = ast.Attribute(tensor, "as_strided", ast.Load())
+            item.args = [size, stride]
+            if offset and ast.unparse(offset[0]) != "0":
+                item.args.append(_name(f"{ast.unparse(tensor)}.storage_offset() + {ast.unparse(offset[0])}"))
+    return node
 
 
 def _row(bias: ast.expr) -> ast.expr:

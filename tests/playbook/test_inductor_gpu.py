@@ -1,0 +1,189 @@
+"""What Inductor writes for a GPU, as a candidate: programs recorded on an H100, run by Triton's interpreter.
+
+`tests/data/inductor` holds them as `judge/analysis/inductor.program` returned them (torch 2.11, Triton 3.6), each with
+its module; `benchmarks/record_programs.py` records them anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import json
+import re
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.agents.dialects import detect
+from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.roles import NothingToPropose
+from stark_lsp.core.status import Dialect, VerdictStatus, WriteMode
+from stark_lsp.integrity import read as check
+from stark_lsp.playbook.agents import PlaybookAgents
+from stark_lsp.playbook.design import Design, read_design
+from stark_lsp.playbook.inductor import recipes
+from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled, CannotEmit, facts
+from stark_lsp.proposals.edit import build_edit
+
+from .conftest import REFERENCE, Bench, close
+
+FOLDER = Path(__file__).parent.parent / "data" / "inductor"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != "matmul_only")
+LONG = ("argmax", "softmax_long")
+"""The interpreter reduces by functions of one's own element by element."""
+GRAPH = Design(STRATEGY, ((recipes.LAUNCH, "replayed"),))
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Return a recorded program with its module's text."""
+    return dict(json.loads((FOLDER / f"{name}.json").read_text()))
+
+
+def proposal(name: str, bench: Callable[..., Bench], design: Design | None = None) -> tuple[Bench, AsCompiled]:
+    """Return a module with what Inductor wrote for it."""
+    kept = recorded(name)
+    one = bench(kept["text"])
+    return one, AsCompiled(one.problem, kept["made"], *([design] if design else []))
+
+
+@pytest.fixture
+def interpreter(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Have Triton's kernels be interpreted on the CPU."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    triton = pytest.importorskip("triton")
+    # There is no device to choose, and functions of CUDA's library stand for those of the language.
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    return triton
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in NAMES]
+)
+def test_its_kernels_compute_what_the_module_computes(
+    name: str, bench: Callable[..., Bench], interpreter: types.ModuleType
+) -> None:
+    one, made = proposal(name, bench)
+    # The interpreter knows no products in parts.
+    source = re.sub(r'input_precision="bf16x\d"', 'input_precision="ieee"', made.candidate.source)
+    new = one.build(Candidate(source))
+    module = sys.modules[type(new).__module__]
+    if hasattr(module, "libdevice"):
+        module.libdevice = _Libdevice(interpreter.language)  # type: ignore[attr-defined]
+    arguments = recorded(name)["made"]["arguments"]
+    weights = dict(new.state_dict())
+    names = list(dict.fromkeys(one["expression"] for one in arguments if one["expression"].startswith("self.")))
+    given = [weights[text.removeprefix("self.").replace("[", ".").replace("]", "")] for text in names]
+    with torch.no_grad():
+        out = new._compiled(*one.inputs, *given)
+        expected = one.model(*one.inputs)
+    found = eval(recorded(name)["made"]["result"], {"out": out})
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+class _Libdevice:
+    """Functions of CUDA's library by those of the language, which the interpreter knows."""
+
+    def __init__(self, language: Any) -> None:
+        self._language = language
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._language, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("design", [None, GRAPH], ids=["launched", "replayed"])
+def test_it_reads_as_a_file_of_ones_own_and_is_refused_nowhere(
+    name: str, design: Design | None, bench: Callable[..., Bench]
+) -> None:
+    one, made = proposal(name, bench, design)
+    source = made.candidate.source
+    assert "_inductor" not in source.replace("torch/_inductor/runtime/triton_helpers.py", "")
+    assert detect(source) is Dialect.TRITON
+    assert read_design(source) == made.design
+    reading = check(source, "ModelNew", one.problem.text, one.problem.qualname)
+    assert reading.refusal is None
+    assert len(reading.told.kernels) >= len(made.program.kernels)
+    edit = build_edit(one.problem, one.problem.text, made.candidate, "# by hand", WriteMode.BESIDE)
+    ast.parse(edit.preview)
+    # Where there is no Triton, as on a laptop, the file is imported all the same, and PyTorch runs.
+    without = dict(sys.modules, triton=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "modules", without)
+        new = one.build(made.candidate)
+        close(one.model(*one.inputs), new(*one.inputs))
+
+
+def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -> None:
+    plain, product = recorded("matmul_only"), recorded("product_six")
+    with pytest.raises(CannotEmit, match="no kernel of its own"):
+        proposal("matmul_only", bench)
+    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1)
+    one = bench(plain["text"])
+    asked: list[dict[str, Any]] = []
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        asked.append(recipe)
+        made = dict(product["made"] if recipe["products"] else plain["made"], arguments=plain["made"]["arguments"])
+        return made
+
+    one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, REFERENCE, ask=ask)
+    assert asyncio.run(one.agents.reason()) == ""
+    first = one.attempt()
+    assert read_design(first.candidate.source) == Design(STRATEGY, ((recipes.PRODUCTS, "bf16x3"),))
+    assert [recipe["products"] for recipe in asked] == ["", "bf16x3"]
+    assert first.plan is not None
+    assert "three" in first.plan.advice
+    with pytest.raises(NothingToPropose):
+        # What the judge gave for six parts is the same text.
+        one.attempt()
+
+
+def test_wrong_products_are_repaired_by_more_parts(bench: Callable[..., Bench]) -> None:
+    kept = recorded("product")
+    one = bench(kept["text"])
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return dict(kept["made"])
+
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask)
+    design = Design(STRATEGY, ((recipes.PRODUCTS, "bf16x3"),))
+    candidate = AsCompiled(one.problem, kept["made"], design).candidate
+    failed = one.add(one.nodes[0], candidate, one.nodes[0].role, None, VerdictStatus.WRONG_RESULT)
+    assert read_design(one.repair(failed).candidate.source) == design.with_label(recipes.PRODUCTS, "bf16x6")
+
+
+def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
+    of_images = recipes.Facts("cuda", False, True, kernels=3, steps=5)
+    plain = Design(STRATEGY, ())
+
+    def names(design: Design, one: recipes.Facts, call_ms: float) -> list[list[str]]:
+        return [[name for name, _ in found.kernels] for found in recipes.following(design, one, call_ms)]
+
+    assert names(plain, of_images, 0.2) == [["tuning"], ["layout"], ["launch"]]
+    assert names(plain, of_images, 20.0) == [["tuning"], ["layout"]]
+    layout = next(one for one in recipes.following(plain, of_images, 0.2) if one.label("layout"))
+    assert names(layout, of_images, 0.2) == [["layout", "launch"]]
+    assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []
+    reached: list[Design] = []
+
+    def walk(design: Design) -> None:
+        for one in recipes.following(design, recipes.Facts("cuda", True, True, 3, 5), 0.1):
+            reached.append(one)
+            walk(one)
+
+    walk(plain)
+    assert len(reached) == len({tuple(sorted(one.kernels)) for one in reached})
+
+
+def test_the_advice_of_each_switch_says_what_it_does(bench: Callable[..., Bench]) -> None:
+    _, made = proposal("conv", bench)
+    for one in recipes.SWITCHES:
+        text = made.advice(PromptLibrary(), one.advice)
+        assert "What to expect" in text
