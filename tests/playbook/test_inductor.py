@@ -171,6 +171,24 @@ def test_where_the_mode_matters_it_runs_in_eval_mode_only(bench: Callable[..., B
         assert (made.new(*made.one.inputs).diff(dim=0) == 0).any()
 
 
+def test_batch_norm_learns_in_training_as_it_does_in_pytorch(bench: Callable[..., Bench]) -> None:
+    text = SCALED.replace("self.norm = Scaled(eps)", "self.norm = nn.BatchNorm1d(96)")
+    one = bench(text)
+    one.model.train()
+    made = write(one)
+    (x,) = one.inputs
+    with made.by_kernels():
+        for _ in range(2):
+            found = gradients(made.new, [x])
+            expected = gradients(one.model, [x])
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert int(made.new.norm.num_batches_tracked) == 2
+    close(dict(one.model.state_dict()), dict(made.new.state_dict()))
+    made.new.eval()
+    with made.by_kernels(False):
+        made.new(x)
+
+
 def test_weights_that_change_are_read_anew(bench: Callable[..., Bench]) -> None:
     made = write(bench(SCALED))
     (x,) = made.one.inputs
@@ -218,7 +236,9 @@ def test_it_is_the_first_proposal_on_the_class_and_made_once(bench: Callable[...
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("self.seen += 1\n        return torch.tanh(x) * self.seen", "in place"),
+        ("x += 1\n        return torch.tanh(x)", "in place"),
+        ("self.calls += 1\n        return torch.tanh(x)", "its settings"),
+        ("return torch.tanh(x) * torch.rand_like(x)", "random"),
         ("print(x.sum().item())\n        return torch.tanh(x)", "as a whole"),
         ("return x", "programs"),
     ],
@@ -226,6 +246,7 @@ def test_it_is_the_first_proposal_on_the_class_and_made_once(bench: Callable[...
 def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[..., Bench]) -> None:
     text = (
         f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.calls = 0\n"
         f'        self.register_buffer("seen", torch.zeros(1))\n\n    def forward(self, x):\n        {body}\n\n\n'
         "def get_inputs():\n    return [torch.randn(8, 8)]\n"
     )

@@ -130,8 +130,7 @@ def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -
 
     async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
         asked.append(recipe)
-        made = dict(product["made"] if recipe["products"] else plain["made"], arguments=plain["made"]["arguments"])
-        return made
+        return dict(product["made"] if recipe["products"] else plain["made"], arguments=plain["made"]["arguments"])
 
     one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, REFERENCE, ask=ask)
     assert asyncio.run(one.agents.reason()) == ""

@@ -21,6 +21,8 @@ from .errors import NotTraceable
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
+RANDOM = re.compile(r"inductor_seeds|\btl\.rand|aten\.(?:rand|bernoulli|native_dropout)|philox|normalized_rand")
+"""Signs of random numbers in a program."""
 
 
 def program(
@@ -49,9 +51,9 @@ def program(
     dict
         `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
         number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come
-        from; `mode_matters`, whether it does something else in training; `module`, a digest of its parts and
-        settings; `values`, arguments that are no tensors; on a CPU `capability`, the vector instructions it is written
-        for; on a GPU what `inductor_gpu.Launches.found` says.
+        from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
+        `module`, a digest of its parts and settings; `values`, arguments that are no tensors; on a CPU `capability`,
+        the vector instructions it is written for; on a GPU what `inductor_gpu.Launches.found` says.
 
     Raises
     ------
@@ -70,8 +72,7 @@ def program(
         raise NotTraceable("its tensors are on several devices")
     device = devices.pop().type
     mode_matters = any(_minds_mode(type(child)) for child in module.modules())
-    if mode_matters and module.training:
-        raise NotTraceable("it is random, or learns, in training mode")
+    digest = _digest(module, mode_matters)
     seen = _Seen(compile_fx.compile_fx_inner, path)
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
@@ -98,8 +99,15 @@ def program(
         torch.compiler.reset()
     if len(codes) != 1 or len(seen.calls) < 2:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
-    if [tensor._version for _, tensor in named] != before:
-        raise NotTraceable("it changes its inputs or buffers in place")
+    if RANDOM.search(str(codes[0])):
+        raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
+    versions = zip(named, before)  # noqa: B905 - Python 3.9
+    changed = {expression for (expression, tensor), version in versions if tensor._version != version}
+    buffers = {expression for expression, tensor in named if not isinstance(tensor, torch.nn.Parameter)}
+    if any(expression not in buffers or not expression.startswith("self.") for expression in changed):
+        raise NotTraceable("it changes its inputs in place")
+    if _digest(module, mode_matters) != digest:
+        raise NotTraceable("it changes its settings")
     arguments, outputs = seen.calls[-1]
     names = {_key(tensor): expression for expression, tensor in reversed(named)}
     return {
@@ -109,7 +117,8 @@ def program(
         "result": _result(result, outputs),
         "lines": sorted(seen.lines),
         "mode_matters": mode_matters,
-        "module": _digest(module),
+        "changes": sorted(changed),
+        "module": digest,
         "values": _values(module, args, kwargs),
         **more,
     }
@@ -247,17 +256,19 @@ def _result(result: Any, outputs: list[Any]) -> str:
     raise NotTraceable(f"it returns a {type(result).__name__}")
 
 
-def _digest(module: torch.nn.Module) -> str:
+def _digest(module: torch.nn.Module, mode_matters: bool) -> str:
     """Return a digest of a module's parts and plain settings; none may have a hook.
 
-    It is what `_stark_as_made` in `playbook/inductor/emit.py` compares with, there for the user's module.
+    It is what `_stark_look` in `playbook/inductor/guards.py` compares with, there for the user's module.
     """
     told: list[tuple[Any, ...]] = []
     for path, part in module.named_modules():
         for name, value in sorted(vars(part).items()):
             if name == "_modules":
                 told.append((path, [(child, type(one).__name__) for child, one in value.items()]))
-            elif name[0] != "_" and name != "training" and _is_plain(value):
+            elif name == "training":
+                told += [(path, name)] if mode_matters and value else []
+            elif name[0] != "_" and _is_plain(value):
                 told.append((path, name, value))
         if part is not module and (part._forward_hooks or part._forward_pre_hooks):
             raise NotTraceable(f"{path} has hooks")

@@ -48,6 +48,8 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     on_gpu = made["device"] == "cuda"
     if not program.kernels and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
+    if replayed and made["changes"]:
+        raise CannotEmit(f"a call changes {made['changes'][0]}, which capturing would do as well")
     user = find_user_class(problem.slice.text, problem.qualname)
     names = {name: short(name) for name in program.kernels}
     kernels = {names[name]: kernel for name, kernel in program.kernels.items()}
@@ -172,10 +174,16 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
     if sorted(places) != list(range(len(places))):
         raise CannotEmit("its program returns more than the module")
     row = ", ".join(f"out{places[place]}" for place in range(len(places)))
+    changes = ", ".join(made["changes"]) + ("," if len(made["changes"]) == 1 else "")
+    kept = [f"    kept = [(x, x.clone()) for x in ({changes})]"] if changes else []
+    # Not by the tensor itself, since autograd holds it for the backward.
+    back = ["    for x, before in kept:", "        x.data.copy_(before)"] if changes else []
     return [
         f"def _form(self, {', '.join(given)}, *weights):",
         *(f"    {name} = {value!r}" for name, value in made["values"].items()),
+        *kept,
         f"    out = self.{OLD_FORWARD}({forward.call})",
+        *back,
         f"    return ({row}{',' if len(places) == 1 else ''})",
     ]
 

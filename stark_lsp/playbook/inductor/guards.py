@@ -26,14 +26,14 @@ def _stark_alike(device, capability):
 ''',
 }
 _SHARED = '''\
-def _stark_tensors(module, inputs, made_for, weights_made_for, digest, eval_only, capability):
+def _stark_tensors(module, inputs, made_for, weights_made_for, digest, mode_matters, capability):
     """Inputs and weights of a program; None where it was made for another module, other inputs or another device."""
     device = getattr(inputs[0], "device", None) if inputs else None
     if not all(_stark_is(x, device, *one) for x, one in zip(inputs, made_for)):
         return None
     found = vars(module).get("_stark_found")
     if found is None or any(vars(part).get(name) != value for part, name, value in found[0]):
-        found = _stark_look(module, weights_made_for, digest, eval_only)
+        found = _stark_look(module, weights_made_for, digest, mode_matters)
         if found is None:
             return None
     weights, known = [getattr(part, kind).get(name) for part, kind, name in found[1]], found[2]
@@ -52,7 +52,7 @@ def _stark_is(x, device, shape, stride, dtype, weight=False):
     return x.dtype is dtype and not (weight and x.requires_grad and not isinstance(x, torch.nn.Parameter))
 
 
-def _stark_look(module, weights_made_for, digest, eval_only):
+def _stark_look(module, weights_made_for, digest, mode_matters):
     """What to watch of a module, and where its weights are; None where its parts, settings or hooks are others."""
     watched, told, parts = [], [], dict(module.named_modules())
     for path, part in parts.items():
@@ -64,7 +64,7 @@ def _stark_look(module, weights_made_for, digest, eval_only):
                 value = dict(value)
                 told += [(path, name)] if value else []
             elif name == "training":
-                if not eval_only:
+                if not mode_matters:
                     continue
                 told += [(path, name)] if value else []
             elif name[0] != "_" and _stark_is_plain(value):
