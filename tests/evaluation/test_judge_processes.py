@@ -241,15 +241,14 @@ async def test_of_an_accepted_candidate_nothing_is_left_when_the_next_is_judged(
     async with judging(make_problem(tmp_path / "model.py"), tmp_path, settings=QUICK) as (judge, _):
         await judge.prepare(lambda text: None)
         looking = asyncio.create_task(look())
-        for _ in range(2):
-            verdict = await judge.evaluate(Candidate(source))
-            assert verdict.status is Status.OK, verdict
-            # The verdict does not wait until the process is gone, and has all that was printed nevertheless.
-            assert verdict.log.startswith("begun")
-            assert verdict.log.count("called") > 5
+        verdict = await judge.evaluate(Candidate(source))
+        assert verdict.status is Status.OK, verdict
+        # The verdict does not wait until the process is gone, and has all that was printed nevertheless.
+        assert verdict.log.startswith("begun")
+        assert verdict.log.count("called") > 5
         looking.cancel()
         # One that runs: what is refused unread needs no process, and waits for none.
         verdict = await judge.evaluate(Candidate(candidate_with("raise ValueError('no')")))
         assert verdict.status is Status.RUNTIME_ERROR, verdict
         assert not left()
-    assert len(seen) == 2, "they were not found while they lived either"
+    assert len(seen) == 1, "it was not found while it lived either"
