@@ -163,10 +163,13 @@ async def test_a_lost_reference_process_is_started_again(tmp_path: Path) -> None
         await judge.prepare(lambda text: None)
         assert judge.pid is not None
         worker = descendants(judge.pid)[0]
-        for pid in descendants(worker):
+        below = descendants(worker)
+        for pid in below:
             # Some go with those before them.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        # On a busy machine they last a moment longer.
+        await until(lambda: not any(alive(pid) for pid in below))
         assert (await judge.evaluate(Candidate(candidate_with(HONEST)))).status is Status.OK
 
 
