@@ -196,6 +196,21 @@ def test_a_comment_between_the_halves_of_a_line_end_keeps_them_apart() -> None:
     assert "\r#\n" in text
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_backslash_alone_on_a_line_begins_nothing(newline: str) -> None:
+    """Nor does it end anything: what follows it is read as if it stood there alone."""
+    text = TEXT.replace("\n", newline)
+    for place in range(len(text) + 1):
+        typed = text[:place] + "\\" + text[place:]
+        try:
+            whole = classes_of([read_whole(typed)], None)
+        except SyntaxError:
+            continue
+        index = DocumentIndex()
+        assert index.update(typed) == tuple(cls for cls in whole if cls.reachable), place
+        assert index.valid, place
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(EDITS)), max_size=8),
