@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 # No deadline: how long an example takes depends on the machine, and belongs into benchmarks.
-settings.register_profile("same", derandomize=True, database=None, deadline=None, print_blob=True)
+settings.register_profile("same", max_examples=60, derandomize=True, database=None, deadline=None, print_blob=True)
 settings.register_profile("search", max_examples=2000, database=None, deadline=None, print_blob=True)
 settings.load_profile("same")
 

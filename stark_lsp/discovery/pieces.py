@@ -183,8 +183,17 @@ def cut(text: str) -> list[str]:
     starts = [0]
     depth, decorators = 0, False
     before = 0
+    goes_on, alone = False, 0
     for number, line in enumerate(masked):
-        if not line or line[0] in _NOT_FIRST or (number and masked[number - 1].endswith("\\")):
+        continued = goes_on
+        # A backslash alone is nothing of its own: what follows it begins a statement where it would without.
+        nothing = line == "\\" and not continued
+        goes_on = line.endswith("\\") and not nothing
+        if nothing:
+            alone += 1
+            continue
+        first, alone = number - alone, 0
+        if not line or line[0] in _NOT_FIRST or continued:
             continue
         depth += _depth(masked[before:number])
         before = number
@@ -196,8 +205,8 @@ def cut(text: str) -> list[str]:
         else:
             begins = not (decorators and line[0] == "@")
             depth, decorators = 0, line[0] == "@"
-        if begins and number:
-            starts.append(number)
+        if begins and first:
+            starts.append(first)
     lines = keep_ends(text)
     return ["".join(lines[a:b]) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
 

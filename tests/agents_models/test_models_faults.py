@@ -130,8 +130,8 @@ async def test_silence_is_given_up_and_asked_again(serve: Any, connect: Any) -> 
 
 
 async def test_pings_keep_a_slow_answer_alive(serve: Any, connect: Any) -> None:
-    server = serve([replace(WELL, pause_s=5.0, pause_before=4, ping_s=0.05)])
-    patience = replace(HURRIED, silence=4.0)
+    server = serve([replace(WELL, pause_s=3.0, pause_before=4, ping_s=0.05)])
+    patience = replace(HURRIED, silence=2.5)
     answer = await connect(server, patience=patience).ask(question())
     assert answer.tool_input == PLAN
     assert len(server.requests) == 1

@@ -24,7 +24,7 @@ MS = Timing(1.0, 0.9, 1.1, 20)
 CHEAP = (
     *("--device", "cpu", "--baselines", "eager", "--budget", "2", "--python", sys.executable),
     *("--set", "seeds=1", "--set", "warmup=1", "--set", "rounds=3", "--set", "final_rounds=3", "--set", "round_ms=1"),
-    *("--set", "profile=false", "--set", "special_inputs=false"),
+    *("--set", "profile=false", "--set", "special_inputs=false", "--set", "gradients=false"),
 )
 """Options under which a cell is about verdicts, never about times."""
 

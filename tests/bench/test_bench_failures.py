@@ -25,7 +25,7 @@ from stark_lsp.core.status import DeviceChoice, VerdictStatus
 
 QUICK = EvaluationSettings(
     seeds=1, warmup=1, rounds=3, final_rounds=3, round_ms=1.0, compile_baseline=False, profile=False,
-    sanitizer=False, special_inputs=False,
+    sanitizer=False, special_inputs=False, gradients=False,
 )  # fmt: skip
 Serve = Callable[[Callable[[object], replies.Reply]], MessagesServer]
 
@@ -79,6 +79,7 @@ async def test_a_model_that_hands_in_nothing_has_failed_and_what_it_took_counts(
     assert "| sampling | 1 |" in page.partition("## What it took")[2]
 
 
+@pytest.mark.slow
 async def test_a_problem_too_long_for_the_model_is_a_failure_of_that_cell_alone(serve: Serve, tmp_path: Path) -> None:
     serve(lambda request: replies.too_long())
     row = await run(a_cell(), tmp_path / "cell")

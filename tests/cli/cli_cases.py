@@ -59,13 +59,17 @@ def get_inputs():
 
 FEW = tuple(
     word
-    for name in ("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5", "profile=false")
+    for name in (
+        *("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5"),
+        *("profile=false", "gradients=false", "special_inputs=false"),
+    )
     for word in ("--set", name)
 )
-"""Few checks and rounds: these tests are about what the program says, never about times; profiles take as long as the
-rest of preparing.
+"""Few checks and rounds: these tests are about what the program says, never about times. Profiles, gradients and
+special inputs take as long as the rest of preparing.
 """
-PROFILED = ("--set", "profile=true")
+WHOLE = ("--set", "profile=true", "--set", "gradients=true", "--set", "special_inputs=true")
+"""As a user has it."""
 QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable, *FEW)
 """Options most tests share."""
 

@@ -90,7 +90,11 @@ def test_a_class_without_inputs_gets_the_cure(tmp_path: Path, state: Path, capsy
             marks=pytest.mark.slow,
         ),
         (LINEAR.replace("torch.randn(4, 16)", "torch.randn(4, 15)"), ("forward", ":11:")),
-        (LINEAR.replace("import torch\n", "import torch\nimport no_such_module_at_all\n"), ("no_such_module_at_all",)),
+        pytest.param(
+            LINEAR.replace("import torch\n", "import torch\nimport no_such_module_at_all\n"),
+            ("no_such_module_at_all",),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["inputs that raise", "a class that does not construct", "a forward that raises", "an import that fails"],
 )
@@ -101,6 +105,8 @@ def test_the_users_own_errors_are_given_with_file_and_line(
     refuse(stark("optimize", path, *QUICK, state=state), str(path), *fragments)
 
 
+# In every run of the tests the judge refuses it, see tests/evaluation/test_judge_bad_input.py.
+@pytest.mark.slow
 def test_cuda_without_a_gpu_is_refused(tmp_path: Path, state: Path) -> None:
     path = write(tmp_path, "model.py", LINEAR)
     done = stark(

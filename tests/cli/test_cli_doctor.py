@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_cases import stark
@@ -13,6 +16,7 @@ from cli_cases import stark
 from stark_lsp.cli import toolchain
 from stark_lsp.cli.health import Health
 
+SECRET = "sk-ant-very-secret"
 NAMES = [
     "stark-lsp",
     "interpreter",
@@ -30,10 +34,16 @@ NAMES = [
 ]
 
 
-def test_a_machine_that_can_optimize_is_ready(tmp_path: Path) -> None:
-    done = stark("doctor", "--json", "--python", sys.executable, state=tmp_path / "state")
-    report = json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the doctor says of this machine."""
+    state = tmp_path_factory.mktemp("ready") / "state"
+    done = stark("doctor", "--json", "--python", sys.executable, state=state)
     assert done.returncode == 0
+    return dict(json.loads(done.stdout))
+
+
+def test_a_machine_that_can_optimize_is_ready(report: dict[str, Any]) -> None:
     assert report["ready"]["cpu"] is True
     assert [check["name"] for check in report["checks"]] == NAMES
     compiler = report["checks"][NAMES.index("C++ compiler")]
@@ -44,11 +54,51 @@ def test_a_machine_that_can_optimize_is_ready(tmp_path: Path) -> None:
         assert check["detail"]
 
 
-def test_the_key_is_never_shown(tmp_path: Path) -> None:
-    secret = "sk-ant-very-secret"
-    done = stark("doctor", "--python", sys.executable, state=tmp_path, env={"ANTHROPIC_API_KEY": secret})
+def test_it_names_the_layer_that_a_run_will_use(report: dict[str, Any]) -> None:
+    checks = {check["name"]: check for check in report["checks"]}
+    layer = report["isolation"]["layer"]
+    if layer is None:
+        assert checks["bubblewrap"]["health"] == "broken"
+    else:
+        assert checks["bubblewrap" if layer == "bubblewrap" else "Landlock"]["health"] == "good"
+
+
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """What it says where there is no compiler and no state directory, and the state directory; a key is set."""
+    folder = tmp_path_factory.mktemp("lacking")
+    (folder / "bare").mkdir()
+    for name in ("sh", "env", "true", "uname"):
+        found = shutil.which(name)
+        assert found is not None
+        os.symlink(found, folder / "bare" / name)
+    (folder / "file").write_text("")
+    state = folder / "file" / "state"
+    env = {"ANTHROPIC_API_KEY": SECRET, "PATH": str(folder / "bare"), "CXX": ""}
+    return stark("doctor", "--python", sys.executable, state=state, env=env), state
+
+
+Lacking = tuple[subprocess.CompletedProcess[str], Path]
+
+
+def test_the_key_is_never_shown(lacking: Lacking) -> None:
+    done, _ = lacking
     assert "by ANTHROPIC_API_KEY" in done.stdout
-    assert secret not in done.stdout + done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_state_directory_that_cannot_be_used_is_told(lacking: Lacking) -> None:
+    done, state = lacking
+    assert done.returncode == 1
+    assert os.fspath(state) in done.stdout
+    assert "STARK_STATE_DIR" in done.stdout
+
+
+def test_without_a_compiler_it_says_how_to_get_one(lacking: Lacking) -> None:
+    done, _ = lacking
+    assert done.returncode == 1
+    assert "c++ was not found" in done.stdout
+    assert "apt install g++" in done.stdout
 
 
 def test_a_compiler_without_openmp_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +110,3 @@ def test_a_compiler_without_openmp_is_found_out(tmp_path: Path, monkeypatch: pyt
     assert check.health is Health.BROKEN
     assert "omp.h" in check.detail
     assert check.cure
-
-
-def test_a_state_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    done = stark("doctor", "--python", sys.executable, state=blocker / "state")
-    assert done.returncode == 1
-    assert os.fspath(blocker / "state") in done.stdout
-    assert "STARK_STATE_DIR" in done.stdout

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MODEL = """import torch
 from dataclasses import dataclass
 
@@ -91,5 +93,11 @@ def test_a_script_that_does_not_call_the_class_is_said_so(tmp_path: Path) -> Non
     done = command(tmp_path, "capture", "train.py", "--class", "model:Net", "--python", sys.executable)
     assert done.returncode == 2
     assert "makes a model:Net and never calls it" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_that_does_not_even_define_the_class_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "train.py").write_text("import model\n")
     other = command(tmp_path, "capture", "train.py", "--class", "model:Not", "--python", sys.executable)
     assert "never comes to the class model:Not" in other.stderr

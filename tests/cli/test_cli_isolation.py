@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import stark
 
 from stark_lsp.cli import isolation
 from stark_lsp.cli.health import Health
@@ -45,16 +42,6 @@ def test_with_no_layer_the_doctor_says_how_to_get_one_and_how_to_do_without() ->
     assert (first.health, third.health) == (Health.BROKEN, Health.ABSENT)
     assert first.cure.startswith("Install it.")
     assert "--isolation off" in first.cure
-
-
-def test_the_doctor_names_the_layer_that_a_run_will_use(tmp_path: Path) -> None:
-    report = json.loads(stark("doctor", "--json", "--python", sys.executable, state=tmp_path / "state").stdout)
-    checks = {check["name"]: check for check in report["checks"]}
-    layer = report["isolation"]["layer"]
-    if layer is None:
-        assert checks["bubblewrap"]["health"] == "broken"
-    else:
-        assert checks["bubblewrap" if layer == "bubblewrap" else "Landlock"]["health"] == "good"
 
 
 def test_an_interpreter_that_cannot_try_it_is_told(tmp_path: Path) -> None:

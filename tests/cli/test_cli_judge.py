@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_cases import FEW, PROFILED, command, environment, here, stark, write
+from cli_cases import FEW, WHOLE, command, environment, here, stark, write
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -108,7 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_right_candidate_is_ok_with_a_page_of_evidence_and_the_whole_verdict(folder: Path) -> None:
     out = folder / "ok.json"
-    options = (*EAGER, *PROFILED, "--json", out)
+    options = (*EAGER, *WHOLE, "--json", out)
     done = stark("judge", "model.py", "candidate.py", *options, state=folder / "state", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("Verified", "one call", "against eager", "n = ", "allowed", "torch 2", "64x128 float32", "isolation"):
@@ -276,6 +276,8 @@ def test_a_reader_that_leaves_changes_neither_exit_code_nor_json(
     assert json.loads(out.read_text())["status"] == status
 
 
+# In every run of the tests a search is stopped, see test_cli_stopping.py.
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_leaves_nothing_running(folder: Path) -> None:
     out = folder / "stopped.json"
     process = subprocess.Popen(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_cases import CHAIN, LINEAR, PROFILED, QUICK, command, environment, stark, write
+from cli_cases import CHAIN, LINEAR, QUICK, WHOLE, command, environment, stark, write
 
 from stark_lsp.agents.prompts import built_in_dir
 
@@ -47,7 +47,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
         words = folder / "words" / "advice" / template.name
         words.parent.mkdir(parents=True, exist_ok=True)
         words.write_text(f"Words of our own. {template.read_text()}")
-    options = ("--budget", "2", "--prompts", "words", *PROFILED)
+    options = ("--budget", "2", "--prompts", "words", *WHOLE)
     done = stark("optimize", "gate.py", *QUICK, *options, "--json", out, state=state, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return Searched(done, json.loads(out.read_text()), path, state)

@@ -8,24 +8,32 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, command, environment, stark, write
 
+OPTIONS = (*QUICK, "--budget", "2")
 
-def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) -> None:
-    path, out, state = write(tmp_path, "gate.py", CHAIN), tmp_path / "out.json", tmp_path / "state"
-    options = [*QUICK, "--budget", "2", "--json", str(out)]
-    process = subprocess.Popen(
-        command("optimize", "gate.py", *options),
-        cwd=tmp_path,
-        env=environment(state),
+
+def begin(folder: Path, *more: str | Path) -> subprocess.Popen[str]:
+    """Start a search on `gate.py` as a terminal does, in a process group of its own."""
+    return subprocess.Popen(
+        command("optimize", "gate.py", *OPTIONS, *more),
+        cwd=folder,
+        env=environment(folder / "state"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+def stopped_after_one(folder: Path, out: Path) -> dict[str, Any]:
+    """Stop a search by Ctrl-C once its second plan is there; return its report."""
+    path = write(folder, "gate.py", CHAIN)
+    process = begin(folder, "--json", out)
     assert process.stdout is not None
     for text in process.stdout:
         if text.lstrip().startswith("2 "):
@@ -36,7 +44,7 @@ def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) 
     rest, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert "Traceback" not in rest + errors
-    stopped = json.loads(out.read_text())
+    stopped: dict[str, Any] = json.loads(out.read_text())
     # The second is listed without a status, unless it was judged while the signal was on its way.
     kept = sum(attempt["status"] is not None for attempt in stopped["attempts"])
     assert kept in (1, 2), rest
@@ -48,16 +56,46 @@ def test_a_stopped_search_leaves_no_process_and_is_gone_on_with(tmp_path: Path) 
     assert path.read_text() == CHAIN
     assert stopped["run"]["state"] == "cancelled"
     assert stopped["best"] is None
+    return stopped
 
-    again = stark("optimize", "gate.py", *options, "--resume", state=state, cwd=tmp_path)
+
+def plans(report: dict[str, Any]) -> dict[int, Any]:
+    """Return the plans of a report by node."""
+    return {attempt["node"]: attempt["plan"] for attempt in report["attempts"]}
+
+
+def test_a_stopped_search_leaves_no_process_is_gone_on_with_and_can_be_told_to_end(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    stopped = stopped_after_one(tmp_path, out)
+    process = begin(tmp_path, "--json", out, "--resume")
+    assert process.stdout is not None
+    assert any(f"Going on with run {stopped['run']['id']}" in text for text in process.stdout)
+    parent, deadline = psutil.Process(process.pid), time.monotonic() + 240
+    while not parent.children() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert parent.children(), "the worker has begun"
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert "Stopped." in rest, "being told to end counts as stopping"
+    again = json.loads(out.read_text())
+    assert again["run"]["id"] == stopped["run"]["id"]
+    assert plans(stopped).items() <= plans(again).items()
+    assert len(json.loads(stark("runs", "--json", state=tmp_path / "state").stdout)) == 1
+
+
+# In every run of the tests a benchmark is gone on with to its end, see tests/bench/test_bench_command.py.
+@pytest.mark.slow
+def test_a_stopped_search_is_gone_on_with_to_its_end(tmp_path: Path) -> None:
+    out, state = tmp_path / "out.json", tmp_path / "state"
+    stopped = stopped_after_one(tmp_path, out)
+    again = stark("optimize", "gate.py", *OPTIONS, "--json", out, "--resume", state=state, cwd=tmp_path)
     assert again.returncode in (0, 3), again.stdout + again.stderr  # 3 where nothing was faster, on a busy machine
     assert f"Going on with run {stopped['run']['id']}" in again.stdout
     report = json.loads(out.read_text())
     assert report["run"]["id"] == stopped["run"]["id"]
     assert report["run"]["state"] == "finished"
-    first = {attempt["node"]: attempt["plan"] for attempt in stopped["attempts"]}
-    assert first.items() <= {attempt["node"]: attempt["plan"] for attempt in report["attempts"]}.items()
-    assert len(json.loads(stark("runs", "--json", state=state).stdout)) == 1
+    assert plans(stopped).items() <= plans(report).items()
 
 
 @pytest.mark.slow
@@ -68,11 +106,10 @@ def test_resuming_where_nothing_is_unfinished_begins_anew_and_says_so(tmp_path: 
     assert "There is no unfinished run on this class" in done.stdout
 
 
-def test_being_told_to_end_counts_as_stopping(tmp_path: Path) -> None:
-    path = write(tmp_path, "gate.py", CHAIN)
-    process = subprocess.Popen(
-        command("optimize", path, *QUICK), env=environment(tmp_path / "state"), stdout=subprocess.PIPE, text=True
-    )
+@pytest.mark.slow
+def test_being_told_to_end_before_anything_was_finished_says_so(tmp_path: Path) -> None:
+    write(tmp_path, "gate.py", CHAIN)
+    process = begin(tmp_path)
     parent, deadline = psutil.Process(process.pid), time.monotonic() + 240
     while not parent.children() and time.monotonic() < deadline:
         time.sleep(0.02)

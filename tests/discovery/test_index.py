@@ -174,19 +174,54 @@ EDITS = [
 ]  # fmt: skip
 
 
+HALVES = [(0.0, 8, "class A(nn.Module): ...\n"), (0.75, 0, "#"), (1.0, 0, "\n")]
+"""With them a comment alone stands between the two halves of a line end, which are two line ends then."""
+
+
+def edited(text: str, edit: tuple[float, int, str]) -> str:
+    """Put a text in the place of so many characters somewhere."""
+    place, removed, new = edit
+    start = int(place * len(text))
+    return text[:start] + new + text[start + removed :]
+
+
+def test_a_comment_between_the_halves_of_a_line_end_keeps_them_apart() -> None:
+    assert cut("x = 1\r#\nclass A: ...\nclass B: ...\n") == ["x = 1\r#\n", "class A: ...\n", "class B: ...\n"]
+    text = TEXT.replace("\n", "\r\n")
+    known = recut(text, [])[0]
+    for edit in HALVES:
+        text = edited(text, edit)
+        known = recut(text, known)[0]
+        assert [piece.text for piece in known] == cut(text)
+    assert "\r#\n" in text
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_backslash_alone_on_a_line_begins_nothing(newline: str) -> None:
+    """Nor does it end anything: what follows it is read as if it stood there alone."""
+    text = TEXT.replace("\n", newline)
+    for place in range(len(text) + 1):
+        typed = text[:place] + "\\" + text[place:]
+        try:
+            whole = classes_of([read_whole(typed)], None)
+        except SyntaxError:
+            continue
+        index = DocumentIndex()
+        assert index.update(typed) == tuple(cls for cls in whole if cls.reachable), place
+        assert index.valid, place
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(EDITS)), max_size=8),
     st.sampled_from(["\n", "\r\n"]),
 )
-# A comment alone between the two halves of a line end, which are two line ends then.
-@example([(0.0, 8, "class A(nn.Module): ...\n"), (0.75, 0, "#"), (1.0, 0, "\n")], "\r\n")
+@example(HALVES, "\r\n")
 def test_any_edits_give_what_the_whole_text_gives(edits: list[tuple[float, int, str]], newline: str) -> None:
     text = TEXT.replace("\n", newline)
     index, known = DocumentIndex(), recut(text, [])[0]
-    for place, removed, new in edits:
-        start = int(place * len(text))
-        text = text[:start] + new + text[start + removed :]
+    for edit in edits:
+        text = edited(text, edit)
         known, _, _ = recut(text, known)
         assert [piece.text for piece in known] == cut(text)
         index.update(text)

@@ -50,7 +50,14 @@ SMALL = {
     "finalTimingRounds": 5,
     "compileBaseline": False,
     "device": "cpu",
-    "evaluation": {"seeds": 2, "warmup": 1, "round_ms": 5.0, "profile": False},
+    "evaluation": {
+        "seeds": 2,
+        "warmup": 1,
+        "round_ms": 5.0,
+        "profile": False,
+        "gradients": False,
+        "special_inputs": False,
+    },
 }
 """Settings of a short run."""
 
@@ -315,8 +322,15 @@ def environment(state: Path) -> dict[str, str]:
     return {**os.environ, "STARK_STATE_DIR": str(state), "PYTHONUNBUFFERED": "1"}
 
 
+_kept: dict[str, bytes] = {}
+"""What the first server compiled of the protocol's types, by file; the others find it in their state directories."""
+
+
 async def connect(capabilities: types.ClientCapabilities, state: Path, settings: dict[str, Any]) -> Editor:
     """Start a server and initialize it."""
+    for name, content in _kept.items():
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (state / name).write_bytes(content)
     config = ClientServerConfig(
         server_command=[sys.executable, "-m", "stark_lsp", "serve"],
         client_factory=make_test_lsp_client,
@@ -331,6 +345,8 @@ async def connect(capabilities: types.ClientCapabilities, state: Path, settings:
             capabilities=capabilities, root_uri=None, initialization_options={"stark": settings}, process_id=os.getpid()
         )
     )
+    if not _kept:
+        _kept.update((path.name, path.read_bytes()) for path in state.glob("protocol-*.bin"))
     return editor
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -117,7 +118,10 @@ async def test_a_test_is_written_and_passes(file: Path, tmp_path: Path) -> None:
         assert any(params.uri == path.as_uri() for params in editor.client.shown_documents)
     path.write_text(text)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", str(path)], cwd=file.parent, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
+        cwd=file.parent, capture_output=True, text=True, check=False,
+        # The plugins of our own tests take longer to import than the test to run.
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "4 passed" in done.stdout

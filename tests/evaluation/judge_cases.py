@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
@@ -22,8 +23,14 @@ QUICK = EvaluationSettings(
     compile_baseline=False,
     run_timeout_s=15.0,
     profile=False,
+    gradients=False,
+    special_inputs=False,
 )
-"""Few rounds: these tests are about verdicts, never about times; profiles take half of what preparing takes."""
+"""Few rounds and checks: most tests are about processes and messages. Profiles, gradients and special inputs take as
+long as the rest of preparing, and the first gradients half a second in each candidate.
+"""
+THOROUGH = replace(QUICK, gradients=True, special_inputs=True)
+"""All that a candidate is checked for, in few rounds."""
 
 REFERENCE = """import torch
 import torch.nn as nn

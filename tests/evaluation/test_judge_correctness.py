@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judge_cases import QUICK, candidate_with, judging, make_problem, prepare
+from judge_cases import THOROUGH, candidate_with, judging, make_problem, prepare
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Degenerate
@@ -19,7 +19,7 @@ from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SETTINGS = replace(QUICK, seeds=3)
+SETTINGS = replace(THOROUGH, seeds=3)
 RESULT = "torch.relu(x * self.weight + 1.0)"
 
 
@@ -35,21 +35,18 @@ async def verdict_of(judge: WorkerJudge, body: str) -> Verdict:
     return await judge.evaluate(Candidate(candidate_with(body)))
 
 
+# In every run of the tests all these are found without processes, see tests/judge/test_worker_verify.py, and a careless
+# candidate in a process of its own, see test_judge_verdicts.py.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
         (f"assert x.shape[0] == 64\nreturn {RESULT}", Status.RUNTIME_ERROR, "a batch of 15 instead of 64"),
-        pytest.param(
-            f"y = torch.empty_like(x)\ny[:-1] = {RESULT}[:-1]\nreturn y",
-            Status.NOT_FINITE,
-            "nan",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
+        (f"y = torch.empty_like(x)\ny[:-1] = {RESULT}[:-1]\nreturn y", Status.NOT_FINITE, "nan"),
+        (
             f"y = {RESULT}\nx.add_(0 if x.is_contiguous() else 1)\nreturn y",
             Status.MUTATED_INPUT,
             "not contiguous",
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -61,6 +58,7 @@ async def test_careless_candidates_are_told_where_they_go_wrong(
     assert words in verdict.message
 
 
+@pytest.mark.slow
 async def test_an_honest_twin_of_all_these_is_ok_within_the_tolerance(judge: WorkerJudge) -> None:
     body = """
 x = x.contiguous().as_strided(x.shape, (128, 1))
@@ -75,6 +73,7 @@ return y
     assert verdict.errors.max_rel <= verdict.errors.tolerance
 
 
+@pytest.mark.slow
 async def test_a_degenerate_problem_is_refused_with_the_reason_and_a_cure(tmp_path: Path) -> None:
     text = make_problem(tmp_path / "model.py").text
     body = "return x - x.mean(1, keepdim=True) + self.weight[:1] * 0"
@@ -120,6 +119,3 @@ async def test_training_compares_gradients_and_times_forward_and_backward(tmp_pa
         wrong = await judge.evaluate(Candidate(new.replace("self.norm(x)", "self.norm(x.detach())")))
         assert wrong.status is Status.WRONG_RESULT, wrong
         assert "gradient of input 1" in wrong.message
-        cut = await judge.evaluate(Candidate(new.replace("self.norm(x)))", "self.norm(x))).detach()")))
-        assert cut.status is Status.RUNTIME_ERROR, cut
-        assert "torch.autograd.Function" in cut.message

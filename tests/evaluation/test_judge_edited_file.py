@@ -44,6 +44,8 @@ async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
         yield judge, path
 
 
+# In every run of the tests one with a kernel does.
+@pytest.mark.slow
 async def test_a_right_class_in_its_package_works(judge: tuple[WorkerJudge, Path]) -> None:
     worker, path = judge
     text = TEXT + NEW.format(body="torch.relu(x * self.weight + SHIFT)")
@@ -76,11 +78,16 @@ async def test_what_breaks_inside_the_file_is_found_with_its_line(
         assert check.line == text.splitlines().index(f"        return {body}") + 1
 
 
-async def test_a_file_that_does_not_parse_or_lacks_the_class_is_found(judge: tuple[WorkerJudge, Path]) -> None:
+async def test_a_file_that_does_not_parse_is_found(judge: tuple[WorkerJudge, Path]) -> None:
     worker, path = judge
     check = await worker.check_edit(str(path), TEXT + "\nclass ModelNew(nn.Module)\n", "ModelNew")
     assert not check.works
     assert check.line == len(TEXT.splitlines()) + 2
+
+
+@pytest.mark.slow
+async def test_a_file_that_lacks_the_class_is_found(judge: tuple[WorkerJudge, Path]) -> None:
+    worker, path = judge
     assert "no torch.nn.Module called ModelNew" in (await worker.check_edit(str(path), TEXT, "ModelNew")).message
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from judge_cases import QUICK, judging, make_problem
 
 from stark_lsp.core.candidate import Candidate
@@ -35,6 +36,8 @@ def get_init_inputs():
 CANDIDATE = REFERENCE.partition("def get_inputs")[0].replace("Model", "ModelNew")
 
 
+# In every run of the tests they travel without processes, see tests/judge/test_worker_configurations.py.
+@pytest.mark.slow
 async def test_modules_and_partial_calls_reach_a_candidate(tmp_path: Path) -> None:
     settings = replace(QUICK, special_inputs=False, profile=False)
     async with judging(make_problem(tmp_path / "model.py", REFERENCE), tmp_path, settings=settings) as (judge, _):

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judge_cases import HONEST, LAUNCH, QUICK, RAW, REFERENCE, broken_kernel, candidate_with, judging, make_problem
+from judge_cases import (
+    HONEST,
+    LAUNCH,
+    RAW,
+    REFERENCE,
+    THOROUGH,
+    broken_kernel,
+    candidate_with,
+    judging,
+    make_problem,
+)
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import VerdictStatus as Status
@@ -17,33 +29,52 @@ from stark_lsp.evaluation.judge import WorkerJudge
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+CHATTY = "import os\nprint('from python')\nos.write(1, b'from fd 1\\n')\n" + REFERENCE
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The judge, what it found when it was prepared, what was logged, and its folder."""
+
+    judge: WorkerJudge
+    reference: Reference
+    log: list[str]
+    folder: Path
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def prepared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[WorkerJudge, Reference]]:
+async def prepared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Prepared]:
     folder = tmp_path_factory.mktemp("judge")
     os.environ["ANTHROPIC_API_KEY"] = "not-for-candidates"
     try:
-        async with judging(make_problem(folder / "model.py"), folder) as (judge, _):
-            yield judge, await judge.prepare(lambda text: None)
+        async with judging(make_problem(folder / "model.py", CHATTY), folder, settings=THOROUGH) as (judge, log):
+            yield Prepared(judge, await judge.prepare(lambda text: None), log, folder)
     finally:
         del os.environ["ANTHROPIC_API_KEY"]
 
 
 @pytest.fixture
-def judge(prepared: tuple[WorkerJudge, Reference]) -> WorkerJudge:
-    return prepared[0]
+def judge(prepared: Prepared) -> WorkerJudge:
+    return prepared.judge
 
 
 async def verdict_of(judge: WorkerJudge, source: str) -> Verdict:
     return await judge.evaluate(Candidate(source))
 
 
-async def test_preparing_tells_device_shapes_and_the_eager_time(prepared: tuple[WorkerJudge, Reference]) -> None:
-    reference = prepared[1]
+async def test_what_users_code_prints_is_logged_and_harms_nothing(prepared: Prepared) -> None:
+    assert "from python" in prepared.log
+    assert "from fd 1" in prepared.log
+    assert os.listdir(prepared.folder) == ["cache"]
+
+
+async def test_preparing_tells_device_shapes_and_the_eager_time(prepared: Prepared) -> None:
+    reference = prepared.reference
     assert reference.environment.device_type == "cpu"
     assert reference.environment.shapes == ("64x128",)
     assert reference.environment.dtypes == ("float32",)
     assert reference.outputs == ("float32[64x128]",)
-    assert reference.baselines.eager.n == QUICK.rounds
+    assert reference.baselines.eager.n == THOROUGH.rounds
     assert reference.baselines.compile is None
     assert reference.baselines.compile_message == "Switched off."
 
@@ -62,6 +93,8 @@ async def test_an_equal_class_is_ok_and_timed(judge: WorkerJudge) -> None:
     assert {"start", "load", "verify", "time", "build"} <= {name for name, _ in verdict.stages_s}
 
 
+# In every run of the tests it is found without processes, see tests/judge/test_worker_stale_weights.py.
+@pytest.mark.slow
 async def test_a_candidate_that_keeps_its_first_weights_is_wrong(judge: WorkerJudge) -> None:
     source = REFERENCE.replace("class Model", "class ModelNew").replace(
         "x * self.weight", "x * (self.first + self.weight - self.weight.detach())"
@@ -78,7 +111,7 @@ async def test_a_compiled_kernel_is_ok_and_built_only_once(judge: WorkerJudge) -
     second = await judge.confirm(Candidate(RAW))
     assert second.status is Status.OK, second
     assert second.runtime is not None
-    assert second.runtime.n == QUICK.final_rounds
+    assert second.runtime.n == THOROUGH.final_rounds
     assert "[1/2]" not in second.log
 
 
@@ -101,11 +134,12 @@ async def test_a_wrong_constant_is_a_wrong_result_with_its_place(judge: WorkerJu
     assert "off by" in verdict.message
 
 
-async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
-    body = "y = torch.relu(x * self.weight + 1.0)\ny[7, 11] += 0.5\nreturn y"
+async def test_one_wrong_element_is_found_also_in_a_special_input_alone(judge: WorkerJudge) -> None:
+    body = "y = torch.relu(x * self.weight + 1.0)\nif x.shape[0] != 64: y[7, 11] += 0.5\nreturn y"
     verdict = await verdict_of(judge, candidate_with(body))
     assert verdict.status is Status.WRONG_RESULT
     assert "(7, 11)" in verdict.message
+    assert "a batch of 15 instead of 64" in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -113,7 +147,7 @@ async def test_one_wrong_element_is_found(judge: WorkerJudge) -> None:
     [
         pytest.param("return torch.relu(x * self.weight + 1.0)[:1]", Status.WRONG_SHAPE, marks=pytest.mark.slow),
         pytest.param("return object()", Status.WRONG_SHAPE, marks=pytest.mark.slow),
-        ("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE),
+        pytest.param("return torch.relu(x * self.weight + 1.0).double()", Status.WRONG_DTYPE, marks=pytest.mark.slow),
         pytest.param("return torch.log(x * self.weight - 1e6)", Status.NOT_FINITE, marks=pytest.mark.slow),
         pytest.param("return x.mul_(self.weight).add_(1.0).relu_()", Status.MUTATED_INPUT, marks=pytest.mark.slow),
         ("return torch.empty(1 << 60)", Status.OUT_OF_MEMORY),
@@ -151,7 +185,7 @@ async def test_a_raised_error_names_the_line_of_the_candidate_and_a_long_log_kee
     assert verdict.line is not None
     assert "x.nothing()" in source.splitlines()[verdict.line - 1]
     assert "AttributeError" in verdict.message
-    assert len(verdict.log) <= QUICK.log_limit + 100
+    assert len(verdict.log) <= THOROUGH.log_limit + 100
     assert "first line" in verdict.log
     assert "the end" in verdict.log
 

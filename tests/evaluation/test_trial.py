@@ -325,6 +325,8 @@ async def test_ten_ordinary_classes_run(tmp_path: Path) -> None:
     assert {name: outcome.failure.said for name, outcome in outcomes.items() if outcome.failure is not None} == {}
 
 
+# In every run of the tests one does in a server, see tests/e2e/test_e2e_inputs.py, and one does not.
+@pytest.mark.slow
 async def test_an_ordinary_class_runs_in_sizes_worth_optimizing_for(tmp_path: Path) -> None:
     outcomes = await tried(tmp_path / "ten.py", TEN, "CausalSelfAttention")
     assert outcomes["CausalSelfAttention"].failure is None
@@ -332,13 +334,17 @@ async def test_an_ordinary_class_runs_in_sizes_worth_optimizing_for(tmp_path: Pa
     assert shape == (8, 128, 128), "what runs is written in sizes worth optimizing for"
 
 
-async def test_what_a_message_says_is_mended_and_what_cannot_be_is_told(tmp_path: Path) -> None:
-    outcomes = await tried(tmp_path / "hard.py", HARD, "Odd", "Never")
-    odd, never = outcomes["Odd"], outcomes["Never"]
+async def test_what_a_message_says_is_mended(tmp_path: Path) -> None:
+    odd = (await tried(tmp_path / "hard.py", HARD, "Odd"))["Odd"]
     assert odd.failure is None
     assert '"relu"' in odd.draft.init[1].value.text
     assert odd.draft.tensors()[0].shape[2] == 21
     assert any(argument.name == "scale" for argument in odd.draft.call)
+
+
+@pytest.mark.slow
+async def test_what_cannot_be_mended_is_told(tmp_path: Path) -> None:
+    never = (await tried(tmp_path / "hard.py", HARD, "Never"))["Never"]
     assert never.failure is not None
     assert never.failure.said == "RuntimeError: the moon is not full"
 

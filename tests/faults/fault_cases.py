@@ -15,7 +15,7 @@ from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, InputSource
 from stark_lsp.core.status import VerdictStatus as Status
 
-RUN_S = 5.0
+RUN_S = 3.0
 BUILD_S = 15.0
 MEMORY_BYTES = 700 << 20
 """What a candidate may take."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -122,11 +123,25 @@ def close(expected: Any, found: Any) -> None:
         assert expected == found
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this session share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "playbook"
+
+
+@pytest.fixture(scope="session")
+def judge_cache(shared: Path) -> Path:
+    """The folder that judges keep between runs; what torch.compile keeps of its own is there too."""
+    return shared / "builds"
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _build_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One build folder for the session: equal kernels are built once."""
+def _build_folders(shared: Path, judge_cache: Path) -> Iterator[None]:
+    """One build folder for the session: equal kernels are built once, torch keeps a lock of it."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path_factory.mktemp("extensions")))
+    patch.setenv("TORCH_EXTENSIONS_DIR", str(shared / "extensions"))
+    patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(judge_cache / "inductor"))
     yield
     patch.undo()
 

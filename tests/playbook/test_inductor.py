@@ -20,6 +20,7 @@ from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import open_judge
+from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.playbook.design import read_design
 from stark_lsp.playbook.inductor import reader
@@ -267,27 +268,31 @@ def test_a_kernel_in_another_language_is_refused_by_name() -> None:
         reader.read("kernel_0 = async_compile.metal('k', '')\ndef call(self, args):\n    return (args,)\n")
 
 
-def test_the_judge_gives_the_program_and_takes_the_candidate(bench: Callable[..., Bench], tmp_path: Path) -> None:
-    one = bench(SCALED)
+async def judged(one: Bench, cache: Path, *, wanted: bool) -> Verdict | None:
+    """Write the candidate from what a judge gives, and have it judged if that is wanted."""
+    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
+    judge = await open_judge(
+        one.problem, interpreter=sys.executable, settings=settings, cache_dir=cache, log=lambda line: None
+    )
+    try:
+        await judge.prepare(lambda text: None)
+        made = await judge.written({})
+        candidate = AsCompiled(one.problem, made).candidate
+        # Nothing in it minds the mode, so that it is fast in a module that nobody put into eval mode as well.
+        assert made["mode_matters"] is False
+        assert read(candidate.source, candidate.class_name, one.problem.text, one.problem.qualname).refusals == ()
+        return await judge.evaluate(candidate) if wanted else None
+    finally:
+        await judge.close()
 
-    async def judged() -> Verdict:
-        settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
-        judge = await open_judge(
-            one.problem,
-            interpreter=sys.executable,
-            settings=settings,
-            cache_dir=tmp_path / "cache",
-            log=lambda line: None,
-        )
-        try:
-            await judge.prepare(lambda text: None)
-            made = await judge.written({})
-            candidate = AsCompiled(one.problem, made).candidate
-            # Nothing in it minds the mode, so that it is fast in a module that nobody put into eval mode as well.
-            assert "part.training" not in candidate.source
-            return await judge.evaluate(candidate)
-        finally:
-            await judge.close()
 
-    verdict = asyncio.run(judged())
+def test_the_judge_gives_the_program(bench: Callable[..., Bench], judge_cache: Path) -> None:
+    asyncio.run(judged(bench(SCALED), judge_cache, wanted=False))
+
+
+# What its headers need is compiled ahead, which takes a quarter of a minute.
+@pytest.mark.slow
+def test_the_judge_takes_the_candidate(bench: Callable[..., Bench], judge_cache: Path) -> None:
+    verdict = asyncio.run(judged(bench(SCALED), judge_cache, wanted=True))
+    assert verdict is not None
     assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"

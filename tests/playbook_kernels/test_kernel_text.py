@@ -228,16 +228,19 @@ def test_nvcc_takes_operands_called_like_anything_in_the_generated_text(tmp_path
     assert done.returncode == 0, done.stderr[:3000]
 
 
-@pytest.mark.parametrize("name", ["shape", "out", "scratch", "torch", "status", "len"])
-@pytest.mark.parametrize("strided", [False, True])
-def test_an_operand_may_be_called_like_a_variable_of_the_launcher(name: str, strided: bool) -> None:
+def test_an_operand_may_be_called_like_a_variable_of_the_launcher() -> None:
     import torch
     from torch_reference import build, check
 
-    step = (Step("y", "exp", (name,), "float32"),)
-    spec = KernelSpec("odd", (6, 10), (Operand(name, "float32", (6, 10), strided),), step, (Output("y", "float32"),))
+    specs = []
+    for word in ("shape", "out", "scratch", "torch", "status", "len"):
+        for strided in (False, True):
+            steps, operand = (Step("y", "exp", (word,), "float32"),), Operand(word, "float32", (6, 10), strided)
+            specs.append(KernelSpec(f"odd{len(specs)}", (6, 10), (operand,), steps, (Output("y", "float32"),)))
+    module = build([(spec, Variant()) for spec in specs])
     inputs = [torch.randn(6, 10)]
-    check(spec, build([(spec, Variant())]).odd(*inputs), inputs)
+    for spec in specs:
+        check(spec, getattr(module, spec.name)(*inputs), inputs)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

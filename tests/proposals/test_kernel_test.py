@@ -60,45 +60,45 @@ TABLE = InputSpec(
 
 def run(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), "."],
+        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--rootdir", str(folder), "."],
         cwd=folder, capture_output=True, text=True, check=False,
         # The plugins of our own tests take longer to import than the test to run.
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
 
 
-def project(folder: Path, text: str = DOCUMENT) -> Path:
-    (folder / "src" / "pkg").mkdir(parents=True)
+def project(folder: Path, text: str = DOCUMENT, name: str = "nets.py") -> Path:
+    (folder / "src" / "pkg").mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").touch()
     (folder / "src" / "pkg" / "__init__.py").touch()
-    path = folder / "src" / "pkg" / "nets.py"
+    path = folder / "src" / "pkg" / name
     path.write_text(text)
     return path
 
 
-def test_the_test_passes_in_a_project_with_packages(tmp_path: Path) -> None:
-    path = project(tmp_path)
+def test_the_test_passes_in_a_project_with_packages_and_fails_where_results_or_gradients_differ(tmp_path: Path) -> None:
+    wrong = DOCUMENT.replace("self.linear.bias) * self.scale", "self.linear.bias).detach() * self.scale * 1.001")
+    assert wrong != DOCUMENT
+    path, other = project(tmp_path), project(tmp_path, wrong, "wrong_nets.py")
     (tmp_path / "tests").mkdir()
     functions = next(c for c in find_modules(DOCUMENT) if c.qualname == "Model").inputs
-    for spec, name in ((functions, "test_model_new_stark.py"), (TABLE, "test_model_new_stark2.py")):
-        made = kernel_test(path, "Model", "ModelNew", spec, device="cpu")
-        assert made.path == tmp_path / "tests" / name
-        made.path.write_text(made.text)
-    done = run(tmp_path)
-    assert done.returncode == 0, done.stdout
-    assert "8 passed" in done.stdout
-
-
-def test_the_test_fails_where_results_or_gradients_differ(tmp_path: Path) -> None:
-    text = DOCUMENT.replace("self.linear.bias) * self.scale", "self.linear.bias).detach() * self.scale * 1.001")
-    path = project(tmp_path, text)
-    spec = next(c for c in find_modules(text) if c.qualname == "Model").inputs
-    made = kernel_test(path, "Model", "ModelNew", spec, device="cpu", mode="")
-    made.path.parent.mkdir()
-    made.path.write_text(made.text)
+    made = []
+    for where, spec, mode, name in (
+        (path, functions, ".eval()", "test_model_new_stark.py"),
+        (path, TABLE, ".eval()", "test_model_new_stark2.py"),
+        (other, functions, "", "test_model_new_stark3.py"),
+    ):
+        test = kernel_test(where, "Model", "ModelNew", spec, device="cpu", mode=mode)
+        assert test.path == tmp_path / "tests" / name
+        test.path.write_text(test.text)
+        made.append(name)
     done = run(tmp_path)
     assert done.returncode == 1
-    assert "3 failed, 1 skipped" in done.stdout or "4 failed" in done.stdout
+    for name in made[:2]:
+        assert done.stdout.count(f"PASSED tests/{name}::") == 4, done.stdout
+        assert f"FAILED tests/{name}" not in done.stdout
+    assert done.stdout.count(f"FAILED tests/{made[2]}::") in (3, 4), done.stdout
+    assert f"PASSED tests/{made[2]}" not in done.stdout
 
 
 def test_it_stands_where_the_project_has_its_tests_and_overwrites_nothing(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ QUICK = EvaluationSettings(
     profile=False,
     sanitizer=False,
     special_inputs=False,
+    gradients=False,
 )
 
 

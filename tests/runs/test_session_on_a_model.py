@@ -19,7 +19,7 @@ from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Event, Notice, Spent
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.run import Budget
+from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.status import AgentRole, ModelRole, RunState, VerdictStatus
 from stark_lsp.store import RunStore, transcripts
 
@@ -121,28 +121,6 @@ async def test_thirty_attempts_with_faults_in_a_third_of_the_calls_lose_nothing(
     assert TEST_KEY.encode() not in store.path.read_bytes()
 
 
-async def test_what_the_run_may_cost_and_who_answers_is_told_before_the_first_question(
-    problem: Problem, store: RunStore, serve: Serve
-) -> None:
-    server = serve(Expert())
-    told: list[tuple[str, int]] = []
-
-    def heard(event: Event) -> None:
-        if isinstance(event, Notice):
-            told.append((event.text, len(server.requests)))
-
-    one = session(problem, replace(options(1, model="auto"), default_dollars=10.0), store, [])
-    one._emit_outside = heard
-    run = await one.execute()
-    assert run.model == "anthropic"
-    assert [asked for _, asked in told] == [0, 0]
-    assert told[0][0] == "Plans and kernels come from Claude (a key is set)"
-    assert "$" in told[1][0]
-    assert "questions" in told[1][0]
-    assert "stops before $10.00" in told[1][0]
-    assert run.budget == Budget(1, dollars=10.0)
-
-
 @pytest.mark.slow
 async def test_a_run_ends_before_its_limit_of_money(problem: Problem, store: RunStore, serve: Serve) -> None:
     server = serve(Expert())
@@ -227,9 +205,9 @@ async def test_a_stray_bracket_costs_no_idea(problem: Problem, store: RunStore, 
     assert nodes[2].verdict.ok
 
 
-async def test_a_model_begins_with_what_the_playbook_knows(problem: Problem, store: RunStore, serve: Serve) -> None:
-    server = serve(Expert())
-    one = session(problem, replace(options(4), agents=AgentSettings()), store, [])
+async def begun(problem: Problem, store: RunStore, attempts: int) -> tuple[str, dict[int, Node]]:
+    """Let a model go on from what the playbook knows; return the run and its nodes, of which the first is that."""
+    one = session(problem, replace(options(attempts), agents=AgentSettings()), store, [])
     await one.execute()
     nodes = store.load(one.id).nodes
     seed = nodes[1]
@@ -238,10 +216,26 @@ async def test_a_model_begins_with_what_the_playbook_knows(problem: Problem, sto
     assert seed.plan.strategy
     assert seed.verdict is not None
     assert seed.verdict.ok
+    asked = {exchange.question.attempt for exchange in store.exchanges.list(one.id)}
+    assert asked == set(range(2, attempts + 1))
+    return one.id, nodes
+
+
+async def test_a_model_begins_with_what_the_playbook_knows(problem: Problem, store: RunStore, serve: Serve) -> None:
+    # Nothing else is judged.
+    server = serve(lambda request: replies.refusal("cyber", "The request was declined."))
+    await begun(problem, store, 3)
     assert "by a built-in expert" in str(server.requests[0].body)
-    assert {exchange.question.attempt for exchange in store.exchanges.list(one.id)} == {2, 3, 4}
+
+
+@pytest.mark.slow
+async def test_what_the_playbook_knew_is_there_when_a_transcript_runs_again(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    serve(Expert())
+    run_id, nodes = await begun(problem, store, 4)
     path = Path(problem.path).with_name("again.json")
-    path.write_text(transcripts.dumps(transcripts.collect(store, one.id)))
+    path.write_text(transcripts.dumps(transcripts.collect(store, run_id)))
     again = session(problem, options(4, model=f"replay:{path}"), store, [])
     await again.execute()
     assert {n: node.candidate.source for n, node in store.load(again.id).nodes.items()} == {
@@ -249,15 +243,31 @@ async def test_a_model_begins_with_what_the_playbook_knows(problem: Problem, sto
     }
 
 
-async def test_a_key_that_is_not_accepted_ends_the_run_with_a_cure(
+async def test_what_it_may_cost_and_who_answers_is_told_before_the_first_question_and_a_key_that_fails_with_a_cure(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:
-    serve(lambda request: replies.unauthorized())
-    one = session(problem, options(3), store, [])
+    server = serve(lambda request: replies.unauthorized())
+    told: list[tuple[str, int]] = []
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Notice):
+            told.append((event.text, len(server.requests)))
+
+    one = session(problem, replace(options(3, model="auto"), default_dollars=10.0), store, [])
+    one._emit_outside = heard
     with pytest.raises(BadInput, match="API key") as caught:
         await one.execute()
     assert caught.value.cure
-    assert store.load(one.id).run.state is RunState.FAILED
+    assert server.requests
+    assert [asked for _, asked in told] == [0, 0]
+    assert told[0][0] == "Plans and kernels come from Claude (a key is set)"
+    assert "$" in told[1][0]
+    assert "questions" in told[1][0]
+    assert "stops before $10.00" in told[1][0]
+    run = store.load(one.id).run
+    assert run.state is RunState.FAILED
+    assert run.model == "anthropic"
+    assert run.budget == Budget(3, dollars=10.0)
 
 
 async def test_the_playbook_is_no_single_agent(problem: Problem, store: RunStore) -> None:
@@ -265,6 +275,8 @@ async def test_the_playbook_is_no_single_agent(problem: Problem, store: RunStore
         await session(problem, options(1, model="playbook", system="sampling"), store, []).execute()
 
 
+# In every run of the tests the purse refuses it, see tests/agents_models/test_models_purse.py.
+@pytest.mark.slow
 async def test_a_limit_of_money_that_cannot_be_held_is_refused(problem: Problem, store: RunStore, serve: Serve) -> None:
     server = serve(Expert())
     wanted = replace(options(1, model="anthropic:a-model-of-mine"), budget=Budget(1, dollars=1.0))

@@ -117,6 +117,8 @@ answer = [resource.getrlimit(resource.RLIMIT_AS)[0], int(done.stdout)]
     assert done.stdout.strip() == f"[-1, {1 << 30}]", done.stderr
 
 
+# In every run of the tests torch builds there, and judges' candidates compute.
+@pytest.mark.slow
 def test_torch_computes(layer: Layer, policy: Policy) -> None:
     pytest.importorskip("torch")
     code = "import torch; answer = [(torch.ones(64, 64) @ torch.ones(64, 64)).sum().item(), torch.get_num_threads()]"

@@ -153,10 +153,11 @@ async def test_a_refusal_ends_the_run_in_words_and_a_cancel_withdraws_the_questi
 async def test_a_key_from_the_editor_pays_for_a_run_and_is_written_nowhere(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from messages_api.kernels import Expert
+    from messages_api import replies
     from messages_api.server import TEST_KEY, MessagesServer
 
-    service = MessagesServer(Expert()).start()
+    # What is paid for need not be judged.
+    service = MessagesServer(lambda request: replies.refusal("cyber", "The request was declined.")).start()
     monkeypatch.setenv("ANTHROPIC_BASE_URL", service.url)
     # Python then shows tasks and futures that take long, with what they hold.
     monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")
