@@ -80,7 +80,9 @@ class PlaybookAgents:
         self.reference = reference
         self.prompts = PromptLibrary(prompt_dirs)
         self._reason = ""
-        self._recipes = proposal.Recipes(problem, ask)
+        launched = reference.profile.launched if reference.profile is not None else ()
+        calls = sum(one.count for one in launched)
+        self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls)
         self._catalogue: Catalogue | None = None
         self._moves: Moves | None = None
         untraceable = analysis.get("untraceable")

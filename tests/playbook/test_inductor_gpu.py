@@ -14,6 +14,7 @@ import re
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.status import Dialect, VerdictStatus, WriteMode
+from stark_lsp.core.verdict import Baselines, Launch, Profile, Timing
 from stark_lsp.integrity import read as check
+from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import recipes
@@ -124,7 +127,7 @@ def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -
     plain, product = recorded("matmul_only"), recorded("product_six")
     with pytest.raises(CannotEmit, match="no kernel of its own"):
         proposal("matmul_only", bench)
-    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1)
+    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1, 0)
     one = bench(plain["text"])
     asked: list[dict[str, Any]] = []
 
@@ -179,6 +182,78 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
 
     walk(plain)
     assert len(reached) == len({tuple(sorted(one.kernels)) for one in reached})
+
+
+LSTM = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(12, 16, num_layers=2, batch_first=True)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def get_inputs():
+    return [torch.randn(3, 7, 12)]
+"""
+
+
+def test_what_torch_compile_does_not_take_is_captured_as_it_is(bench: Callable[..., Bench]) -> None:
+    one = bench(LSTM)
+    with pytest.raises(NotTraceable):
+        inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+    made = dict(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True}), device="cuda")
+    asked: list[dict[str, Any]] = []
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        asked.append(recipe)
+        return made if recipe.get("plain") else {"none": "it has an LSTM"}
+
+    profile = Profile(tuple(Launch(f"kernel{number}", 40) for number in range(3)))
+    short = Baselines(Timing(2.0, 1.9, 2.1, 5))
+    on_gpu = replace(
+        REFERENCE, profile=profile, baselines=short, environment=replace(REFERENCE.environment, device_type="cuda")
+    )
+    one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, on_gpu, ask=ask)
+    assert asyncio.run(one.agents.not_taken_over()) == "What torch.compile writes cannot be taken over: it has an LSTM."
+    first = one.attempt()
+    assert read_design(first.candidate.source) == Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
+    assert check(first.candidate.source, "ModelNew", one.problem.text, one.problem.qualname).refusal is None
+    new = one.build(first.candidate)
+    with torch.no_grad():
+        (out,) = new._compiled(*one.inputs, *new.parameters())
+        close(one.model(*one.inputs), out)
+    with pytest.raises(NothingToPropose):
+        one.attempt()
+
+
+def test_a_buffer_that_a_call_changes_is_not_captured(bench: Callable[..., Bench]) -> None:
+    text = LSTM.replace("self.head = nn", 'self.register_buffer("seen", torch.zeros(1))\n        self.head = nn')
+    one = bench(text.replace("        return self", "        self.seen += 1\n        return self"))
+    with pytest.raises(NotTraceable, match="a call changes"):
+        inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True})
+
+
+def test_few_of_inductors_blocks_are_tried_for_products() -> None:
+    from torch._inductor.kernel import bmm, mm  # noqa: F401
+    from torch._inductor.select_algorithm import TritonTemplate
+    from torch._inductor.template_heuristics.registry import get_template_heuristic
+
+    template = TritonTemplate.all_templates["mm"]
+    before, text = get_template_heuristic(template.uid, "cuda", "mm").mm_configs, template.template
+    with inductor_gpu.by({"products": "bf16x3"}):
+        few = get_template_heuristic(template.uid, "cuda", "mm").mm_configs
+        assert 3 < len(few) < len(before)
+        assert template.template is not text
+    assert get_template_heuristic(template.uid, "cuda", "mm").mm_configs is before
+    assert template.template is text
+    with pytest.raises(NotTraceable, match="has no such_option"), inductor_gpu.by({"options": {"such_option": 1}}):
+        pass
 
 
 def test_the_advice_of_each_switch_says_what_it_does(bench: Callable[..., Bench]) -> None:

@@ -43,8 +43,9 @@ def program(
     path
         The user's file, for the lines of operations.
     recipe
-        On a GPU, what is done otherwise than by `torch.compile`: `options`, settings of `torch._inductor.config`, and
-        `products`, the `input_precision` of `tl.dot` in products of float32.
+        On a GPU, what is done otherwise than by `torch.compile`: `options`, settings of `torch._inductor.config`;
+        `products`, the `input_precision` of `tl.dot` in products of float32; or `plain`, to compile nothing: the
+        program is then the module's own forward, and `code` is empty.
 
     Returns
     -------
@@ -73,6 +74,8 @@ def program(
     device = devices.pop().type
     mode_matters = any(_minds_mode(type(child)) for child in module.modules())
     digest = _digest(module, mode_matters)
+    if recipe and recipe.get("plain"):
+        return _plain(module, args, kwargs, named, mode_matters, digest)
     seen = _Seen(compile_fx.compile_fx_inner, path)
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
@@ -121,6 +124,41 @@ def program(
         "module": digest,
         "values": _values(module, args, kwargs),
         **more,
+    }
+
+
+def _plain(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    named: list[tuple[str, torch.Tensor]],
+    mode_matters: bool,
+    digest: str,
+) -> dict[str, Any]:
+    """Return the module's own forward in the place of a program, if calls change nothing and give the same."""
+    if module.training and mode_matters:
+        raise NotTraceable("it is random, or learns, in training mode")
+    before = [tensor._version for _, tensor in named]
+    with torch.no_grad():
+        result = module(*args, **kwargs)
+    if [tensor._version for _, tensor in named] != before or _digest(module, mode_matters) != digest:
+        raise NotTraceable("a call changes what the next one gives")
+    outputs: list[Any] = []
+    torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)
+    names = {_key(tensor): expression for expression, tensor in reversed(named)}
+    return {
+        "code": "",
+        "device": outputs[0].device.type if outputs else "cpu",
+        "arguments": [_argument(tensor, names) for _, tensor in named],
+        "result": _result(result, outputs),
+        "lines": [],
+        "mode_matters": mode_matters,
+        "changes": [],
+        "module": digest,
+        "values": _values(module, args, kwargs),
+        "launches": [],
+        "helpers": {},
+        "capability": list(torch.cuda.get_device_capability()) if torch.cuda.is_available() else [0, 0],
     }
 
 

@@ -17,8 +17,22 @@ import torch
 
 from .errors import NotTraceable
 
-TEMPLATES = ("mm", "bmm")
-"""Inductor's templates for matrix products."""
+TEMPLATES = {"mm": ("mm", "addmm"), "bmm": ("bmm", "baddbmm")}
+"""Inductor's templates for matrix products, and the operations that each is for."""
+BLOCKS = {
+    (32, 32, 128, 2, 4),
+    (64, 32, 32, 5, 8),
+    (64, 64, 32, 2, 4),
+    (64, 64, 64, 3, 8),
+    (64, 128, 32, 3, 4),
+    (64, 128, 32, 4, 8),
+    (128, 64, 32, 3, 4),
+    (128, 64, 32, 4, 8),
+    (128, 128, 32, 2, 8),
+    (128, 128, 32, 3, 4),
+}
+"""Of its configurations those that are tried: block sizes m, n and k, stages, warps. Larger ones take long to compile,
+and numbers in parts want more registers than they leave."""
 PRODUCT = "allow_tf32=ALLOW_TF32"
 """What stands in a template's `tl.dot` where the precision of its products is chosen."""
 HELPER = re.compile(r"\btriton_helpers\.(\w+)")
@@ -58,11 +72,36 @@ def _products(precision: str) -> Iterator[None]:
         one.template = _Template(one.template, f'input_precision="{precision}"')
         _forget(one)
     try:
-        yield
+        with _few_blocks(changed):
+            yield
     finally:
         for one, template in zip(changed, before):  # noqa: B905 - Python 3.9
             one.template = template
             _forget(one)
+
+
+@contextlib.contextmanager
+def _few_blocks(templates: list[Any]) -> Iterator[None]:
+    """Have only `BLOCKS` be tried, where this version of torch tells where its configurations are."""
+    try:
+        from torch._inductor.template_heuristics.registry import get_template_heuristic
+    except ImportError:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        for one in templates:
+            for operation in TEMPLATES[one.name]:
+                tuned = get_template_heuristic(one.uid, "cuda", operation)
+                all_of_them = getattr(tuned, "mm_configs", [])
+                few = [config for config in all_of_them if _blocks(config) in BLOCKS]
+                if few:
+                    tuned.mm_configs = few
+                    stack.callback(setattr, tuned, "mm_configs", all_of_them)
+        yield
+
+
+def _blocks(config: Any) -> tuple[Any, ...]:
+    return tuple(getattr(config, name, None) for name in ("block_m", "block_n", "block_k", "num_stages", "num_warps"))
 
 
 def _forget(template: Any) -> None:

@@ -18,7 +18,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.inductor import cpp, graphs, guards, triton
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
 
@@ -42,7 +42,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     ------
     CannotEmit, CannotEdit
     """
-    program = read(made["code"])
+    program = program_of(made)
     if len(program.arguments) != len(made["arguments"]):
         raise CannotEmit("its program takes other arguments than it was called with")
     on_gpu = made["device"] == "cuda"
@@ -57,7 +57,8 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         raise CannotEmit("two of its kernels have one name")
     arguments = _Arguments(program, made, names)
     if on_gpu:
-        imports, rows = ["functools", "hashlib", "torch"], triton.rows(kernels, made["helpers"])
+        imports = ["functools", "hashlib", "torch"]
+        rows = triton.rows(kernels, made["helpers"]) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
         ready = ""
         shared = [graphs.TEXT] if replayed else []
@@ -87,7 +88,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     extra = [
         "_stark_found: tuple | None = None",
         "",
-        *_method(program, names, made, arguments),
+        *(_method(program, names, made, arguments) if made["code"] else _own(user.forward, made, arguments)),
         "",
         *(graphs.method(arguments.inputs) if replayed else []),
         *_form(user.forward, made, arguments),
@@ -230,6 +231,12 @@ def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any],
     return [*head, *_indented(lines, 4)]
 
 
+def _own(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
+    """Return the method that runs the original's own forward in the place of a program."""
+    lines = _form(forward, made, arguments)
+    return [lines[0].replace("_form", "_compiled"), *lines[1:]]
+
+
 def _indented(lines: Sequence[str], by: int) -> list[str]:
     return [" " * by + line for line in lines]
 
@@ -239,7 +246,7 @@ def _forward(
 ) -> list[str]:
     """Return the new forward; `ready` is an expression of the kernels, where they are built first."""
     old = f"self.{OLD_FORWARD}({forward.call})"
-    others = ["torch.compiler.is_compiling()"]
+    others = [*(["triton is None"] if made.get("launches") else []), "torch.compiler.is_compiling()"]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
         others.append(f"{parameter} is not {value}" if plainly else f"{parameter} != {value!r}")

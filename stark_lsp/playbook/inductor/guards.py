@@ -20,7 +20,7 @@ _stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capa
 
 def _stark_alike(device, capability):
     """Whether kernels that were made for a GPU may run: this is one like it, and nothing is cast."""
-    if triton is None or device.type != "cuda" or torch.is_autocast_enabled("cuda"):
+    if device.type != "cuda" or torch.is_autocast_enabled("cuda"):
         return False
     return _stark_capability(device) == capability
 ''',

@@ -13,7 +13,7 @@ from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, safer, switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
@@ -46,7 +46,7 @@ class AsCompiled:
         self.lines = UserLines(problem)
         self._rows = [line - 1 for line in made["lines"]]
         self._made = made
-        self.program: Program = read(made["code"])
+        self.program: Program = program_of(made)
         self.candidate: Candidate = emit(problem, made, design.comment(), replayed=replayed(design))
 
     def anchors(self) -> tuple[Anchor, ...]:
@@ -68,23 +68,26 @@ class AsCompiled:
         )
 
 
-def facts(made: Mapping[str, Any]) -> Facts:
-    """Return what a program tells of its class.
+def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
+    """Return what a program tells of its class, which launches so many kernels itself.
 
     Raises
     ------
     CannotEmit
         It has something that is not known here.
     """
-    program = read(made["code"])
-    calls = _calls(program)
+    program = program_of(made)
+    texts = _calls(program)
     dtypes = {one["dtype"] for one in made["arguments"] if "float" in one["dtype"]}
+    products = sum(1 for one in texts if re.search(r"\btorch\.(?:mm|addmm|bmm|baddbmm)\(", one))
+    convolutions = sum(1 for one in texts if "torch.convolution(" in one)
     return Facts(
         device=made["device"],
-        products=dtypes == {"float32"} and any(re.search(r"\btorch\.(?:mm|addmm|bmm|baddbmm)\(", one) for one in calls),
-        convolutions=any("torch.convolution(" in one for one in calls),
+        products=dtypes == {"float32"} and products > convolutions,
+        convolutions=convolutions > 0,
         kernels=len(program.kernels),
-        steps=len(calls) + sum(1 for step in program.steps if step.kernel),
+        steps=len(texts) + sum(1 for step in program.steps if step.kernel),
+        calls=calls,
     )
 
 
@@ -101,11 +104,17 @@ class Recipes:
     ----------
     ask
         Asks the judge; None if it cannot be asked.
+    device
+        `cpu` or `cuda`.
+    calls
+        Kernels that the original launches, 0 if that is not known.
     """
 
-    def __init__(self, problem: Problem, ask: Ask | None) -> None:
+    def __init__(self, problem: Problem, ask: Ask | None, device: str, calls: int) -> None:
         self._problem = problem
         self._ask = ask
+        self._device = device
+        self._calls = calls
         self._made: dict[Design, AsCompiled | str] = {}
         self._facts: Facts | None = None
 
@@ -138,7 +147,7 @@ class Recipes:
             return str(made["none"])
         try:
             if design == PLAIN:
-                self._facts = facts(made)
+                self._facts = facts(made, self._calls)
             return AsCompiled(self._problem, made, design)
         except (CannotEmit, CannotEdit) as error:
             return str(error)
@@ -150,9 +159,9 @@ class Recipes:
             await self.get(PLAIN)
         except CannotEmit:
             first = []
-        if self._facts is None:
-            return first
-        return [*first, *following(design or PLAIN, self._facts, call_ms)]
+        # Of what torch.compile does not take, nothing is known but how much is launched.
+        known = self._facts or Facts(self._device, False, False, 0, 0, self._calls)
+        return [*first, *following(design or PLAIN, known, call_ms)]
 
     def safer(self, design: Design) -> Design | None:
         """Return what to try in the place of a failed design."""

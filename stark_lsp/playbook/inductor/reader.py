@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
@@ -76,6 +77,18 @@ def read(code: str) -> Program:
         raise CannotEmit("its program does not end with a return")
     _check_names(program)
     return program
+
+
+def program_of(made: Mapping[str, Any]) -> Program:
+    """Return what `judge/analysis/inductor.program` gave, read; without a step where it compiled nothing.
+
+    Raises
+    ------
+    CannotEmit
+    """
+    if not made["code"]:
+        return Program(tuple(f"arg{place}" for place in range(len(made["arguments"]))))
+    return read(made["code"])
 
 
 def _check_names(program: Program) -> None:

@@ -29,12 +29,14 @@ class Facts:
     device: str
     """`cpu` or `cuda`."""
     products: bool
-    """Whether PyTorch's own matrix products of float32 are called."""
+    """Whether PyTorch's own matrix products of float32 are called, and are more than the end of convolutions."""
     convolutions: bool
     kernels: int
     """That Inductor wrote."""
     steps: int
     """Kernels and calls that launch some."""
+    calls: int = 0
+    """Kernels that the original launches."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Switch:
     """`input_precision` of `tl.dot`."""
     replayed: bool = False
     """Whether the program becomes a CUDA graph."""
+    plain: bool = False
+    """Whether it is the original's own forward."""
 
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
@@ -63,6 +67,8 @@ class Switch:
             return facts.products
         if self.name == LAYOUT:
             return facts.convolutions
+        if self.plain:
+            return facts.calls > 1 and LAUNCH_MS * facts.calls > WORTH * call_ms
         if self.name == LAUNCH:
             return facts.steps > 1 and LAUNCH_MS * facts.steps > WORTH * call_ms
         return facts.kernels > 0
@@ -93,6 +99,7 @@ SWITCHES = (
         MappingProxyType({"layout_optimization": False}),
     ),
     Switch(LAUNCH, "replayed", "Launch all kernels as one CUDA graph", "launch", replayed=True),
+    Switch(LAUNCH, "captured", "Launch PyTorch's own kernels as one CUDA graph", "captured", replayed=True, plain=True),
     Switch(
         PRODUCTS,
         "bf16x6",
@@ -115,6 +122,8 @@ def recipe(design: Design) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for one in on:
         options.update(one.options)
+    if any(one.plain for one in on):
+        return {"plain": True}
     return {"options": options, "products": next((one.products for one in on if one.products), "")}
 
 
@@ -136,7 +145,8 @@ def following(design: Design, facts: Facts, call_ms: float) -> Iterator[Design]:
     on = switches(design)
     last = max((SWITCHES.index(one) for one in on), default=-1)
     for one in SWITCHES[last + 1 :]:
-        if design.label(one.name) is None and one.serves(facts, call_ms):
+        # The original's own kernels are nothing that other switches change.
+        if design.label(one.name) is None and one.serves(facts, call_ms) and not (one.plain and on):
             yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
 
 
