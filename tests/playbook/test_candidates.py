@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ def only_kernels(model: torch.nn.Module, names: tuple[str, ...]) -> Iterator[Non
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_first_candidate_agrees_with_the_module(case: Case, bench: Callable[..., Bench]) -> None:
     one = bench(text_of(case))
-    assert one.agents.reason == ""
+    assert asyncio.run(one.agents.reason()) == ""
     node = one.attempt()
     design = read_design(node.candidate.source)
     assert design is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ def moved(value: Any) -> Any:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_first_candidate_agrees_with_the_module_on_a_gpu(case: Case, bench: Callable[..., Bench]) -> None:
     one = bench(text_of(case), place=moved)
-    assert one.agents.reason == ""
+    assert asyncio.run(one.agents.reason()) == ""
     node = one.attempt()
     design = read_design(node.candidate.source)
     assert design is not None

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import inductor_gpu
+from . import inductor_gpu, rewrites
 from .errors import NotTraceable
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
@@ -43,9 +43,9 @@ def program(
     path
         The user's file, for the lines of operations.
     recipe
-        On a GPU, what is done otherwise than by `torch.compile`: `options`, settings of `torch._inductor.config`;
-        `products`, the `input_precision` of `tl.dot` in products of float32; or `plain`, to compile nothing: the
-        program is then the module's own forward, and `code` is empty.
+        What is done otherwise than by `torch.compile`: `rewrites`, to apply algebra first; on a GPU also `options`,
+        settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products of float32;
+        or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def program(
     digest = _digest(module, mode_matters)
     if recipe and recipe.get("plain"):
         return _plain(module, args, kwargs, named, mode_matters, digest)
-    seen = _Seen(compile_fx.compile_fx_inner, path)
+    seen = _Seen(compile_fx.compile_fx_inner, path, bool(recipe and recipe.get("rewrites")))
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
@@ -97,6 +97,8 @@ def program(
     except NotTraceable:
         raise
     except Exception as error:
+        if seen.nothing:
+            raise NotTraceable("no rule of algebra fits it") from error
         raise NotTraceable(f"torch.compile does not take it as a whole: {_first_line(error)}") from error
     finally:
         torch.compiler.reset()
@@ -178,9 +180,12 @@ def _capability() -> str:
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
-    def __init__(self, inner: Callable[..., Any], path: str) -> None:
+    def __init__(self, inner: Callable[..., Any], path: str, rewritten: bool) -> None:
         self._inner = inner
         self._path = path
+        self._rewritten = rewritten
+        self.nothing = False
+        """Whether algebra was asked for and fits nowhere."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
         self.lines: set[int] = set()
 
@@ -196,6 +201,10 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
+        if self._rewritten and not rewrites.apply(graph.graph):
+            self.nothing = True
+            raise ValueError("nothing is rewritten")
+        graph.recompile()
         made = self._inner(graph, inputs, **how)
 
         def run(given: list[Any]) -> Any:

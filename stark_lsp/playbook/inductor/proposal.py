@@ -88,6 +88,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         kernels=len(program.kernels),
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),
         calls=calls,
+        sums=products > 0 and any(re.search(r"\b(?:sum|mean)\b", one.origins) for one in program.kernels.values()),
     )
 
 

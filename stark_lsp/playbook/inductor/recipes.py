@@ -15,7 +15,7 @@ from stark_lsp.playbook.design import Design
 
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
-PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
+ALGEBRA, PRODUCTS, TUNING, LAYOUT, LAUNCH = "algebra", "products", "tuning", "layout", "launch"
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 WORTH = 0.1
@@ -37,6 +37,8 @@ class Facts:
     """Kernels and calls that launch some."""
     calls: int = 0
     """Kernels that the original launches."""
+    sums: bool = False
+    """Whether products are followed by a sum or mean."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,13 @@ class Switch:
     """Whether the program becomes a CUDA graph."""
     plain: bool = False
     """Whether it is the original's own forward."""
+    rewrites: bool = False
+    """Whether algebra comes first."""
 
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
+        if self.name == ALGEBRA:
+            return facts.sums
         if facts.device != "cuda":
             return False
         if self.name == PRODUCTS:
@@ -76,6 +82,7 @@ class Switch:
 
 _ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
 SWITCHES = (
+    Switch(ALGEBRA, "sums", "Sum a product's weights in the place of its results", "algebra", rewrites=True),
     Switch(
         PRODUCTS,
         "bf16x3",
@@ -124,7 +131,8 @@ def recipe(design: Design) -> dict[str, Any]:
         options.update(one.options)
     if any(one.plain for one in on):
         return {"plain": True}
-    return {"options": options, "products": next((one.products for one in on if one.products), "")}
+    products = next((one.products for one in on if one.products), "")
+    return {"options": options, "products": products, "rewrites": any(one.rewrites for one in on)}
 
 
 def replayed(design: Design) -> bool:
