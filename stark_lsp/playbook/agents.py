@@ -215,12 +215,10 @@ class PlaybookAgents:
         call_ms = self._eager_ms if timing is None else timing.median_ms
         offered = await self._recipes.offered(None if at_root else design, call_ms)
         plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
-        found = [
-            node.verdict.runtime for node in plain if node.verdict is not None and node.verdict.runtime is not None
-        ]
-        if at_root and any(one.median_ms < self._eager_ms for one in found):
-            # Switches are better turned on there than on the original.
-            return None
+        gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
+        if at_root and any(one is not None and one.value > 1 for one in gains):
+            # Other switches are better turned on there than on the original.
+            offered = [one for one in offered if one == proposal.PLAIN or any(each.strong for each in switches(one))]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue

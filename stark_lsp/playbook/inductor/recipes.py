@@ -63,6 +63,11 @@ class Switch:
     rewrites: bool = False
     """Whether algebra comes first."""
 
+    @property
+    def strong(self) -> bool:
+        """Whether it may change the time by a multiple, so that it is tried on the original as well."""
+        return self.rewrites or self.replayed or self.products == "bf16x3"
+
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
         if self.name == ALGEBRA:
