@@ -80,12 +80,14 @@ def _step(module: torch.nn.Module, name: str) -> str:
     return f".{name}" if name.isidentifier() else f".get_submodule({name!r})"
 
 
+@dataclass(eq=False)
 class Attributes:
     """Notes the numbers, switches and texts the code reads from the user's modules."""
 
-    def __init__(self, recorder: Recorder, paths: dict[int, str]) -> None:
-        self.recorder = recorder
-        self.paths = paths
+    recorder: Recorder
+    paths: dict[int, str]
+
+    def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
 
     def seen(self, module: Any, name: str, value: Any) -> Any:

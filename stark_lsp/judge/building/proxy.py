@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
@@ -50,17 +51,14 @@ def _like(original: Callable[..., Any], stand_in: Callable[[dict[str, Any]], Any
     return function
 
 
+@dataclass(eq=False)
 class Loader:
-    """Has extensions built, loads them, and remembers them.
+    """Has extensions built, loads them, and remembers them."""
 
-    Parameters
-    ----------
-    ask
-        How the judge is asked.
-    """
+    ask: Ask
+    """How the judge is asked."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __post_init__(self) -> None:
         self._loaded: dict[str, Any] = {}
 
     def inline(self, given: dict[str, Any]) -> Any:
@@ -96,7 +94,7 @@ class Loader:
     def _load(self, request: dict[str, Any]) -> Any:
         key = json.dumps(request, sort_keys=True)
         if key not in self._loaded:
-            answer = self._ask(request)
+            answer = self.ask(request)
             if "library" not in answer:
                 raise RuntimeError(str(answer.get("error") or f"Error building extension '{request['name']}'"))
             self._loaded[key] = _open(request["name"], str(answer["library"]), request["is_python_module"])

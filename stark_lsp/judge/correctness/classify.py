@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ...contract.errors import Broken
@@ -40,20 +41,17 @@ BUILD = "build"
 """`core.Stage.BUILD`."""
 
 
+@dataclass(eq=False)
 class Finding:
-    """One failure, ready for a verdict.
+    """One failure, ready for a verdict."""
 
-    Parameters
-    ----------
-    stage
-        A value of `core.Stage` if it is another one than that in which the failure was noticed.
-    """
+    status: str
+    message: str
+    line: int | None = None
+    stage: str = ""
+    """A value of `core.Stage` if it is another one than that in which the failure was noticed."""
 
-    def __init__(self, status: str, message: str, line: int | None = None, *, stage: str = "") -> None:
-        self.status = status
-        self.message = message
-        self.line = line
-        self.stage = stage
+    def __post_init__(self) -> None:
         self.compiler: list[dict[str, Any]] = []
         self.details = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 
 import torch
 
@@ -38,27 +39,21 @@ OUT_OF_STREAM = (
 )
 
 
+@dataclass(eq=False)
 class Verifier:
-    """Holds one candidate against the reference.
+    """Holds one candidate against the reference."""
 
-    Parameters
-    ----------
-    reference
-        The prepared reference; its expected outputs never leave this process.
-    ask
-        Asks the candidate's runner.
-    runner
-        The candidate's runner.
-    weights_message
-        Why the reference's weights could not be loaded, empty if they were.
-    """
+    reference: Reference
+    """The prepared reference; its expected outputs never leave this process."""
+    ask: Ask
+    """Asks the candidate's runner."""
+    runner: RunnerProcess
+    """The candidate's runner."""
+    weights_message: str
+    """Why the reference's weights could not be loaded, empty if they were."""
 
-    def __init__(self, reference: Reference, ask: Ask, runner: RunnerProcess, weights_message: str) -> None:
-        self._reference = reference
-        self._ask = ask
-        self._runner = runner
-        self._weights_message = weights_message
-        self._last = reference.cases[0]
+    def __post_init__(self) -> None:
+        self._last = self.reference.cases[0]
         self._held: tensorfile.Loaded | None = None
         self.figures = compare.Figures()
         self._without_gradient = False
@@ -76,7 +71,7 @@ class Verifier:
         ------
         Failed
         """
-        reference = self._reference
+        reference = self.reference
         plain = [case for case in reference.cases if not case.trained]
         first = plain[0]
         outputs = self._check(first, hold=first.outputs.nbytes <= HOLD_LIMIT)
@@ -97,20 +92,20 @@ class Verifier:
         """Compare gradients with the original's."""
         if self._without_gradient:
             raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
-        expected = self._reference.backward
-        if expected is None or self._weights_message:
+        expected = self.reference.backward
+        if expected is None or self.weights_message:
             return
-        path = os.path.join(self._runner.files.out, "gradients.raw")
-        self._ask(
+        path = os.path.join(self.runner.files.out, "gradients.raw")
+        self.ask(
             "forward",
             "forward",
-            inputs=self._runner.give(case.inputs_path),
+            inputs=self.runner.give(case.inputs_path),
             outputs=path,
-            cotangents=self._runner.give(expected.cotangents_path),
+            cotangents=self.runner.give(expected.cotangents_path),
         )
         room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
         try:
-            found = tensorfile.load(path, room, "cpu", self._runner.exchange)
+            found = tensorfile.load(path, room, "cpu", self.runner.exchange)
         except tensorfile.Damaged as error:
             raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
         if problem := expected.problem(found):
@@ -118,11 +113,11 @@ class Verifier:
 
     def _check_trained(self) -> None:
         """Compare on the cases with other weights; a candidate they do not load into matches, if at all, without."""
-        cases = [case for case in self._reference.special + self._reference.cases if case.trained]
-        if not cases or self._weights_message:
+        cases = [case for case in self.reference.special + self.reference.cases if case.trained]
+        if not cases or self.weights_message:
             return
         # First into the module that was used already, as when a user loads a checkpoint late or goes on training.
-        self._ask("load", "use_weights", weights=self._runner.give(self._reference.trained_path))
+        self.ask("load", "use_weights", weights=self.runner.give(self.reference.trained_path))
         stale: Failed | None = None
         try:
             self._check(cases[0])
@@ -130,7 +125,7 @@ class Verifier:
             if failure.finding.status not in ("WRONG_RESULT", "NOT_FINITE"):
                 raise
             stale = failure
-        self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
+        self.ask("load", "rebuild", weights=self.runner.give(self.reference.trained_path))
         for case in cases:
             self._check(case)
         if stale is not None:
@@ -144,11 +139,11 @@ class Verifier:
         ------
         Failed
         """
-        reference = self._reference
+        reference = self.reference
         if reference.mode == modules.TRAINING:
             # Timed steps have moved the running statistics.
             weights = reference.trained_path if self._last.trained else reference.weights_path
-            self._ask("time", "use_weights", weights=self._runner.give(weights))
+            self.ask("time", "use_weights", weights=self.runner.give(weights))
         self._repeat(self._last, "After it was timed, it gave another result: ")
 
     def _check(self, case: Case, *, hold: bool = False) -> tensorfile.Loaded:
@@ -162,13 +157,13 @@ class Verifier:
                 outputs,
                 self.figures,
                 case.own_errors,
-                self._reference.what,
+                self.reference.what,
                 dense=case.kind is not CaseKind.STRIDED,
             )
             self.compared = True
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
-            if self._reference.device == "cuda" and self._right_if_waited_for(case):
+            if self.reference.device == "cuda" and self._right_if_waited_for(case):
                 raise Failed(Finding("WRONG_RESULT", _with(OUT_OF_STREAM, case))) from error
             raise Failed(Finding(error.status, _with(str(error), case))) from error
         self._check_inputs(case, after)
@@ -179,14 +174,14 @@ class Verifier:
         """Whether a wrong result is right once the inputs are there before the call."""
         try:
             outputs, _, _ = self._forward(case, look_back=False, late=False)
-            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self._reference.what)
+            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self.reference.what)
         except (Failed, compare.Mismatch):
             return False
         return True
 
     def _check_sharing(self, case: Case, outputs: tensorfile.Loaded, sharing: list[set[str]]) -> None:
         """See that outputs, of the right structure, lie in memory of their own, unless the reference's do not."""
-        first = self._reference.cases[0]
+        first = self.reference.cases[0]
         allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
         problem = layout.sharing_problem(allowed, [sharing[number] for number in order if number < len(sharing)])
@@ -197,7 +192,7 @@ class Verifier:
         """Run a case once more; what matched before and does not now is not deterministic."""
         outputs, sharing, _ = self._forward(case, look_back=False, late=False)
         try:
-            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
+            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self.reference.what)
         except compare.Mismatch as error:
             raise Failed(Finding("NONDETERMINISTIC", words + str(error))) from error
         self._check_sharing(case, outputs, sharing)
@@ -216,7 +211,7 @@ class Verifier:
         late
             Have the inputs arrive on the stream only after the call was made, see `forward.Forward.run`.
         """
-        folder = self._runner.files.out
+        folder = self.runner.files.out
         paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
         marking = case.inputs_after is None and case.inputs_nbytes > AFTER_LIMIT
         for path in paths.values():
@@ -226,13 +221,13 @@ class Verifier:
         if look_back:
             self._held = None
         try:
-            answer = self._ask(
+            answer = self.ask(
                 "forward",
                 "forward",
-                inputs=self._runner.give(case.inputs_path),
+                inputs=self.runner.give(case.inputs_path),
                 outputs=paths["outputs"],
                 inputs_after="" if marking else paths["after"],
-                cotangents=self._runner.give(case.cotangents_path) if case.cotangents_path else "",
+                cotangents=self.runner.give(case.cotangents_path) if case.cotangents_path else "",
                 poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
                 hold=hold,
                 held=paths["held"] if held is not None else "",
@@ -244,21 +239,21 @@ class Verifier:
         except Failed as failure:
             failure.finding.message = _with(failure.finding.message, case)
             raise
-        if case.recorded and self._reference.differentiable and not answer.get("differentiable"):
+        if case.recorded and self.reference.differentiable and not answer.get("differentiable"):
             self._without_gradient = True
         odd = ", ".join(claims.texts(answer.get("odd")))[:200]
         if odd:
             raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
-        device = self._reference.device
+        device = self.reference.device
         try:
-            shared = self._runner.exchange
+            shared = self.runner.exchange
             found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
             after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
             earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
             sharing = layout.shared(answer["ranges"], case.results)
         except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
-        if marking and answer.get("fingerprints") != self._reference.fingerprints(case):
+        if marking and answer.get("fingerprints") != self.reference.fingerprints(case):
             raise Failed(
                 Finding("MUTATED_INPUT", _with("It changed its inputs, which the reference leaves as they are.", case))
             )
@@ -273,7 +268,7 @@ class Verifier:
 
     def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
         """Whether a result is still what it was; one that shares the memory of weights may not be."""
-        first = self._reference.cases[0]
+        first = self.reference.cases[0]
         order = values.matched(first.outputs.skeleton, held.skeleton)
         pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(

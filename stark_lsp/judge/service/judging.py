@@ -108,8 +108,8 @@ class Judge:
                 read=confinement.project_files(self.reference.path),
             ),
             Limits(memory_limit(float(settings["memory_share"]))),
+            on_device,
             self._gpu(),
-            turns=on_device,
             spares=spares(self.reference.device),
         )
         self.pool.fill(1)

@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from ...contract import imports, process_trees
@@ -36,17 +37,14 @@ def main() -> None:
     Worker(channel).run()
 
 
+@dataclass(eq=False)
 class Worker:
-    """Reads requests in a thread, so that the end of the server is noticed in the midst of any work.
+    """Reads requests in a thread, so that the end of the server is noticed in the midst of any work."""
 
-    Parameters
-    ----------
-    channel
-        The pipe to the server.
-    """
+    channel: Channel
+    """The pipe to the server."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __post_init__(self) -> None:
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._folder = ""
         self._judge: Any | None = None
@@ -77,7 +75,7 @@ class Worker:
             answer = {"id": number, "error": broken(error, self._folder).to_wire()}
             lost = device_lost(error)
         try:
-            self._channel.send(answer)
+            self.channel.send(answer)
         except ChannelClosed:
             self._end()
         if lost:
@@ -87,7 +85,7 @@ class Worker:
         """Queue what comes; when nothing can come any more, end everything."""
         while True:
             try:
-                self._requests.put(self._channel.receive())
+                self._requests.put(self.channel.receive())
             except (ChannelClosed, ChannelDamaged):
                 self._end()
             except BaseException:  # noqa: BLE001 - told in the log; the server notices the end
@@ -112,7 +110,7 @@ class Worker:
         number = request.get("id")
 
         def progress(text: str, limit_s: float) -> None:
-            self._channel.send({"id": number, "progress": text, "limit_s": limit_s})
+            self.channel.send({"id": number, "progress": text, "limit_s": limit_s})
 
         if method == "prepare":
             return self._prepare(params, progress)

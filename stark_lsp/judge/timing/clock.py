@@ -12,6 +12,7 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -113,17 +114,14 @@ class _CudaFlush:
         self._zero()
 
 
+@dataclass(eq=False)
 class Clock:
-    """Times calls on one device.
+    """Times calls on one device."""
 
-    Parameters
-    ----------
-    device
-        `cpu` or `cuda`.
-    """
+    device: str
+    """`cpu` or `cuda`."""
 
-    def __init__(self, device: str) -> None:
-        self._device = device
+    def __post_init__(self) -> None:
         self._flush: Callable[[], None] | None = None
 
     def let_go(self) -> None:
@@ -158,7 +156,7 @@ class Clock:
         gc.disable()
         try:
             empty = self._emptying() if flush else _nothing
-            if self._device != "cuda":
+            if self.device != "cuda":
                 return self._cpu(call, numbers, before, after or _ignore, empty)
             return self._cuda(call, numbers, before, after or _ignore, empty, block)
         finally:
@@ -168,12 +166,12 @@ class Clock:
     def _emptying(self) -> Callable[[], None]:
         """Return what empties the caches."""
         if self._flush is None:
-            self._flush = _CudaFlush() if self._device == "cuda" else _CpuFlush()
+            self._flush = _CudaFlush() if self.device == "cuda" else _CpuFlush()
         return self._flush
 
     def cost_ms(self, call: Call, number: int, before: Before, after: After | None = None) -> float:
         """Return the wall-clock milliseconds of one call with all that goes with it."""
-        if self._device == "cuda":
+        if self.device == "cuda":
             _synchronize()
         begin = _now_ns()
         self.measure(call, [number], before, after)

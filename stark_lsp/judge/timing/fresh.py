@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -355,41 +356,36 @@ class Weights:
             yield place, place + size, weights[begin : begin + size]
 
 
+@dataclass(eq=False)
 class Pick:
-    """Which sample of which set a call gets; the same for all inputs with as many samples.
+    """Which sample of which set a call gets; the same for all inputs with as many samples."""
 
-    Parameters
-    ----------
-    seed
-        Of this call.
-    sets
-        How many sets there are.
-    device
-        Where the inputs are.
-    """
+    seed: int
+    """Of this call."""
+    sets: int
+    """How many sets there are."""
+    device: torch.device
+    """Where the inputs are."""
 
-    def __init__(self, seed: int, sets: int, device: torch.device) -> None:
-        self._seed = seed
-        self._sets = sets
-        self._device = device
+    def __post_init__(self) -> None:
         self._made: dict[tuple[str, int], torch.Tensor] = {}
 
     def order(self, count: int) -> torch.Tensor:
         """Return a permutation of so many samples."""
-        return self._make("order", count).to(self._device)
+        return self._make("order", count).to(self.device)
 
     def of(self, number: int, count: int) -> torch.Tensor:
         """Return which samples come from set `number`."""
-        return (self._make("sets", count) == number).nonzero()[:, 0].to(self._device)
+        return (self._make("sets", count) == number).nonzero()[:, 0].to(self.device)
 
     def _make(self, what: str, count: int) -> torch.Tensor:
         if (what, count) not in self._made:
             # On the CPU, where generators give the same numbers to all processes.
-            generator = _Generator().manual_seed(self._seed)
+            generator = _Generator().manual_seed(self.seed)
             self._made[what, count] = (
                 _randperm(count, generator=generator)
                 if what == "order"
-                else _randint(self._sets, (count,), generator=generator)
+                else _randint(self.sets, (count,), generator=generator)
             )
         return self._made[what, count]
 

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -124,47 +125,32 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
     }
 
 
+@dataclass(eq=False)
 class Bench:
-    """Times modules in runners, and keeps those of the reference.
+    """Times modules in runners, and keeps those of the reference."""
 
-    Parameters
-    ----------
-    reference
-        The prepared reference.
-    settings
-        `core.EvaluationSettings` in wire form.
-    pool
-        Starts runners.
-    threads
-        CPU threads for torch and for kernels with OpenMP.
-    turns
-        Keep work on the device apart from timing, which it would disturb.
-    """
+    reference: Reference
+    """The prepared reference."""
+    settings: dict[str, Any]
+    """`core.EvaluationSettings` in wire form."""
+    pool: Pool
+    """Starts runners."""
+    threads: int
+    """CPU threads for torch and for kernels with OpenMP."""
+    turns: Turns
+    """Keep work on the device apart from timing, which it would disturb."""
 
-    def __init__(
-        self,
-        reference: Reference,
-        settings: dict[str, Any],
-        pool: Pool,
-        threads: int,
-        turns: Turns,
-    ) -> None:
-        self._reference = reference
-        self._settings = settings
-        self._pool = pool
-        self._threads = threads
+    def __post_init__(self) -> None:
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
         self._picking = True
         self._resting = contextlib.ExitStack()
         self._lock = threading.RLock()
-        self.device = reference.device
+        self.device = self.reference.device
         """`cpu` or `cuda`."""
-        self.turns = turns
-        """Keep work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
-        outputs = reference.cases[0].outputs
+        outputs = self.reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
         """Bytes that one call returns."""
 
@@ -180,7 +166,7 @@ class Bench:
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
         with self.turns.measuring(waiting), self._lock, self._resting as resting:
-            for child in self._pool.busy():
+            for child in self.pool.busy():
                 resting.enter_context(child.resting())
             yield
 
@@ -207,11 +193,11 @@ class Bench:
         ------
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
-        timer = Timer(runner, float(self._settings["run_timeout_s"]))
+        timer = Timer(runner, float(self.settings["run_timeout_s"]))
         timer.hold(
-            timing_inputs(self._reference),
-            warmup=int(self._settings["warmup"]),
-            round_ms=float(self._settings["round_ms"]),
+            timing_inputs(self.reference),
+            warmup=int(self.settings["warmup"]),
+            round_ms=float(self.settings["round_ms"]),
             picking=self._picking,
             run_s=run_s,
             build_s=build_s,
@@ -249,15 +235,15 @@ class Bench:
             except RUNNER_FAILURES:
                 return None
 
-        names = ("eager", TWIN) if self._twin(int(self._settings["rounds"])) else ("eager",)
+        names = ("eager", TWIN) if self._twin(int(self.settings["rounds"])) else ("eager",)
         workers = len(names) if at_once else 1
         with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
-            runners = [self._pool.reference_runner() for _ in names]
+            runners = [self.pool.reference_runner() for _ in names]
             self._sides.update(zip(names, pool.map(start, names, runners)))  # noqa: B905 - Python 3.9
 
     def _twin(self, rounds: int) -> bool:
         """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
-        return self._reference.plan.twin and rounds >= FEWEST
+        return self.reference.plan.twin and rounds >= FEWEST
 
     def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.
@@ -312,7 +298,7 @@ class Bench:
                 timer.runner.ask(
                     "use_weights",
                     weights=timer.runner.give(weights),
-                    run_s=float(self._settings["load_timeout_s"]),
+                    run_s=float(self.settings["load_timeout_s"]),
                 )
             self._weights = weights
         return timer
@@ -338,24 +324,24 @@ class Bench:
 
     def recheck(self) -> Recheck:
         """Return what looks at the outputs of timed calls."""
-        return Recheck(self.output_bytes, self._reference.cases[0].own_errors, self._reference.plan.looks, self.device)
+        return Recheck(self.output_bytes, self.reference.cases[0].own_errors, self.reference.plan.looks, self.device)
 
     def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
-        reference = self._reference
-        runner = runner or self._pool.reference_runner()
+        reference = self.reference
+        runner = runner or self.pool.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
             self._load_reference(runner)
-            limit = float(self._settings["run_timeout_s"])
+            limit = float(self.settings["run_timeout_s"])
             if name in COMPILED:
-                limit = float(self._settings["compile_timeout_s"])
+                limit = float(self.settings["compile_timeout_s"])
                 runner.ask("compile", mode=COMPILED[name], run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
             timer.pledges = not reference.plan.large
         except RUNNER_FAILURES as error:
-            self._pool.end(runner)
+            self.pool.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
                 # Its inputs may hang together in a way that elements and samples of several inputs break.
                 self._picking = False
@@ -371,12 +357,12 @@ class Bench:
     def _load_reference(self, runner: RunnerProcess) -> None:
         runner.ask(
             "load_reference",
-            path=self._reference.path,
-            text=self._reference.text,
-            qualname=self._reference.qualname,
-            **loading(self._reference, runner, self._threads),
-            run_s=float(self._settings["load_timeout_s"]),
-            build_s=float(self._settings["load_timeout_s"]),
+            path=self.reference.path,
+            text=self.reference.text,
+            qualname=self.reference.qualname,
+            **loading(self.reference, runner, self.threads),
+            run_s=float(self.settings["load_timeout_s"]),
+            build_s=float(self.settings["load_timeout_s"]),
         )
 
     def written(self) -> dict[str, Any]:
@@ -384,22 +370,22 @@ class Bench:
 
         In a process of its own, since that may take longer than anybody waits for it.
         """
-        runner = self._pool.reference_runner()
+        runner = self.pool.reference_runner()
         try:
             self._load_reference(runner)
-            inputs = runner.give(self._reference.cases[0].inputs_path)
-            return dict(runner.ask("written", inputs=inputs, run_s=float(self._settings["compile_timeout_s"])))
+            inputs = runner.give(self.reference.cases[0].inputs_path)
+            return dict(runner.ask("written", inputs=inputs, run_s=float(self.settings["compile_timeout_s"])))
         except RUNNER_FAILURES as error:
             return {"none": f"{type(error).__name__}: {error}"}
         finally:
-            self._pool.end(runner)
+            self.pool.end(runner)
 
     def drop(self, name: str) -> None:
         """End a runner of the reference until it is needed again."""
         with self._lock:
             timer = self._sides[name]
             if timer is not None:
-                self._pool.end(timer.runner)
+                self.pool.end(timer.runner)
             self._sides[name] = None
 
 

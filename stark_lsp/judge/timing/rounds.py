@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from . import intervals
@@ -25,36 +26,26 @@ Side = Callable[[int], list[float]]
 """Times the round of that number and returns the milliseconds of each call."""
 
 
+@dataclass(eq=False)
 class RoundTimes:
-    """Times of each side, in milliseconds.
+    """Times of each side, in milliseconds."""
 
-    Parameters
-    ----------
-    calls
-        For each side the calls of each round.
-    early
-        Whether it was stopped as a clear loser.
-    each
-        Whether the time of a side is the median of all its calls, not of its rounds' medians.
-    between
-        Standard deviation between two processes that run the same code, see `intervals.paired_ratio`.
-    """
+    calls: dict[str, list[list[float]]]
+    """For each side the calls of each round."""
+    early: bool
+    """Whether it was stopped as a clear loser."""
+    each: bool = False
+    """Whether the time of a side is the median of all its calls, not of its rounds' medians."""
+    between: float = 0.0
+    """Standard deviation between two processes that run the same code, see `intervals.paired_ratio`."""
 
-    def __init__(
-        self, calls: dict[str, list[list[float]]], early: bool, *, each: bool = False, between: float = 0.0
-    ) -> None:
-        self._calls = calls
-        self._medians = {name: [intervals.median(one) for one in made] for name, made in calls.items()}
-        self._each = each
-        self.between = between
-        """Standard deviation between two processes that run the same code."""
-        self.early = early
-        """Whether it was stopped as a clear loser."""
+    def __post_init__(self) -> None:
+        self._medians = {name: [intervals.median(one) for one in made] for name, made in self.calls.items()}
         self._perhaps: dict[str, float] = {}
 
     def stretch(self, name: str, factor: float) -> None:
         """Count the times of a side as so many times longer than it reported."""
-        self._calls[name] = [[time * factor for time in made] for made in self._calls[name]]
+        self.calls[name] = [[time * factor for time in made] for made in self.calls[name]]
         self._medians[name] = [median * factor for median in self._medians[name]]
 
     def doubt(self, name: str, factor: float) -> None:
@@ -63,8 +54,8 @@ class RoundTimes:
 
     def timing(self, name: str) -> dict[str, Any]:
         """Return `core.Timing` of one side in wire form."""
-        if self._each:
-            return intervals.timing([time for made in self._calls[name] for time in made])
+        if self.each:
+            return intervals.timing([time for made in self.calls[name] for time in made])
         return intervals.timing(self._medians[name])
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 from ..device import observe
@@ -62,19 +63,14 @@ class Plan:
         )
 
 
+@dataclass(eq=False)
 class Session:
-    """What one session gave.
+    """What one session gave."""
 
-    Parameters
-    ----------
-    recheck
-        Draws of the candidate's outputs; none were made if it had no candidate.
-    """
-
-    def __init__(self, times: rounds.RoundTimes, watch: observe.Watch, recheck: Recheck) -> None:
-        self.times = times
-        self.watch = watch
-        self.recheck = recheck
+    times: rounds.RoundTimes
+    watch: observe.Watch
+    recheck: Recheck
+    """Draws of the candidate's outputs; none were made if it had no candidate."""
 
     def notes(self, bench: Bench) -> list[str]:
         """Have the bench learn from the session, and return what a user should know about it."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import time
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -30,20 +31,16 @@ class Round(NamedTuple):
     """A digest of the output of each call, in order."""
 
 
+@dataclass(eq=False)
 class Timer:
-    """A runner whose module is loaded, and what it holds for timing.
+    """A runner whose module is loaded, and what it holds for timing."""
 
-    Parameters
-    ----------
-    runner
-        The runner.
-    seconds
-        Limit for one request.
-    """
+    runner: RunnerProcess
+    """The runner."""
+    seconds: float
+    """Limit for one request."""
 
-    def __init__(self, runner: RunnerProcess, seconds: float) -> None:
-        self.runner = runner
-        self._seconds = seconds
+    def __post_init__(self) -> None:
         self.calls = 1
         """Calls of a round."""
         self.pledges = True
@@ -119,7 +116,7 @@ class Timer:
             flush=flush,
             block=block,
             pledge=pledges,
-            run_s=self._seconds,
+            run_s=self.seconds,
         )
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
         times, digests = answer.get("ms"), answer.get("pledge")
@@ -140,7 +137,7 @@ class Timer:
 
     def record(self, *, gradients: bool) -> None:
         """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`."""
-        self.runner.ask("record", gradients=gradients, run_s=self._seconds)
+        self.runner.ask("record", gradients=gradients, run_s=self.seconds)
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.
@@ -169,7 +166,7 @@ class Timer:
     def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
         path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")
         try:
-            self.runner.ask(command, outputs=path, run_s=self._seconds, **params)
+            self.runner.ask(command, outputs=path, run_s=self.seconds, **params)
             # By the limit, which is the same for all sides, so that what is compared lies in one place.
             device = self.runner.device if limit <= DEVICE_LIMIT else "cpu"
             return tensorfile.load(path, limit, device, self.runner.exchange)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...contract.errors import Broken
@@ -19,32 +20,18 @@ from .timer import Timer
 from .wall import Sample
 
 
+@dataclass(eq=False)
 class Measured:
-    """What timing one candidate gave.
+    """What timing one candidate gave."""
 
-    Parameters
-    ----------
-    times
-        Times of all sides.
-    beside
-        Which of `bench.COMPILED` were among them.
-    notes
-        What a user should know about these times.
-    without_gradients
-        Times of eager and the candidate under `torch.no_grad()`, where the others are of calls that record gradients.
-    """
-
-    def __init__(
-        self,
-        times: rounds.RoundTimes,
-        beside: Sequence[str],
-        notes: list[str],
-        without_gradients: rounds.RoundTimes | None = None,
-    ) -> None:
-        self.times = times
-        self.beside = tuple(beside)
-        self.notes = notes
-        self.without_gradients = without_gradients
+    times: rounds.RoundTimes
+    """Times of all sides."""
+    beside: Sequence[str]
+    """Which of `bench.COMPILED` were among them."""
+    notes: list[str]
+    """What a user should know about these times."""
+    without_gradients: rounds.RoundTimes | None = None
+    """Times of eager and the candidate under `torch.no_grad()`, where the others are of calls that record gradients."""
 
 
 def measure(
