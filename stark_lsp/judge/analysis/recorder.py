@@ -17,53 +17,16 @@ from .errors import NotTraceable
 from .names import name_of
 from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
 
-READS_DATA = frozenset(
-    [
-        "item",
-        "tolist",
-        "__bool__",
-        "__int__",
-        "__float__",
-        "__index__",
-        "__complex__",
-        "numpy",
-        "__array__",
-        "equal",
-        "allclose",
-        "is_nonzero",
-        "__contains__",
-        "__nonzero__",
-        "data_ptr",
-    ]
-)
+READS_DATA = (
+    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "numpy", "__array__",
+    "equal", "allclose", "is_nonzero", "__contains__", "__nonzero__", "data_ptr",
+)  # fmt: skip
 """Functions whose Python result depends on what a tensor holds."""
-METADATA = frozenset(
-    [
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "is_contiguous",
-        "stride",
-        "storage_offset",
-        "element_size",
-        "type",
-        "get_device",
-        "is_inference",
-        "is_conj",
-        "is_neg",
-        "is_sparse",
-        "is_same_size",
-        "untyped_storage",
-        "result_type",
-        "is_pinned",
-        "is_shared",
-        "names",
-        "has_names",
-        "requires_grad_",
-        "nbytes",
-        "itemsize",
-    ]
-)
+METADATA = (
+    "is_floating_point", "is_complex", "is_signed", "is_contiguous", "stride", "storage_offset", "element_size",
+    "type", "get_device", "is_inference", "is_conj", "is_neg", "is_sparse", "is_same_size", "untyped_storage",
+    "result_type", "is_pinned", "is_shared", "names", "has_names", "requires_grad_", "nbytes", "itemsize",
+)  # fmt: skip
 """Functions that tell about a tensor, not about what it holds."""
 MAX_NODES = 20_000
 """A longer recording is given up: nobody could read the rewritten `forward`."""

@@ -51,27 +51,10 @@ def command(ncu: str, argv: list[str], out: str) -> list[str]:
     Only what `forward` runs is looked at. Clocks are left as they are: to lock them takes rights, and others may be
     at work on the GPU.
     """
-    return [
-        ncu,
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--metrics",
-        ",".join([*METRICS, DURATION]),
-        "--profile-from-start",
-        "off",
-        "--target-processes",
-        "all",
-        "--launch-count",
-        str(LAUNCHES),
-        "--clock-control",
-        "none",
-        "--log-file",
-        out,
-        *argv,
-    ]
+    form = "--csv --page raw --print-units base"
+    what = f"--profile-from-start off --target-processes all --launch-count {LAUNCHES} --clock-control none"
+    metrics = ",".join([*METRICS, DURATION])
+    return [ncu, *form.split(), "--metrics", metrics, *what.split(), "--log-file", out, *argv]
 
 
 def forward(call: Callable[[], Any]) -> None:

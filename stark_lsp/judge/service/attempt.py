@@ -246,18 +246,11 @@ class Attempt:
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
-        return timing.measure(
-            self._bench,
-            runner,
-            self._settings,
-            final=self._final,
-            compiled=self._judge.compiled,
-            path=self._path,
-            weights=self._weights,
-            both_modes=self._reference.differentiable,
-            waiting=lambda text: self._progress(text, WAITING_S),
-            begin=lambda: self._progress(STAGES["time"], self._limit("time")),
-        )
+        compiled = self._judge.compiled
+        timed = timing.Timing(self._bench, runner, self._settings, self._final, compiled, self._path, self._weights)
+        with self._bench.turn(lambda text: self._progress(text, WAITING_S)):
+            self._progress(STAGES["time"], self._limit("time"))
+            return timed.run(both_modes=self._reference.differentiable)
 
     def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Look at what it launches; of a finalist also at memory errors and hardware counters.

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
@@ -310,16 +311,16 @@ class Bench:
         Where a process has its memory, for instance, makes it faster or slower for all of its life, so that two
         processes of the reference tell more than one; and one process differs from session to session.
         """
-        lasting = abs(intervals.median(self._apart)) if self._apart else 0.0
+        lasting = abs(median(self._apart)) if self._apart else 0.0
         return max(lasting, intervals.between_sessions(self._sessions, BETWEEN[self.device]))
 
     def remember(self, rounds_ms: list[float]) -> None:
         """Take in how long eager took in each round of a session during which nobody else kept the machine busy."""
-        self._sessions = [*self._sessions, intervals.median(rounds_ms)][-SESSIONS:]
+        self._sessions = [*self._sessions, median(rounds_ms)][-SESSIONS:]
         first = [time for index, time in enumerate(rounds_ms) if not of_twin(index)]
         second = [time for index, time in enumerate(rounds_ms) if of_twin(index)]
         if self._sides[TWIN] is not None and first and second:
-            apart = math.log(intervals.median(first) / intervals.median(second))
+            apart = math.log(median(first) / median(second))
             self._apart = [*self._apart, apart][-SESSIONS:]
 
     def recheck(self) -> Recheck:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from . import intervals
@@ -40,7 +41,7 @@ class RoundTimes:
     """Standard deviation between two processes that run the same code, see `intervals.paired_ratio`."""
 
     def __post_init__(self) -> None:
-        self._medians = {name: [intervals.median(one) for one in made] for name, made in self.calls.items()}
+        self._medians = {name: [median(one) for one in made] for name, made in self.calls.items()}
         self._perhaps: dict[str, float] = {}
 
     def stretch(self, name: str, factor: float) -> None:
@@ -116,13 +117,13 @@ def interleave(
             continue
         made = index + 1
         if made == give_up and rounds > give_up:
-            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, AGAINST))
+            ours, theirs = ([median(one) for one in calls[name]] for name in (candidate, AGAINST))
             # The best round of the one against the worst of the other: a busy machine alone does not end it.
             if min(ours) > LOSER * max(theirs):
                 early = True
                 break
         if target > 0.0 and made >= max(fewest, FEWEST):
-            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, AGAINST))
+            ours, theirs = ([median(one) for one in calls[name]] for name in (candidate, AGAINST))
             if intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
                 break
     return RoundTimes(calls, early, each=each, between=between)

@@ -46,40 +46,14 @@ class Timer:
         self.pledges = True
         """Whether it sends digests of what its calls return."""
 
-    def hold(
-        self,
-        inputs: list[str],
-        *,
-        warmup: int,
-        round_ms: float,
-        run_s: float,
-        build_s: float,
-        picking: bool = True,
-    ) -> None:
-        """Have it load input sets and warm up.
-
-        Parameters
-        ----------
-        inputs
-            Files that fresh inputs are mixed from.
-        run_s, build_s
-            Limits, see `RunnerProcess.ask`.
-        picking
-            See `fresh.Mixer`.
+    def hold(self, inputs: list[str], **how: Any) -> None:
+        """Have it load files that fresh inputs are mixed from, and warm up; see `Runner.hold` and `RunnerProcess.ask`.
 
         Raises
         ------
         RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
-        answer = self.runner.ask(
-            "hold",
-            inputs=[self.runner.give(path) for path in inputs],
-            warmup=warmup,
-            round_ms=round_ms,
-            picking=picking,
-            run_s=run_s,
-            build_s=build_s,
-        )
+        answer = self.runner.ask("hold", inputs=[self.runner.give(path) for path in inputs], **how)
         calls = answer.get("calls")
         if not isinstance(calls, int) or not 1 <= calls <= MOST:
             raise self._forged("a number of calls", calls)

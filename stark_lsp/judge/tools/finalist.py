@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..correctness.classify import Failed, Finding
@@ -54,7 +55,8 @@ def check_memory(
     notes = []
     for tool in sanitize.TOOLS:
         begin = time.monotonic()
-        report = watched.run(judge.pool, watched.sanitizer(program, tool), load, "forward", limit=limit, inputs=inputs)
+        under = partial(sanitize.command, program, tool)
+        report = watched.run(judge.pool, under, load, "forward", limit=limit, inputs=inputs)
         found = sanitize.read(report, kernels, resources())
         if found is not None:
             finding = Finding("CRASHED", found.message)
@@ -74,4 +76,5 @@ def read_counters(judge: Judge, load: watched.Load) -> tuple[list[dict[str, Any]
         return [], [counters.MISSING]
     inputs = judge.reference.cases[0].inputs_path
     limit = watched.longest(float(judge.settings["run_timeout_s"]))
-    return counters.read(watched.run(judge.pool, watched.ncu(ncu), load, "counters", limit=limit, inputs=inputs))
+    under = partial(counters.command, ncu)
+    return counters.read(watched.run(judge.pool, under, load, "counters", limit=limit, inputs=inputs))

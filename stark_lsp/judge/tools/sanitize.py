@@ -18,6 +18,9 @@ FAULTS = {"memcheck": "accesses outside of memory", "initcheck": "reads of memor
 TOOLS = tuple(FAULTS)
 EXIT_CODE = 86
 """With which the program ends if something was found."""
+ENVIRONMENT = ("/usr/bin/env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", "PYTORCH_NVML_BASED_CUDA_CHECK=0")
+"""Gives each tensor an allocation of its own, with nothing around it. Otherwise a read outside a tensor would meet
+another one in the same piece of torch's cache."""
 MOST = 100
 """Errors that are written down; each can be that of many threads."""
 LAUNCH_S = 60
@@ -76,45 +79,14 @@ def available() -> str | None:
     return toolkit.find("compute-sanitizer", "compute-sanitizer")
 
 
-def wrap(argv: list[str], *, tool: str = "memcheck", log: str = "", program: str = "compute-sanitizer") -> list[str]:
-    """Return the command that runs `argv` under a tool.
+def command(program: str, tool: str, argv: list[str], log: str) -> list[str]:
+    """Return the command that runs `argv` under one of `TOOLS`; what `read` reads is written to the file `log`.
 
     Errors of CUDA's interface that torch itself tries and handles are not reported; neither are leaks.
-
-    Parameters
-    ----------
-    tool
-        One of `TOOLS`.
-    log
-        File that the report goes to, for `read`; standard output by default.
-    program
-        What `available` returned.
     """
-    return [
-        program,
-        "--tool",
-        tool,
-        "--target-processes",
-        "all",
-        "--report-api-errors",
-        "no",
-        "--launch-timeout",
-        str(LAUNCH_S),
-        "--print-limit",
-        str(MOST),
-        "--error-exitcode",
-        str(EXIT_CODE),
-        *(["--log-file", log] if log else []),
-        *argv,
-    ]
-
-
-def environment() -> dict[str, str]:
-    """Return what the program needs besides: each tensor has an allocation of its own, with nothing around it.
-
-    Otherwise a read outside a tensor would meet another tensor in the same piece of torch's cache.
-    """
-    return {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "0"}
+    what = "--target-processes all --report-api-errors no"
+    bounds = f"--launch-timeout {LAUNCH_S} --print-limit {MOST} --error-exitcode {EXIT_CODE}"
+    return [*ENVIRONMENT, program, "--tool", tool, *what.split(), *bounds.split(), "--log-file", log, *argv]
 
 
 def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Finding | None:

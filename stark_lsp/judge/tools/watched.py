@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
-from ..processes.confinement import Tool
 from ..processes.folders import Folder
 from ..processes.pool import Pool
 from ..processes.runners import RUNNER_FAILURES, RunnerProcess
-from ..profile import counters
-from . import sanitize
 
 Load = Callable[[RunnerProcess, float], None]
 """Has a runner load the candidate, within so many seconds; raises what `RunnerProcess.ask` does."""
+
+Under = Callable[[list[str], str], list[str]]
+"""Returns a command that runs another one under a tool, which writes its report to a file."""
 
 SLOWER = 20.0
 """How many times longer everything may take under a tool."""
@@ -23,40 +24,12 @@ REPORT = "tool.txt"
 REPORT_LIMIT = 16 << 20
 
 
-def ncu(program: str) -> Tool:
-    """Return what runs a child under Nsight Compute."""
-
-    def tool(command: list[str], folder: Folder) -> list[str]:
-        return counters.command(program, command, f"{folder.out}/{REPORT}")
-
-    return tool
-
-
-def sanitizer(program: str, tool: str) -> Tool:
-    """Return what runs a child under one of compute-sanitizer's tools."""
-
-    def wrapped(command: list[str], folder: Folder) -> list[str]:
-        assigned = [f"{name}={value}" for name, value in sanitize.environment().items()]
-        report = f"{folder.out}/{REPORT}"
-        return ["/usr/bin/env", *assigned, *sanitize.wrap(command, tool=tool, log=report, program=program)]
-
-    return wrapped
-
-
 def longest(run_s: float) -> float:
     """Return how long a pass may take under a tool that takes `run_s` at most without one."""
     return min(LONGEST_S, SLOWER * run_s)
 
 
-def run(
-    children: Pool,
-    tool: Tool,
-    load: Load,
-    command: str,
-    *,
-    limit: float,
-    inputs: str,
-) -> str:
+def run(children: Pool, under: Under, load: Load, command: str, *, limit: float, inputs: str) -> str:
     """Run one forward pass of a candidate under a tool.
 
     Parameters
@@ -75,6 +48,10 @@ def run(
     str
         What the tool wrote to its report; whatever came until the run failed, if it did.
     """
+
+    def tool(argv: list[str], folder: Folder) -> list[str]:
+        return under(argv, f"{folder.out}/{REPORT}")
+
     runner = children.watched_runner(tool)
     report = f"{runner.files.out}/{REPORT}"
     try:
@@ -86,14 +63,8 @@ def run(
         except RUNNER_FAILURES:
             # What the tool says until then is what is wanted; the run itself was verified without it.
             runner.kill()
-        return _report(report)
+        with contextlib.suppress(OSError), open(report, "rb") as file:
+            return file.read(REPORT_LIMIT).decode("utf-8", "replace")
+        return ""
     finally:
         children.end(runner)
-
-
-def _report(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(REPORT_LIMIT).decode("utf-8", "replace")
-    except OSError:
-        return ""
