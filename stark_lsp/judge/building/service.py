@@ -15,10 +15,10 @@ from typing import Any
 
 from ..processes.runner import cut
 from ..processes.runners import (
-    RUNNER_FAILURES,
     RunnerDied,
     RunnerError,
     RunnerExceeded,
+    RunnerFailure,
     RunnerFlooded,
     RunnerProcess,
     RunnerTimedOut,
@@ -199,7 +199,7 @@ class BuildService:
             if "error" in answer:
                 raise NotTaken(str(answer["error"]))
             yield os.path.join(builder.folder, "out", "aid")
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             raise NotTaken(_trouble(error)[0]) from error
         finally:
             self._end(builder)
@@ -237,7 +237,7 @@ class BuildService:
                 answer = builder.ask(
                     "build", run_s=seconds, build_s=seconds, folder=builder.folder, request=asked, aids=aids
                 )
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 text, failure = _trouble(error)
                 builder.kill()
                 log = cut(builder.log(), LOG)

@@ -13,10 +13,10 @@ from ...contract.errors import Broken
 from ..building import diagnostics
 from ..building.service import Built, Failure
 from ..processes.runners import (
-    RUNNER_FAILURES,
     RunnerDied,
     RunnerError,
     RunnerExceeded,
+    RunnerFailure,
     RunnerFlooded,
     RunnerForged,
     RunnerProcess,
@@ -83,7 +83,7 @@ def asking(runner: RunnerProcess, settings: dict[str, Any], path: str) -> Ask:
     def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
         try:
             return dict(runner.ask(command, run_s=run_s, build_s=build_s, **params))
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             raise Failed(classify(error, stage, path)) from error
 
     return ask

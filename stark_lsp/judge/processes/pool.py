@@ -24,7 +24,7 @@ from .ahead import DRIVER
 from .confinement import Confinement, Tool
 from .folders import Folder
 from .limits import Limits
-from .runners import RUNNER_FAILURES, RunnerProcess
+from .runners import RunnerFailure, RunnerProcess
 
 RUNNER = "runner"
 BUILDER = "builder"
@@ -225,7 +225,7 @@ class Pool:
                     working.enter_context(self.turns.working())
                     child.warm_up()
                     self._keep_driver(child)
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 self.kill(child)
                 log = child.log()
                 child.files.remove()

@@ -40,7 +40,11 @@ _FORKING = ThreadPoolExecutor(1, thread_name_prefix="stark-spawner")
 """Starts all children: a parent-death signal (prctl(2), PR_SET_PDEATHSIG) fires when the *thread* that forked ends."""
 
 
-class RunnerError(Exception):
+class RunnerFailure(Exception):
+    """Asking a child failed; the classes below are all ways in which it does."""
+
+
+class RunnerError(RunnerFailure):
     """The runner's module raised; `report` is what `runner.report` returned."""
 
     def __init__(self, report: dict[str, Any]) -> None:
@@ -48,30 +52,16 @@ class RunnerError(Exception):
         self.report = report
 
 
-class RunnerDied(Exception):
-    """The runner's process ended by itself.
-
-    Parameters
-    ----------
-    code
-        Its exit code; negative for a signal.
-    """
+class RunnerDied(RunnerFailure):
+    """The runner's process ended by itself; `code` is its exit code, negative for a signal."""
 
     def __init__(self, code: int) -> None:
         super().__init__(exit_text(code))
         self.code = code
 
 
-class RunnerTimedOut(Exception):
-    """A deadline passed and the process tree was killed.
-
-    Parameters
-    ----------
-    building
-        Whether compilers were at work when it passed.
-    seconds
-        The limit that was passed.
-    """
+class RunnerTimedOut(RunnerFailure):
+    """A limit in seconds passed and the tree was killed; `building` says whether compilers were at work then."""
 
     def __init__(self, building: bool, seconds: float) -> None:
         super().__init__("building" if building else "running")
@@ -79,30 +69,21 @@ class RunnerTimedOut(Exception):
         self.seconds = seconds
 
 
-class RunnerFlooded(Exception):
+class RunnerFlooded(RunnerFailure):
     """The runner printed without end and was killed."""
 
 
-class RunnerForged(Exception):
+class RunnerForged(RunnerFailure):
     """Something other than our code wrote to the judge's pipe."""
 
 
-class RunnerExceeded(Exception):
-    """The process tree passed a limit on memory, processes or disk, and was killed.
-
-    Parameters
-    ----------
-    exceeded
-        Which limit, with the figure.
-    """
+class RunnerExceeded(RunnerFailure):
+    """The process tree passed a limit on memory, processes or disk, and was killed."""
 
     def __init__(self, exceeded: Exceeded) -> None:
         super().__init__(exceeded.text)
         self.exceeded = exceeded
 
-
-RUNNER_FAILURES = (RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerForged, RunnerTimedOut)
-"""All ways in which asking a child fails."""
 
 Builder = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers a runner's request to build something: `{"library": path}` or `{"error": text}`."""
@@ -278,7 +259,7 @@ class RunnerProcess:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        RunnerFailure
         """
         if not self._cold:
             return
@@ -298,7 +279,7 @@ class RunnerProcess:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        RunnerFailure
         """
         self.wait_ready()
         self._rests = None

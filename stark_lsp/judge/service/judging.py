@@ -19,7 +19,7 @@ from ..device import fingerprint, observe, toolkit, turns
 from ..processes import confinement
 from ..processes.limits import Limits, memory_limit
 from ..processes.pool import BUILDER, RUNNER, Pool
-from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
@@ -192,7 +192,7 @@ class Judge:
         with self.bench.turn(waiting):
             try:
                 self.bench.held("eager")
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
                 raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
             times, notes = timing.baselines(self.bench, self.settings, ["eager"])
@@ -246,7 +246,7 @@ class Judge:
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
             self.bench.compile(name)
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             return f"{words} failed: {self._first_line(error)}"
         return ""
 
@@ -323,20 +323,7 @@ class Judge:
         told: Told | None = None,
         tools: bool = False,
     ) -> dict[str, Any]:
-        """Return `core.Verdict` in wire form.
-
-        Parameters
-        ----------
-        candidate
-            `core.Candidate` in wire form.
-        final
-            Time it longer, and against torch.compile as well.
-        progress
-            Told what begins and how long it may take.
-        told
-            What the server read in the source.
-        tools
-            Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
+        """Return `core.Verdict` in wire form; parameters as of `Attempt`.
 
         Raises
         ------
@@ -347,7 +334,7 @@ class Judge:
             self.pool.keep_spares(BUILDER, 1)
         if final:
             self.baselines(progress)
-        attempt = Attempt(self, candidate, final, progress, told=told, tools=tools)
+        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)
             verdict = attempt.run()

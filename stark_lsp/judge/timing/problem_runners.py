@@ -20,7 +20,7 @@ from ..device import fingerprint
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.pool import Pool
-from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import Recheck
@@ -180,7 +180,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut
+        RunnerFailure
             See `held`.
         """
         timer = self._start_reference(name)
@@ -192,7 +192,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        RunnerFailure
         """
         timer = Timer(runner, float(self.settings["run_timeout_s"]))
         timer.hold(
@@ -210,7 +210,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut
+        RunnerFailure
             The runner cannot be brought to the point where it can be timed.
         """
         with self._lock:
@@ -233,7 +233,7 @@ class Bench:
         def start(name: str, runner: RunnerProcess) -> Timer | None:
             try:
                 return self._start_reference(name, runner)
-            except RUNNER_FAILURES:
+            except RunnerFailure:
                 return None
 
         names = ("eager", TWIN) if self._twin(int(self.settings["rounds"])) else ("eager",)
@@ -258,7 +258,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut
+        RunnerFailure
             See `held`.
         """
         first = self.held(name)
@@ -282,7 +282,7 @@ class Bench:
         """
         try:
             yield
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             timer.runner.kill()
             raise ReferenceLost(f"{type(error).__name__}: {error}") from error
 
@@ -341,7 +341,7 @@ class Bench:
             timer = self.timer(runner, run_s=limit, build_s=limit)
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
             timer.pledges = not reference.plan.large
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             self.pool.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
                 # Its inputs may hang together in a way that elements and samples of several inputs break.
@@ -376,7 +376,7 @@ class Bench:
             self._load_reference(runner)
             inputs = runner.give(self.reference.cases[0].inputs_path)
             return dict(runner.ask("written", inputs=inputs, run_s=float(self.settings["compile_timeout_s"])))
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             return {"none": f"{type(error).__name__}: {error}"}
         finally:
             self.pool.end(runner)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -54,36 +55,29 @@ class Seen(NamedTuple):
     outputs: tensorfile.Loaded
 
 
+@dataclass(eq=False)
 class Recheck:
-    """Draws calls of rounds that are over, and judges what they gave.
+    """Draws calls of rounds that are over, and judges what they gave."""
 
-    Parameters
-    ----------
-    expected_bytes
-        Bytes of the outputs of one call, as the reference has them.
-    own_errors
-        The reference's own rounding errors, see `compare.compare`.
-    most
-        Rounds that are looked at, besides the last.
-    device
-        Where the calls are made, `cpu` or `cuda`.
-    """
+    expected_bytes: int
+    """Bytes of the outputs of one call, as the reference has them."""
+    own_errors: list[float] | None
+    """The reference's own rounding errors, see `compare.compare`."""
+    most: int = MOST
+    """Rounds that are looked at, besides the last."""
+    device: str = "cpu"
+    """Where the calls are made, `cpu` or `cuda`."""
 
-    def __init__(
-        self, expected_bytes: int, own_errors: list[float] | None, most: int = MOST, device: str = "cpu"
-    ) -> None:
-        self._bytes = max(1, expected_bytes)
-        self._limit = 4 * expected_bytes + HEADER_ROOM
-        self._own_errors = own_errors
-        self._device = device
-        self._most = min(most, max(FEWEST, BYTES // self._bytes))
+    def __post_init__(self) -> None:
+        self._limit = 4 * self.expected_bytes + HEADER_ROOM
+        self.most = min(self.most, max(FEWEST, BYTES // max(1, self.expected_bytes)))
         self._rounds = 0
         self._seen: list[Seen] = []
         self._unseen: tuple[str, Round] | None = None
 
     def of_the_clock(self) -> Recheck:
         """Return another one, for the rounds that the judge times by its own clock."""
-        return Recheck(self._bytes, self._own_errors, min(CLOCK, self._most), self._device)
+        return Recheck(self.expected_bytes, self.own_errors, min(CLOCK, self.most), self.device)
 
     def look(self, seed: str, made: Round, timer: Timer) -> None:
         """Take in a round that is over; perhaps fetch the output of one of its calls.
@@ -94,8 +88,8 @@ class Recheck:
             It cannot be read.
         """
         self._rounds += 1
-        place = len(self._seen) if len(self._seen) < self._most else secrets.randbelow(self._rounds)
-        if place >= self._most:
+        place = len(self._seen) if len(self._seen) < self.most else secrets.randbelow(self._rounds)
+        if place >= self.most:
             self._unseen = seed, made
             return
         self._unseen = None
@@ -130,9 +124,9 @@ class Recheck:
             return outputs
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         # By the files' limit, not by what a file says of itself.
-        if (self._most + 1) * self._bytes * GPU_SHARE <= total:
+        if (self.most + 1) * self.expected_bytes * GPU_SHARE <= total:
             return outputs
-        if self._most < FEWEST and self._bytes * FREE_SHARE <= torch.cuda.mem_get_info()[0]:
+        if self.most < FEWEST and self.expected_bytes * FREE_SHARE <= torch.cuda.mem_get_info()[0]:
             # There are few of them.
             return outputs
         return outputs.moved("cpu")
@@ -159,7 +153,7 @@ class Recheck:
             found = seen.outputs
             alike = _alike(expected, found)
             # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
-            if alike and not _pledged(found, seen.digest, self._device):
+            if alike and not _pledged(found, seen.digest, self.device):
                 raise Failed(Finding("CHEATED", "It changed what it had returned after it was timed."))
             wrong = self._differs(expected, found)
             if wrong is None and alike:
@@ -180,7 +174,7 @@ class Recheck:
 
     def _differs(self, expected: tensorfile.Loaded, found: tensorfile.Loaded) -> compare.Mismatch | None:
         try:
-            compare.compare(expected, found, compare.Figures(), self._own_errors)
+            compare.compare(expected, found, compare.Figures(), self.own_errors)
         except compare.Mismatch as error:
             return error
         return None

@@ -51,7 +51,7 @@ class Timer:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        RunnerFailure
         """
         answer = self.runner.ask("hold", inputs=[self.runner.give(path) for path in inputs], **how)
         calls = answer.get("calls")
@@ -77,7 +77,7 @@ class Timer:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
+        RunnerFailure
         """
         calls, pledges = calls or self.calls, pledge or self.pledges
         if self.runner.device == "cuda":

@@ -11,7 +11,7 @@ from typing import Any
 from ...contract.errors import Broken
 from ..correctness.classify import Failed, classify
 from ..device import observe
-from ..processes.runners import RUNNER_FAILURES, RunnerProcess
+from ..processes.runners import RunnerFailure, RunnerProcess
 from . import rounds, wall
 from .problem_runners import Bench, reference_timed
 from .recheck import Recheck
@@ -142,7 +142,7 @@ class Timing:
         """Ask the candidate's runner in the block; what goes wrong is the candidate's failure."""
         try:
             yield
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             raise Failed(classify(error, "time", self.path)) from error
 
     def _recheck(self, recheck: Recheck, timer: Timer) -> None:
@@ -151,7 +151,7 @@ class Timing:
         def run() -> None:
             try:
                 eager = self.bench.eager_with(self.weights)
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 raise Broken(f"The reference could not be compared with: {error}.", "Try again.") from error
             with self._asking():
                 recheck.judge(timer, eager, self.bench.reliably)
@@ -162,7 +162,7 @@ class Timing:
         """Take turns; whatever fails before the candidate's turn is no fault of its own."""
         try:
             return self._session(timer, final=final)
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
 
     def _session(self, timer: Timer, *, final: bool) -> Session:

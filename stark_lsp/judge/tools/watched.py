@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..processes.folders import Folder
 from ..processes.pool import Pool
-from ..processes.runners import RUNNER_FAILURES, RunnerProcess
+from ..processes.runners import RunnerFailure, RunnerProcess
 
 Load = Callable[[RunnerProcess, float], None]
 """Has a runner load the candidate, within so many seconds; raises what `RunnerProcess.ask` does."""
@@ -60,7 +60,7 @@ def run(children: Pool, under: Under, load: Load, command: str, *, limit: float,
             extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
             runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
             runner.finish(min(limit, LAST_WORDS_S))
-        except RUNNER_FAILURES:
+        except RunnerFailure:
             # What the tool says until then is what is wanted; the run itself was verified without it.
             runner.kill()
         with contextlib.suppress(OSError), open(report, "rb") as file:
