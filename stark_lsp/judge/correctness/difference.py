@@ -113,6 +113,7 @@ def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -
             if bool(mask.any()):
                 at = begin + int(mask.nonzero()[0])
                 setattr(result, field, at)
+                result.at = at
                 _texts(result, at)
                 return None
     zero = torch.zeros((), dtype=torch.float64, device=a.device)

@@ -16,6 +16,7 @@ import torch
 from torch.autograd import profiler
 
 from ...contract.errors import first_line
+from ..timing.clock import last_level_cache
 from . import names, traces
 
 TRACE_LIMIT = 64 << 20
@@ -110,9 +111,8 @@ def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
     """Record kernels, copies and fills through CUPTI."""
     call()
     torch.cuda.synchronize()
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     mark = getattr(torch.cuda, "_sleep", None)
-    cold = _flush_buffer(properties)
+    cold = _flush_buffer()
     with profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True) as recorded:
         if cold is not None:
             cold.zero_()  # as in timing, inputs come from memory and not from the cache
@@ -139,9 +139,9 @@ NO_KERNELS = (
 )
 
 
-def _flush_buffer(properties: Any) -> Any:
+def _flush_buffer() -> Any:
     """Return memory twice as large as the L2 cache, None where there is not enough."""
-    size = 2 * (int(getattr(properties, "L2_cache_size", 0)) or (64 << 20))
+    size = 2 * last_level_cache("cuda")
     if torch.cuda.mem_get_info()[0] < 4 * size:
         return None
     return torch.empty(size, dtype=torch.int8, device="cuda")

@@ -41,7 +41,7 @@ DTYPES = ("float32", "tf32", "float64", "bfloat16", "float16")
 """In the order they are measured; tf32 on a GPU only."""
 
 Calibration = dict[str, Any]
-"""`bandwidth` (bytes read and written a second), `rates` (operations a second by dtype), `cache_bytes`, `notes`."""
+"""`bandwidth` (bytes read and written a second), `rates` (operations a second by dtype), `notes`."""
 
 _now = time.perf_counter
 
@@ -66,12 +66,8 @@ def floor(bytes: int | None, flops: int | None, dtype: str, calibration: Calibra
     some products can be done in fewer operations (Winograd, or by algebra), and what a mask removes need not be read.
     On an H200, an honest masked softmax took 30.2 us where all of it takes 35.9.
     """
-    times = [
-        time_us
-        for time_us in (memory_us(bytes, calibration), compute_us(flops, fastest(dtype, calibration), calibration))
-        if time_us is not None
-    ]
-    return max(times) if times else None
+    times = memory_us(bytes, calibration), compute_us(flops, fastest(dtype, calibration), calibration)
+    return max((time_us for time_us in times if time_us is not None), default=None)
 
 
 def memory_us(bytes: int | None, calibration: Calibration | None) -> float | None:
@@ -171,23 +167,13 @@ def calibrate(device: str) -> Calibration:
         "taken": time.time(),
         "bandwidth": bandwidth,
         "rates": rates,
-        "cache_bytes": cache_bytes(device),
-        "seconds": _now() - begin,
         "notes": notes,
     }
 
 
-def cache_bytes(device: str) -> int:
-    """Return the size of the device's last cache."""
-    if device == "cuda":
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return int(getattr(properties, "L2_cache_size", 0)) or (64 << 20)
-    return clock.last_level_cache()
-
-
 def _bandwidth(device: str, until: float) -> float:
     """Return the best rate of a copy that no cache holds, in bytes read and written a second."""
-    size = 4 * cache_bytes(device)
+    size = 4 * clock.last_level_cache(device)
     if device == "cuda":
         size = min(max(size, 256 << 20), torch.cuda.mem_get_info()[0] // 4)
     else:
@@ -279,17 +265,12 @@ def _path(cache_dir: str, device: str) -> str:
 
 def _save(path: str, data: Calibration) -> None:
     """Write the file in one step, so that another process never reads half of it."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+        new = os.path.join(folder, "new")
+        with open(new, "w", encoding="utf-8") as file:
             json.dump(data, file)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        os.replace(new, path)
 
 
 def _valid(data: Any, wanted: str) -> bool:
@@ -301,7 +282,6 @@ def _valid(data: Any, wanted: str) -> bool:
         _positive(data.get("bandwidth"))
         and isinstance(rates, dict)
         and all(isinstance(name, str) and _positive(rate) for name, rate in rates.items())
-        and isinstance(data.get("cache_bytes"), int)
         and isinstance(data.get("notes"), list)
         and _positive(taken)
         and -86400.0 < time.time() - float(taken or 0) < KEPT_S

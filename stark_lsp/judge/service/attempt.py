@@ -293,15 +293,6 @@ class Attempt:
             log = f"{captured}\n{log}" if captured and log else captured or log
             self._stages.append(("build", self._runner.build_s))
         measured = self._measured if finding.status == "OK" else None
-        times = measured.times if measured else None
-
-        def ratio(name: str) -> dict[str, float] | None:
-            return times.ratio(name, "candidate") if times and measured and name in measured.beside else None
-
-        def timed(name: str) -> dict[str, Any] | None:
-            return times.timing(name) if times and measured and name in measured.beside else None
-
-        without = measured.without_gradients if measured else None
         verifier = self._verifier
         return {
             "status": finding.status,
@@ -310,15 +301,8 @@ class Attempt:
             "compiler": finding.compiler,
             "log": cut(log, int(self._settings["log_limit"])),
             "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
-            "runtime": times.timing("candidate") if times else None,
-            "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
-            "speedup_without_gradients": without.ratio("eager", "candidate") if without else None,
-            "device_share": self._device_share() if times else None,
-            "speedup_vs_compile": ratio("compile"),
-            "speedup_vs_max_autotune": ratio("max_autotune"),
-            "eager": times.timing("eager") if times else None,
-            "compiled": timed("compile"),
-            "max_autotuned": timed("max_autotune"),
+            **(measured.to_wire() if measured else {}),
+            "device_share": self._device_share() if measured else None,
             "weights_loaded": not self._weights_message,
             "environment": self.judge.environment,
             "stages_s": stages(self._stages),

@@ -43,8 +43,11 @@ After = Callable[[Any], None]
 """Takes what a call returned."""
 
 
-def last_level_cache() -> int:
-    """Return the size of the CPU's largest cache in bytes (Linux; elsewhere a common size)."""
+def last_level_cache(device: str) -> int:
+    """Return the size of the largest cache of a GPU, or of the CPU (Linux), in bytes; else a common size."""
+    if device == "cuda":
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return int(getattr(properties, "L2_cache_size", 0)) or (64 << 20)
     best = 0
     for index in range(6):
         try:
@@ -65,7 +68,7 @@ class _CpuFlush:
     """
 
     def __init__(self) -> None:
-        half = min(last_level_cache(), CPU_FLUSH_LIMIT) * 5 // 8
+        half = min(last_level_cache("cpu"), CPU_FLUSH_LIMIT) * 5 // 8
         self._one = ctypes.create_string_buffer(half)
         self._other = ctypes.create_string_buffer(half)
         self._half = half
@@ -103,8 +106,8 @@ class _CudaFlush:
     """
 
     def __init__(self) -> None:
-        size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)) or (64 << 20)
-        buffer = torch.empty(max(2 * size, FLUSHED), dtype=torch.int8, device="cuda")
+        size = max(2 * last_level_cache("cuda"), FLUSHED)
+        buffer = torch.empty(size, dtype=torch.int8, device="cuda")
         self._zero = buffer.zero_
         self._reset = _persisting_reset()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,16 +106,10 @@ class Recheck:
             self._seen.append(self._fetch(*self._unseen, timer))
             self._unseen = None
 
-    def forget(self) -> None:
-        """Take note that the runner has no longer what the last round gave."""
-        self._unseen = None
-
     def _fetch(self, seed: str, made: Round, timer: Timer) -> Seen:
         index = secrets.randbelow(len(made.pledge))
-        try:
+        with _readable("What it returned while timed could not be read"):
             outputs = timer.kept(index, self._limit)
-        except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"What it returned while timed could not be read: {error}.")) from error
         return Seen(seed, index, made.pledge[index], self._put_aside(outputs))
 
     def _put_aside(self, outputs: tensorfile.Loaded) -> tensorfile.Loaded:
@@ -167,10 +161,8 @@ class Recheck:
             raise Failed(Finding("CHEATED", f"It gave another result while it was timed: {wrong}"))
 
     def _alone(self, timer: Timer, seed: str, index: int) -> tensorfile.Loaded:
-        try:
+        with _readable("The outputs could not be read back"):
             return timer.alone(seed, index, self._limit)
-        except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
 
     def _differs(self, expected: tensorfile.Loaded, found: tensorfile.Loaded) -> compare.Mismatch | None:
         try:
@@ -178,6 +170,15 @@ class Recheck:
         except compare.Mismatch as error:
             return error
         return None
+
+
+@contextlib.contextmanager
+def _readable(words: str) -> Iterator[None]:
+    """Have a file that cannot be read be the failure of who wrote it."""
+    try:
+        yield
+    except tensorfile.Damaged as error:
+        raise Failed(Finding("WRONG_SHAPE", f"{words}: {error}.")) from error
 
 
 def _alike(expected: tensorfile.Loaded, found: tensorfile.Loaded) -> bool:

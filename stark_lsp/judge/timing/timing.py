@@ -33,6 +33,22 @@ class Measured:
     without_gradients: rounds.RoundTimes | None = None
     """Times of eager and the candidate under `torch.no_grad()`, where the others are of calls that record gradients."""
 
+    def to_wire(self) -> dict[str, Any]:
+        """Return what `core.Verdict` tells of times, in wire form."""
+        times, without = self.times, self.without_gradients
+        beside = {name: (times.timing(name), times.ratio(name, "candidate")) for name in self.beside}
+        compiled, max_autotuned = (beside.get(name, (None, None)) for name in ("compile", "max_autotune"))
+        return {
+            "runtime": times.timing("candidate"),
+            "eager": times.timing("eager"),
+            "speedup_vs_eager": times.ratio("eager", "candidate"),
+            "speedup_without_gradients": without.ratio("eager", "candidate") if without else None,
+            "compiled": compiled[0],
+            "speedup_vs_compile": compiled[1],
+            "max_autotuned": max_autotuned[0],
+            "speedup_vs_max_autotune": max_autotuned[1],
+        }
+
 
 def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
     """Time the reference itself; to be called with the device held (`Bench.turn`).
