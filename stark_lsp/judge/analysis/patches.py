@@ -20,6 +20,7 @@ from .values import TracedFloat, TracedInt, expr_of, plain, track
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
+_PLAIN = (bool, int, float, str, type(None))
 _MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor", "prod")
 
 
@@ -93,12 +94,10 @@ class Attributes:
     def seen(self, module: Any, name: str, value: Any) -> Any:
         """Return what the code is given for `module.name`."""
         path = self.paths.get(id(module))
-        if path is None or name.startswith("__") or name in vars(torch.nn.Module):
-            return value
-        if name not in vars(module):
+        if path is None or name in vars(torch.nn.Module) or name not in vars(module):
             return value
         expression = f"{path}.{name}"
-        if name == "training" or (not name.startswith("_") and _is_literal(value)):
+        if _is_literal(value):
             self.read[expression] = list(value) if isinstance(value, tuple) else value
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return track(value, ["self", expression], self.recorder.note)
@@ -193,12 +192,9 @@ def inherited_value(module: torch.nn.Module, name: str) -> Any:
 
 
 def _globals_of(cls: type) -> dict[str, Any] | None:
-    forward = getattr(cls, "forward", None)
-    own = getattr(forward, "__globals__", None)
-    if own is not None:
-        return own  # type: ignore[no-any-return]
     module = sys.modules.get(cls.__module__)
-    return vars(module) if module is not None else None
+    known = vars(module) if module is not None else None
+    return getattr(getattr(cls, "forward", None), "__globals__", None) or known
 
 
 def _patch_range(namespace: dict[str, Any], undo: contextlib.ExitStack) -> None:
@@ -225,10 +221,6 @@ def _patch_math(name: str, recorder: Recorder, undo: contextlib.ExitStack) -> No
 
 
 def _is_literal(value: Any) -> bool:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return True
-    return (
-        isinstance(value, (tuple, list))
-        and len(value) <= 16
-        and all(item is None or isinstance(item, (bool, int, float, str)) for item in value)
-    )
+    if isinstance(value, (tuple, list)):
+        return len(value) <= 16 and all(isinstance(item, _PLAIN) for item in value)
+    return isinstance(value, _PLAIN)
