@@ -135,6 +135,12 @@ def number_text(element: torch.Tensor) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
+    other = other.to(one.device)
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor in the widest type of its kind."""
     return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)

@@ -6,8 +6,6 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-import torch
-
 from ..inputs.cases import Case, CaseKind
 from ..processes.runners import RunnerProcess
 from ..reference import modules
@@ -16,7 +14,7 @@ from ..reference.reference import Reference
 from ..transport import claims, tensorfile, values
 from . import compare, layout
 from .classify import Ask, Failed, Finding
-from .difference import relative_errors
+from .difference import equal, relative_errors
 
 ROOM = 1 << 20
 """Bytes an output file may be longer than the reference's."""
@@ -28,6 +26,7 @@ AFTER_LIMIT = 64 << 20
 """Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
 the reference changes them."""
 
+OVERWRITTEN = "A later call overwrote the result of an earlier one: allocate outputs in each call, not once."
 STALE_WEIGHTS = "Once it was called, it does not follow weights that are loaded into it"
 WITHOUT_GRADIENT = (
     "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
@@ -164,8 +163,8 @@ class Verifier:
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
             if self.reference.device == "cuda" and self._right_if_waited_for(case):
-                raise Failed(Finding("WRONG_RESULT", _with(OUT_OF_STREAM, case))) from error
-            raise Failed(Finding(error.status, _with(str(error), case))) from error
+                raise _failed("WRONG_RESULT", OUT_OF_STREAM, case) from error
+            raise _failed(error.status, str(error), case) from error
         self._check_inputs(case, after)
         self._check_sharing(case, outputs, sharing)
         return outputs
@@ -186,7 +185,7 @@ class Verifier:
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
         problem = layout.sharing_problem(allowed, [sharing[number] for number in order if number < len(sharing)])
         if problem is not None:
-            raise Failed(Finding("WRONG_RESULT", _with(problem, case)))
+            raise _failed("WRONG_RESULT", problem, case)
 
     def _repeat(self, case: Case, words: str) -> None:
         """Run a case once more; what matched before and does not now is not deterministic."""
@@ -243,7 +242,7 @@ class Verifier:
             self._without_gradient = True
         odd = ", ".join(claims.texts(answer.get("odd")))[:200]
         if odd:
-            raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
+            raise _failed("WRONG_SHAPE", f"It returned a {odd}, not a plain torch.Tensor.", case)
         device = self.reference.device
         try:
             shared = self.runner.exchange
@@ -254,16 +253,9 @@ class Verifier:
         except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
         if marking and answer.get("fingerprints") != self.reference.fingerprints(case):
-            raise Failed(
-                Finding("MUTATED_INPUT", _with("It changed its inputs, which the reference leaves as they are.", case))
-            )
+            raise _failed("MUTATED_INPUT", "It changed its inputs, which the reference leaves as they are.", case)
         if held is not None and earlier is not None and not self._same(held, earlier):
-            raise Failed(
-                Finding(
-                    "WRONG_RESULT",
-                    "A later call overwrote the result of an earlier one: allocate outputs in each call, not once.",
-                )
-            )
+            raise Failed(Finding("WRONG_RESULT", OVERWRITTEN))
         return found, sharing, after
 
     def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
@@ -272,7 +264,7 @@ class Verifier:
         order = values.matched(first.outputs.skeleton, held.skeleton)
         pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(
-            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and _equal(a, b))
+            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and equal(a, b))
             for (a, b), owners in zip(pairs, first.sharing)  # noqa: B905 - Python 3.9
         )
 
@@ -281,21 +273,20 @@ class Verifier:
         if after is None:
             return
         if case.inputs_after is None:
-            before = tensorfile.load(case.inputs_path, device=_device(after))
+            before = tensorfile.load(case.inputs_path, device=after.tensors[0].device.type if after.tensors else "cpu")
             if unchanged(before, after):
                 return
             changed = "its inputs"
             for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):  # noqa: B905 - Python 3.9
-                if a.shape != b.shape or not _equal(a, b):
+                if a.shape != b.shape or not equal(a, b):
                     changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
                     break
             message = f"It changed {changed}, which the reference leaves as it is."
-            raise Failed(Finding("MUTATED_INPUT", _with(message, case)))
+            raise _failed("MUTATED_INPUT", message, case)
         try:
             compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")
         except compare.Mismatch as error:
-            message = f"It changes its inputs unlike the reference: {error}"
-            raise Failed(Finding("MUTATED_INPUT", _with(message, case))) from error
+            raise _failed("MUTATED_INPUT", f"It changes its inputs unlike the reference: {error}", case) from error
 
 
 def _with(message: str, case: Case) -> str:
@@ -303,11 +294,5 @@ def _with(message: str, case: Case) -> str:
     return f"{message} ({case.words})" if case.words else message
 
 
-def _device(loaded: tensorfile.Loaded) -> str:
-    return str(loaded.tensors[0].device.type) if loaded.tensors else "cpu"
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
-    other = other.to(one.device)
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+def _failed(status: str, message: str, case: Case) -> Failed:
+    return Failed(Finding(status, _with(message, case)))

@@ -119,7 +119,7 @@ class Examination:
             cure = "Use eval mode, or set the dropout to 0."
         elif self._draws():
             message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
-        return Degenerate(message, cure, reference.path, reference.line)
+        return reference.refusal(message, cure, Degenerate)
 
     def _draws(self) -> list[str]:
         """Return the operators of a call that draw random numbers."""
@@ -134,11 +134,10 @@ class Examination:
         if not floating or any(bool(torch.isfinite(tensor).any()) for tensor in floating):
             return
         reference = self.reference
-        raise Degenerate(
+        raise reference.refusal(
             f"The result of {reference.qualname} holds no finite number, so that nothing can be compared.",
             "Check the weights and inputs for NaN, infinities and overflow.",
-            reference.path,
-            reference.line,
+            Degenerate,
         )
 
     def wide(self) -> Exact:
@@ -175,11 +174,10 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     """
     first = reference.cases[0]
     if not any(tensor.numel() for tensor in first.forms):
-        raise Degenerate(
+        raise reference.refusal(
             f"{reference.qualname} takes no tensor: its result is the same in each call.",
             "Give forward() the tensors it works on, or compute the result once and keep it.",
-            reference.path,
-            reference.line,
+            Degenerate,
         )
     others = reference.cases[1:]
     probe = os.path.join(reference.folder, "probe.raw")
@@ -214,14 +212,13 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     raise _constant(reference)
 
 
-def _constant(reference: Reference) -> Constant:
+def _constant(reference: Reference) -> Bad:
     tolerance = compare.tolerance_for(reference.cases[0].outputs.tensors[0].dtype)
     within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
-    return Constant(
+    return reference.refusal(
         f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
         "Check what forward() does with these inputs; a result that does not depend on them can be computed once.",
-        reference.path,
-        reference.line,
+        Constant,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ...contract.errors import Bad, Degenerate, describe
+from ...contract.errors import Degenerate, describe
 from ..correctness import backward, compare, forward, layout
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
@@ -158,7 +158,7 @@ class Reference(Original):
         free, total = torch.cuda.mem_get_info()
         free += torch.cuda.memory_reserved()
         if lacking := memory_plan.lacking(sizes, free):
-            raise Bad(f"{lacking}.", "Use smaller inputs, or another GPU.", self.path, self.line)
+            raise self.refusal(f"{lacking}.", "Use smaller inputs, or another GPU.")
         return memory_plan.on_gpu(sizes, seeds, memory(), free, total)
 
     def _record(self, first: Case) -> None:
@@ -232,12 +232,8 @@ class Reference(Original):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
         flows = forward.random_cotangents(result)
         if not any(flow is not None for flow in flows):
-            raise Bad(
-                f"No output of {self.qualname} has a gradient, so there is nothing to train.",
-                "Use mode eval, or return a result that depends on weights or floating inputs.",
-                self.path,
-                self.line,
-            )
+            cure = "Use mode eval, or return a result that depends on weights or floating inputs."
+            raise self.refusal(f"No output of {self.qualname} has a gradient, so there is nothing to train.", cure)
         path = os.path.splitext(inputs_path)[0] + "-cotangents.raw"
         tensorfile.save(path, flows)
         return path

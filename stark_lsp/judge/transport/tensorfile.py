@@ -174,7 +174,16 @@ class Loaded:
 
     def moved(self, device: str) -> Loaded:
         """Return the same with its tensors on `device`."""
-        return Loaded(self.skeleton, [_to_device(tensor, device) for tensor in self.tensors], self.heads)
+        same = all(tensor.device.type == device for tensor in self.tensors)
+        return self if same else self.copied(device)
+
+    def copied(self, device: str = "") -> Loaded:
+        """Return the same in memory of its own, on another device if one is named; strides are kept."""
+        copies = []
+        for tensor in map(resolved, self.tensors):
+            flat = bytes_of(tensor).to(device or tensor.device, copy=True)
+            copies.append(flat.view(tensor.dtype).as_strided(tensor.shape, tensor.stride()))
+        return Loaded(self.skeleton, copies, self.heads)
 
     def tree(self, device: str = "cpu", lookup: values.Lookup | None = None, margin: int = 0) -> Any:
         """Return the tree with its tensors on `device`.
@@ -205,22 +214,7 @@ def capture(tree: Any, device: str) -> Loaded:
     """
     tensors: list[torch.Tensor] = []
     skeleton = values.encode(tree, tensors)
-    heads, copies = [], []
-    for tensor in tensors:
-        flat = bytes_of(tensor)
-        heads.append(_head(tensor))
-        copied = flat.to(device, copy=True).view(tensor.dtype)
-        copies.append(copied.as_strided(heads[-1]["shape"], heads[-1]["stride"], 0))
-    return Loaded(skeleton, copies, heads)
-
-
-def _to_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Copy a tensor to a device, strides kept."""
-    if tensor.device.type == device:
-        return tensor
-    shape, stride = tensor.shape, tensor.stride()
-    count = span(list(shape), list(stride))
-    return tensor.as_strided((count,), (1,)).to(device).as_strided(shape, stride)
+    return Loaded(skeleton, tensors, [_head(tensor) for tensor in tensors]).copied(device)
 
 
 def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
