@@ -42,14 +42,8 @@ class Reported(Exception):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the error as JSON values."""
-        return {
-            "kind": self.kind,
-            "message": self.message,
-            "cure": self.cure,
-            "path": self.path,
-            "line": self.line,
-            "details": self.details,
-        }
+        names = ("kind", "message", "cure", "path", "line", "details")
+        return {name: getattr(self, name) for name in names}
 
 
 class Bad(Reported):
@@ -66,8 +60,6 @@ class Degenerate(Bad):
 
 class Broken(Reported):
     """Something outside the user's code broke."""
-
-    kind = "fault"
 
 
 MACHINE = {

@@ -94,37 +94,26 @@ class Built:
         return any(word in f"{self.error}\n{self.log}" for word in words)
 
 
+@dataclass(eq=False)
 class BuildService:
-    """Builds what candidates ask for; safe to use from several threads.
+    """Builds what candidates ask for; safe to use from several threads."""
 
-    Parameters
-    ----------
-    start_builder
-        Returns a builder that is ready.
-    cache_dir
-        Folder kept between runs.
-    toolchain
-        What besides the request decides the result: torch, compilers, architecture.
-    jobs
-        Builds at once.
-    end_builder
-        Ends a builder and removes its folder; kills it by default.
-    """
+    start: Callable[[], RunnerProcess]
+    """Returns a builder that is ready."""
+    cache_dir: str
+    """Folder kept between runs."""
+    toolchain: list[str]
+    """What besides the request decides the result: torch, compilers, architecture."""
+    jobs: int
+    """Builds at once."""
+    end: Callable[[Any], None] = lambda builder: builder.kill()
+    """Ends a builder and removes its folder; kills it by default."""
 
-    def __init__(
-        self,
-        start_builder: Callable[[], RunnerProcess],
-        cache_dir: str,
-        toolchain: list[str],
-        jobs: int,
-        end_builder: Callable[[Any], None] | None = None,
-    ) -> None:
-        self._start = start_builder
-        self._end = end_builder or (lambda builder: builder.kill())
-        self._toolchain = [str(VERSION), *toolchain]
-        self._cache = Cache(os.path.join(cache_dir, "libraries"))
-        self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepared)
-        self._slots = threading.BoundedSemaphore(max(1, jobs))
+    def __post_init__(self) -> None:
+        self.toolchain = [str(VERSION), *self.toolchain]
+        self._cache = Cache(os.path.join(self.cache_dir, "libraries"))
+        self._aids = Aids(os.path.join(self.cache_dir, "aids"), self.toolchain, self._prepared)
+        self._slots = threading.BoundedSemaphore(max(1, self.jobs))
         self._failed: dict[str, Built] = {}
 
     def build(self, request: dict[str, Any], *, seconds: float) -> Built:
@@ -192,7 +181,7 @@ class BuildService:
         NotTaken
             It cannot be made.
         """
-        builder = self._start()
+        builder = self.start()
         try:
             asked = normal(request)
             answer = builder.ask("prepare", run_s=AID_S, build_s=AID_S, folder=builder.folder, what=what, request=asked)
@@ -202,11 +191,11 @@ class BuildService:
         except RunnerFailure as error:
             raise NotTaken(_trouble(error)[0]) from error
         finally:
-            self._end(builder)
+            self.end(builder)
 
     def key(self, asked: dict[str, Any]) -> str:
         """Return the key of a request in its normal form."""
-        text = json.dumps([self._toolchain, asked], sort_keys=True)
+        text = json.dumps([self.toolchain, asked], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
 
     def _remember(self, key: str, built: Built) -> None:
@@ -218,19 +207,15 @@ class BuildService:
                 self._failed.pop(next(iter(self._failed)), None)
 
     def _kept(self, key: str) -> Built | None:
-        failed = self._failed.get(key)
-        if failed is not None:
-            return failed
         entry = self._cache.get(key)
-        if entry is None:
-            return None
-        facts = entry.facts
-        return Built(library=entry.path, log=facts["log"], cached=True, resources=facts["resources"])
+        if key in self._failed or entry is None:
+            return self._failed.get(key)
+        return Built(library=entry.path, log=entry.facts["log"], cached=True, resources=entry.facts["resources"])
 
     def _build(self, asked: dict[str, Any], key: str, seconds: float, keep: bool) -> Built:
         """Have a builder of its own carry a request out."""
         prefix = f"Error building extension '{asked['name']}'"
-        builder = self._start()
+        builder = self.start()
         try:
             try:
                 aids = self._helpers(asked, builder)
@@ -258,7 +243,7 @@ class BuildService:
                 return Built(error=f"{prefix}: {error}", log=log, ways=ways, failure=Failure.BROKEN)
             return Built(library=entry.path, log=log, resources=resources, ways=ways)
         finally:
-            self._end(builder)
+            self.end(builder)
 
 
 def _trouble(error: Exception) -> tuple[str, Failure]:

@@ -53,7 +53,7 @@ class Backward:
         flows = reference.cotangents(self.cotangents_path)
         arguments = reference.arguments(case.inputs_path)
         self.expected = self._step(reference, arguments, flows)
-        self.nbytes = sum(tensor.numel() * tensor.element_size() for tensor in self.expected.values())
+        self.nbytes = modules.nbytes_of(self.expected)
         self._steady = list(self.expected)
         for seed in range(DRAWS):
             moved = self._step(

@@ -140,52 +140,42 @@ class InputMaker:
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise Bad(
                 f"The input {where} of the stark.input table cannot be made: {type(error).__name__}: {error}.",
-                f"Use the keys shape, dtype, kind ({', '.join(sorted(_KINDS))}), low, high, value, strides.",
+                f"Use the keys shape, dtype, kind ({', '.join(_KINDS)}), low, high, value, strides.",
                 self._table_path,
             ) from error
 
 
-def _dtype(entry: dict[str, Any], default: str) -> torch.dtype:
-    name = str(entry.get("dtype", default)).replace("torch.", "")
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(f"there is no dtype {name!r}")
-    return dtype
-
-
-def _randn(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
-    return torch.randn(shape, dtype=torch.float32).to(_dtype(entry, "float32"))
-
-
 def _rand(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
     low, high = float(entry.get("low", 0.0)), float(entry.get("high", 1.0))
-    return (torch.rand(shape, dtype=torch.float32) * (high - low) + low).to(_dtype(entry, "float32"))
+    return torch.rand(shape, dtype=torch.float32) * (high - low) + low
 
 
-def _randint(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
-    high = int(entry["high"])
-    return torch.randint(int(entry.get("low", 0)), high, shape).to(_dtype(entry, "int64"))
-
-
-def _filled(entry: dict[str, Any], shape: list[int], value: Any) -> torch.Tensor:
-    return torch.full(shape, value, dtype=_dtype(entry, "float32"))
-
-
-_KINDS: dict[str, Callable[[dict[str, Any], list[int]], torch.Tensor]] = {
-    "randn": _randn,
+_DRAWN: dict[str, Callable[[dict[str, Any], list[int]], torch.Tensor]] = {
+    "randn": lambda entry, shape: torch.randn(shape, dtype=torch.float32),
     "rand": _rand,
-    "randint": _randint,
-    "zeros": lambda entry, shape: _filled(entry, shape, 0),
-    "ones": lambda entry, shape: _filled(entry, shape, 1),
-    "value": lambda entry, shape: _filled(entry, shape, entry["value"]),
+    "randint": lambda entry, shape: torch.randint(int(entry.get("low", 0)), int(entry["high"]), shape),
 }
+_FILLED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "zeros": lambda entry: 0,
+    "ones": lambda entry: 1,
+    "value": lambda entry: entry["value"],
+}
+_KINDS = sorted([*_DRAWN, *_FILLED])
 
 
 def _make(kind: str, entry: dict[str, Any]) -> torch.Tensor:
     """Return the tensor that a table entry describes."""
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r}")
-    made = _KINDS[kind](entry, [int(size) for size in entry["shape"]])
+    name = str(entry.get("dtype", "int64" if kind == "randint" else "float32")).replace("torch.", "")
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"there is no dtype {name!r}")
+    shape = [int(size) for size in entry["shape"]]
+    if kind in _DRAWN:
+        made = _DRAWN[kind](entry, shape).to(dtype)
+    else:
+        made = torch.full(shape, _FILLED[kind](entry), dtype=dtype)
     if "strides" not in entry:
         return made
     laid = torch.empty_strided(made.shape, [int(stride) for stride in entry["strides"]], dtype=made.dtype)

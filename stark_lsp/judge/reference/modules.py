@@ -91,6 +91,11 @@ def tensors_of(tree: Any) -> list[torch.Tensor]:
     return []
 
 
+def nbytes_of(tree: Any) -> int:
+    """Return the bytes that the elements of a tree's tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(tree))
+
+
 def synchronize(device: str) -> None:
     """Wait for all work on the device; errors of kernels surface here."""
     if device == "cuda":

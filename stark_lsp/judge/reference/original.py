@@ -173,7 +173,7 @@ class Original:
         with self._plain(unfit):
             values.encode(result, found)
         ranges = layout.report(found, arguments, self.module, self._held)
-        self._held = found if hold and nbytes_of(result) <= HOLD_LIMIT else []
+        self._held = found if hold and modules.nbytes_of(result) <= HOLD_LIMIT else []
         outputs = self._capture(result, unfit, keep)
         after = None
         if with_inputs or self.changes_inputs:
@@ -210,12 +210,12 @@ class Original:
         self.call_s = time.monotonic() - begin
         if self.device == "cuda":
             taken = torch.cuda.max_memory_allocated() - before
-            self._working = max(self._working, taken - nbytes_of(result))
+            self._working = max(self._working, taken - modules.nbytes_of(result))
         return result
 
     def _capture(self, tree: Any, message: str, keep: bool) -> tensorfile.Loaded:
         """Return a copy of a tree; on the GPU while there is room for it."""
-        nbytes = nbytes_of(tree)
+        nbytes = modules.nbytes_of(tree)
         place = "cpu"
         if self.device == "cuda":
             _, total = torch.cuda.mem_get_info()
@@ -235,11 +235,6 @@ class Original:
         if self.device == "cuda":
             self.module = self.module.cpu()
             torch.cuda.empty_cache()
-
-
-def nbytes_of(tree: Any) -> int:
-    """Return the bytes that the elements of a tree's tensors take."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
 
 
 def choose_device(wanted: str) -> str:

@@ -20,7 +20,7 @@ from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile, values
 from . import examine, memory_plan, modules, training
-from .original import UNFIT, Original, memory, nbytes_of
+from .original import UNFIT, Original, memory
 
 RESCALED = (
     "With the weights of its constructor the result hardly depends on the inputs, so that a constant would pass: it is "
@@ -149,7 +149,7 @@ class Reference(Original):
 
     def _planned(self, first: Case, seconds: float, seeds: int) -> memory_plan.Plan:
         """Return how much of this problem is made and kept at a time."""
-        weights = nbytes_of(dict(self.module.state_dict()))
+        weights = modules.nbytes_of(dict(self.module.state_dict()))
         sizes = memory_plan.Sizes(
             first.inputs_nbytes, first.outputs.nbytes, weights, self._working, seconds, self._making_s
         )
@@ -205,7 +205,7 @@ class Reference(Original):
         path = os.path.join(self.folder, name)
         # What is there need not be read again.
         self._latest = None
-        nbytes = nbytes_of(arguments)
+        nbytes = modules.nbytes_of(arguments)
         if self._passing(nbytes):
             self._latest = path, self._copy(arguments, self.device, UNFIT)
         if keep or self._latest is None:

@@ -77,7 +77,7 @@ class Worker:
         try:
             self.channel.send(answer)
         except ChannelClosed:
-            self._end()
+            lost = True
         if lost:
             self._end()
 
@@ -175,28 +175,17 @@ def require_torch() -> None:
         This interpreter is too old, or has no torch, or a broken or too old one.
     """
     python = f"{sys.executable} (Python {platform.python_version()})"
-    choose = "Choose the interpreter that has it"
     if sys.version_info < OLDEST_PYTHON:
         raise Bad(f"{python} is too old: Python 3.9 is needed.", "Choose a newer interpreter.")
     try:
         import torch
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise _broken_torch(python, error) from error
-        raise Bad(
-            f"There is no torch in {python}.",
-            f"{choose}, or install it: {sys.executable} -m pip install torch.",
-        ) from error
     except (ImportError, OSError) as error:
-        raise _broken_torch(python, error) from error
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            cure = f"Choose the interpreter that has it, or install it: {sys.executable} -m pip install torch."
+            raise Bad(f"There is no torch in {python}.", cure) from error
+        cure = "Reinstall torch for that interpreter, or choose another one."
+        message = f"torch cannot be imported by {python}: {describe(error)}."
+        raise Bad(message, cure, details=full_text(error)) from error
     version = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
     if version < OLDEST_TORCH:
         raise Bad(f"torch {torch.__version__} of {python} is too old: torch 2.4 is needed.", "Upgrade torch there.")
-
-
-def _broken_torch(python: str, error: BaseException) -> Bad:
-    return Bad(
-        f"torch cannot be imported by {python}: {describe(error)}.",
-        "Reinstall torch for that interpreter, or choose another one.",
-        details=full_text(error),
-    )

@@ -158,10 +158,11 @@ class Clock:
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            empty = self._emptying() if flush else _nothing
+            empty = self._emptying() if flush else lambda: None
+            after = after or (lambda result: None)
             if self.device != "cuda":
-                return self._cpu(call, numbers, before, after or _ignore, empty)
-            return self._cuda(call, numbers, before, after or _ignore, empty, block)
+                return self._cpu(call, numbers, before, after, empty)
+            return self._cuda(call, numbers, before, after, empty, block)
         finally:
             if collects:
                 gc.enable()
@@ -225,11 +226,3 @@ class Clock:
             del result
         _synchronize()
         return [float(_elapsed(begin, end)) for begin, end in pairs]
-
-
-def _ignore(result: Any) -> None:
-    """Take a result and let it go."""
-
-
-def _nothing() -> None:
-    """Leave the caches as they are."""

@@ -225,9 +225,7 @@ def _arithmetic(tensors: list[torch.Tensor]) -> Mixable:
 
 def _span(tensor: torch.Tensor) -> int:
     """Return how many elements of memory a tensor reaches over."""
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))  # noqa: B905 - Python 3.9
+    return tensorfile.span(list(tensor.shape), list(tensor.stride()))
 
 
 class _Input:

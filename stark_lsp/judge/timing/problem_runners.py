@@ -433,13 +433,10 @@ def reference_timed(bench: Bench, run: Callable[[], Any]) -> Any:
     Broken
         It was lost twice.
     """
-    try:
+    with contextlib.suppress(ReferenceLost):
         return run()
-    except ReferenceLost:
-        pass
     try:
         return run()
     except ReferenceLost as error:
-        raise Broken(
-            f"The reference could not be timed: {error}.", "Check the machine's memory and try again."
-        ) from error
+        cure = "Check the machine's memory and try again."
+        raise Broken(f"The reference could not be timed: {error}.", cure) from error

@@ -37,7 +37,6 @@ OTHERS = re.compile(
 _LIBRARY = re.compile(r"^(at|c10|cub|thrust|cutlass|cute|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)::")
 """Namespaces of theirs. What is built into a candidate from their headers is not its own work either."""
 _ANONYMOUS = "{anonymous}"
-_NESTED = re.compile(r"_ZN[KVr]*")
 
 _ERROR = re.compile(
     r"^(?P<kind>Invalid __\w+__ (?:read|write|atomic)\b.*|Uninitialized __\w+__ memory read.*"
@@ -111,36 +110,18 @@ def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Findin
 
 
 def _is_own(kernel: str, sources: Iterable[str], paths: set[str]) -> bool:
-    """Whether a kernel is one that the candidate brought.
-
-    Parameters
-    ----------
-    kernel
-        Its name with namespaces, as `short` gives it.
-    sources
-        Names, without namespaces, of those in its source.
-    paths
-        Names, with namespaces, of those in its extensions.
-    """
+    """Whether a kernel, with namespaces as `short` gives it, is of the candidate's source, or of its extensions."""
     in_source = any(names.same(name, kernel) for name in sources)
     # In a library's namespace, only what both its source and its extensions have.
     return (in_source and kernel in paths) if _LIBRARY.match(kernel) else (in_source or kernel in paths)
 
 
 def _path(mangled: str) -> str:
-    """Return a mangled name with its namespaces, as `short` does (Itanium C++ ABI, section 5.1)."""
-    nested = _NESTED.match(mangled)
-    if nested is None:
+    """Return a mangled name with its namespaces, as `short` does."""
+    if not mangled.startswith("_ZN"):
         return names.base(mangled) if mangled.startswith("_Z") else mangled
-    parts: list[str] = []
-    rest = mangled[nested.end() :]
-    while True:
-        digits = re.match(r"L?(\d{1,6})", rest)
-        if digits is None:
-            return "::".join(parts)
-        end = digits.end() + int(digits[1])
-        part, rest = rest[digits.end() : end], rest[end:]
-        parts.append(_ANONYMOUS if part.startswith("_GLOBAL__N") else part)
+    parts = names.mangled_parts(mangled)
+    return "::".join(_ANONYMOUS if part.startswith("_GLOBAL__N") else part for part in parts)
 
 
 def complete(log: str) -> bool:
