@@ -167,11 +167,7 @@ def kill_below(
         table = parents()
         for pid in spare or ():
             table.pop(pid, None)
-        below = descendants(root, table)
-        if spare:
-            below = [pid for pid in below if pid not in spare]
-        if foreign is not None:
-            below = [pid for pid in below if foreign(pid)]
+        below = [pid for pid in descendants(root, table) if foreign is None or foreign(pid)]
         if not below:
             return True
         for pid in below:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..processes.runner import cut
+from ...contract.errors import cut
 from ..processes.runners import (
     RunnerDied,
     RunnerError,

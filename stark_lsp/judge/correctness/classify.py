@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...contract.errors import Broken
@@ -50,10 +50,8 @@ class Finding:
     line: int | None = None
     stage: str = ""
     """A value of `core.Stage` if it is another one than that in which the failure was noticed."""
-
-    def __post_init__(self) -> None:
-        self.compiler: list[dict[str, Any]] = []
-        self.details = ""
+    compiler: list[dict[str, Any]] = field(default_factory=list)
+    details: str = ""
 
 
 class Failed(Exception):
@@ -105,14 +103,10 @@ def classify(error: Exception, stage: str, source_path: str) -> Finding:
         The machine lacks something that every candidate of this kind needs.
     """
     if isinstance(error, RunnerTimedOut):
-        doing = (
-            "compiling"
-            if error.building
-            else {"load": "loading", "time": "a timing round"}.get(stage, "the forward pass")
-        )
-        return Finding(
-            "TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.", stage=BUILD if error.building else ""
-        )
+        doing = {"load": "loading", "time": "a timing round"}.get(stage, "the forward pass")
+        if error.building:
+            return Finding("TIMED_OUT", f"Stopped after {error.seconds:g} s of compiling.", stage=BUILD)
+        return Finding("TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.")
     if isinstance(error, RunnerDied):
         return Finding("CRASHED", _death(error.code, stage))
     if isinstance(error, RunnerExceeded):
@@ -186,9 +180,7 @@ def _build_failure(types: set[str], everything: str, line: int | None) -> Findin
             "Install g++ (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX.",
         )
     messages = diagnostics.compiler_messages(everything)
-    finding = Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line, stage=BUILD)
-    finding.compiler = messages
-    return finding
+    return Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line, BUILD, messages)
 
 
 def build_finding(built: Built) -> Finding:
@@ -211,9 +203,7 @@ def _build_finding(built: Built) -> Finding:
         status = "TIMED_OUT" if built.failure is Failure.TIMED_OUT else "OUT_OF_MEMORY"
         return Finding(status, f"The compiler was {_after_colon(built.error)}")
     if built.failure is Failure.BROKEN:
-        finding = Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}")
-        finding.details = built.log
-        return finding
+        return Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}", details=built.log)
     finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", _after_colon(built.error))
     finding.compiler = finding.compiler or built.compiler
     finding.details = built.log

@@ -11,6 +11,7 @@ sums with cancellation, the tolerance is `WIDEN` times that error, up to `WIDEN_
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,29 +57,20 @@ class Mismatch(Exception):
         self.status = status
 
 
+@dataclass
 class Figures:
-    """Worst errors so far."""
+    """Worst errors so far; as a dict `core.ErrorFigures` in wire form."""
 
-    def __init__(self) -> None:
-        self.max_abs = 0.0
-        self.max_rel = 0.0
-        self.tolerance = 0.0
-        self.float64: float | None = None
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    tolerance: float = 0.0
+    float64_max_rel: float | None = None
 
     def add(self, max_abs: float, max_rel: float, tolerance: float) -> None:
         """Take in one output."""
         self.max_abs = max(self.max_abs, max_abs)
         if max_rel >= self.max_rel:
             self.max_rel, self.tolerance = max_rel, tolerance
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return `core.ErrorFigures` in wire form."""
-        return {
-            "max_abs": self.max_abs,
-            "max_rel": self.max_rel,
-            "tolerance": self.tolerance,
-            "float64_max_rel": self.float64,
-        }
 
 
 def tolerance_for(dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False) -> float:

@@ -79,7 +79,7 @@ class Verifier:
             # Of a large problem only the first samples were run in float64.
             found = first_rows([outputs.tensors[number] for number in order], first.exact)
             errors = relative_errors(first.exact, found or [])
-            self.figures.float64 = max(errors) if errors else None
+            self.figures.float64_max_rel = max(errors) if errors else None
         self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
         for case in plain[1:] + [case for case in reference.special if not case.trained]:

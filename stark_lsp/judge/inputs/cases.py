@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import torch
@@ -43,24 +43,24 @@ class Case:
     """What the reference gives; with gradients and buffers in training mode."""
     sharing: list[set[str]]
     """For each output whose memory the reference's shares (see `layout.shared`)."""
+    cotangents_path: str = ""
+    """Tensor file of the gradients that flow into the outputs, in training mode."""
+    own_errors: list[float] | None = None
+    """For each output tensor the reference's relative error against float64, where it was affordable."""
+    exact: list[torch.Tensor] | None = None
+    """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
+    inputs_after: tensorfile.Loaded | None = None
+    """The inputs after the call, where the reference changes them."""
+    fingerprints: list[int] | None = None
+    """Of the inputs, once they were needed."""
+    inputs_nbytes: int = 0
+    forms: list[torch.Tensor] = field(default_factory=list)
+    """Shapes, strides and dtypes of the inputs, as tensors without memory."""
+    recorded: bool = False
+    """Whether it is called where gradients are recorded."""
 
     def __post_init__(self) -> None:
-        self.cotangents_path = ""
-        """Tensor file of the gradients that flow into the outputs, in training mode."""
-        self.own_errors: list[float] | None = None
-        """For each output tensor the reference's relative error against float64, where it was affordable."""
-        self.exact: list[torch.Tensor] | None = None
-        """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
-        self.inputs_after: tensorfile.Loaded | None = None
-        """The inputs after the call, where the reference changes them."""
-        self.fingerprints: list[int] | None = None
-        """Of the inputs, once they were needed."""
-        self.inputs_nbytes = 0
-        self.forms: list[torch.Tensor] = []
-        """Shapes, strides and dtypes of the inputs, as tensors without memory."""
         self.results = len(self.sharing)
         """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
-        self.recorded = False
-        """Whether it is called where gradients are recorded."""
         self.trained = self.kind is CaseKind.MOVED_WEIGHTS
         """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""

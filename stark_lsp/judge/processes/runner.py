@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...contract import imports, process_trees
-from ...contract.errors import Bad
+from ...contract.errors import Bad, cut, full_text
 from ...contract.frames import Channel, ChannelClosed, take_private_pipes
 from ..building import proxy
 
@@ -85,7 +84,7 @@ def report(error: BaseException) -> dict[str, Any]:
         "causes": [{"type": type(item).__name__, "text": cut(safe_text(item), 20000)} for item in chain[1:]],
         "frames": frames[-50:],
         "syntax": {"path": syntax.filename or "", "line": syntax.lineno or 0} if syntax else None,
-        "traceback": cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), 20000),
+        "traceback": full_text(error),
     }
 
 
@@ -95,11 +94,6 @@ def safe_text(error: BaseException) -> str:
         return str(error)
     except Exception as inner:  # noqa: BLE001 - the text says so
         return f"(its text cannot be read: {type(inner).__name__})"
-
-
-def cut(text: str, limit: int) -> str:
-    """Return head and tail of a long text."""
-    return text if len(text) <= limit else text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
 
 
 class Runner:
@@ -363,7 +357,7 @@ class Runner:
 
         arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
         with self._modules.forward_context(self._mode, gradients=self._gradients):
-            return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
+            return profile_call(lambda: self._call(arguments), self._device)
 
     def counters(self, *, inputs: str) -> dict[str, Any]:
         """Run one forward pass for Nsight Compute, which this process was started under."""

@@ -31,7 +31,7 @@ LONG_S = 0.5
 _now = time.perf_counter
 
 
-def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str, Any]:
+def profile_call(call: Callable[[], Any], device: str) -> dict[str, Any]:
     """Run `call` and tell what it launched; never raises.
 
     Run it after timing: once the GPU's profiler has been on, launches may stay a little slower in this process.
@@ -42,8 +42,6 @@ def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str,
         One forward pass. It is made once untold, so that what is built or tuned at first use does not count.
     device
         `cpu` or `cuda`.
-    folder
-        Where a trace may be written for a moment.
 
     Returns
     -------
@@ -54,7 +52,7 @@ def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str,
     # Kineto prints to standard error otherwise, which is the candidate's log.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     try:
-        found = _cuda(call, folder) if device == "cuda" else _cpu(call)
+        found = _cuda(call) if device == "cuda" else _cpu(call)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - reported: a missing profile fails no candidate
         found = _result([], False, [f"Not profiled: {first_line(error)}."])
     return {"device": device, **found}
@@ -107,7 +105,7 @@ def _sum(totals: dict[str, tuple[int, float]]) -> float:
     return sum(own for _, own in totals.values())
 
 
-def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
+def _cuda(call: Callable[[], Any]) -> dict[str, Any]:
     """Record kernels, copies and fills through CUPTI."""
     call()
     torch.cuda.synchronize()
@@ -124,7 +122,7 @@ def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
         if mark is not None:
             mark(1000)
         torch.cuda.synchronize()
-    events, notes = _gpu_events(recorded, folder)
+    events, notes = _gpu_events(recorded)
     if not events:
         return _result([], False, [NO_KERNELS])
     inside, complete = traces.between(events, MARK)
@@ -147,16 +145,16 @@ def _flush_buffer() -> Any:
     return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
-def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[str]]:
+def _gpu_events(recorded: Any) -> tuple[list[traces.Event], list[str]]:
     """Read the trace by way of a file; where that fails, names and times without launch figures."""
-    handle, path = tempfile.mkstemp(suffix=".json", prefix="trace-", dir=folder)
-    os.close(handle)
     try:
-        recorded.export_chrome_trace(path)
-        if os.path.getsize(path) > TRACE_LIMIT:
-            raise ValueError("the trace is too long")
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return traces.gpu_events(json.load(file, strict=False)), []
+        with tempfile.TemporaryDirectory(prefix="trace-") as folder:
+            path = os.path.join(folder, "trace.json")
+            recorded.export_chrome_trace(path)
+            if os.path.getsize(path) > TRACE_LIMIT:
+                raise ValueError("the trace is too long")
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return traces.gpu_events(json.load(file, strict=False)), []
     except (OSError, ValueError, RuntimeError) as error:
         plain = [
             {"cat": "kernel", "name": event.name(), "ts": event.start_ns() / 1e3, "dur": event.duration_ns() / 1e3}
@@ -165,5 +163,3 @@ def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[st
         ]
         notes = [f"Grids and registers are not listed: {first_line(error)}."]
         return traces.gpu_events({"traceEvents": plain}), notes if plain else []
-    finally:
-        os.unlink(path)

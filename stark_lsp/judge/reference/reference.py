@@ -217,12 +217,9 @@ class Reference(Original):
         recorded = self.gradients and next(self._numbers) % 2 == 0
         if self.cases and self.gradients and not recorded and kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
             words += ", under torch.no_grad()"
-        case = Case(kind, words, path, outputs, layout.shared(ranges))
+        case = Case(kind, words, path, outputs, layout.shared(ranges), cotangents, inputs_nbytes=nbytes, forms=forms)
         case.recorded = recorded
         case.results = sum(name.startswith("output") for name in self.output_names(outputs))
-        case.cotangents_path = cotangents
-        case.inputs_nbytes = nbytes
-        case.forms = forms
         case.inputs_after = after if self.changes_inputs else None
         return case
 

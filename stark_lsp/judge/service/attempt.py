@@ -6,16 +6,16 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...contract.errors import cut
 from ..correctness.classify import Failed, Finding, asking, stages
 from ..correctness.verify import Verifier
 from ..processes.limits import RestWatch
 from ..processes.pool import RUNNER
-from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
 from ..timing import timing
@@ -300,7 +300,7 @@ class Attempt:
             "line": finding.line,
             "compiler": finding.compiler,
             "log": cut(log, int(self._settings["log_limit"])),
-            "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
+            "errors": asdict(verifier.figures) if verifier and verifier.compared else None,
             **(measured.to_wire() if measured else {}),
             "device_share": self._device_share() if measured else None,
             "weights_loaded": not self._weights_message,

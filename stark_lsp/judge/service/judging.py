@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 from typing import Any
 
@@ -264,7 +263,7 @@ class Judge:
 
             self.cost = cost.measure(module, call, arguments)
             self.calibration = roofline.calibration(cache_dir, device)
-            claimed = profile_call(call, device, tempfile.gettempdir())
+            claimed = profile_call(call, device)
         return make_profile(claimed, None, self.cost, self.calibration, float(self._baselines["eager"]["median_ms"]))
 
     @staticmethod

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...contract.errors import cut
 from ..correctness.classify import Failed, Finding
-from ..processes.runner import cut
 from ..profile import counters
 from . import sanitize, watched
 
@@ -59,9 +59,7 @@ def check_memory(
         report = watched.run(judge.pool, under, load, "forward", limit=limit, inputs=inputs)
         found = sanitize.read(report, kernels, resources())
         if found is not None:
-            finding = Finding("CRASHED", found.message)
-            finding.details = cut(report, SANITIZER_LOG)
-            raise Failed(finding)
+            raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
         if sanitize.complete(report):
             limit = min(limit, max(LEAST_S, TIMES * (time.monotonic() - begin)))
         elif kernels:
