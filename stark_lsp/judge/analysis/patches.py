@@ -115,8 +115,7 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         _patch_calls(recorder, attributes.paths, undo)
         classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
         for cls in classes:
-            _patch_attributes(cls, attributes, undo)
-            _patch_stores(cls, attributes, undo)
+            _patch_methods(cls, attributes, undo)
         for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
             _patch_range(namespace, undo)
         for name in _MATH:
@@ -152,35 +151,25 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
     undo.callback(setattr, torch.nn.Module, "__call__", original)
 
 
-def _patch_attributes(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
-    if "__getattribute__" in vars(cls):
-        return
-    inherited: Callable[..., Any] = cls.__getattribute__
+def _patch_methods(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
+    """Note what is read of a module; refuse a forward that keeps something on it: a rewritten forward would not."""
+    get: Callable[..., Any] = cls.__getattribute__
+    set_: Callable[..., Any] = cls.__setattr__
+    recorder = attributes.recorder
 
     def read(module: Any, name: str) -> Any:
-        value = inherited(module, name)
-        if attributes.recorder.quiet or name.startswith("_"):
-            return value
-        return attributes.seen(module, name, value)
-
-    cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
-    undo.callback(delattr, cls, "__getattribute__")
-
-
-def _patch_stores(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
-    """Refuse a forward that keeps something on the module: a rewritten forward would not."""
-    if "__setattr__" in vars(cls):
-        return
-    inherited: Callable[..., Any] = cls.__setattr__
+        value = get(module, name)
+        return value if recorder.quiet or name.startswith("_") else attributes.seen(module, name, value)
 
     def store(module: Any, name: str, value: Any) -> None:
-        recorder = attributes.recorder
         if not recorder.quiet and value is not inherited_value(module, name):
             raise NotTraceable(f"forward keeps something on the module (self.{name})", *recorder.here())
-        inherited(module, name, value)
+        set_(module, name, value)
 
-    cls.__setattr__ = store  # type: ignore[method-assign, assignment]
-    undo.callback(delattr, cls, "__setattr__")
+    for name, method in (("__getattribute__", read), ("__setattr__", store)):
+        if name not in vars(cls):
+            setattr(cls, name, method)
+            undo.callback(delattr, cls, name)
 
 
 def inherited_value(module: torch.nn.Module, name: str) -> Any:

@@ -169,7 +169,7 @@ class Recorder(TorchFunctionMode):
             return out
         self._names()
         with torch._C.DisableTorchFunction():
-            self._describe_results(node, name, out, results, inputs, watched, mutated, before, leaf)
+            self._describe_results(node, out, inputs, watched, mutated, before, leaf)
         return out
 
     def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -182,21 +182,20 @@ class Recorder(TorchFunctionMode):
     def _describe_results(
         self,
         node: dict[str, Any],
-        name: str,
         out: Any,
-        results: list[torch.Tensor],
         inputs: list[torch.Tensor],
         watched: list[torch.Tensor],
         mutated: list[int],
         before: list[list[int] | None],
         leaf: Any,
     ) -> None:
+        name, results = node["target"], list(tensors_in(out))
         node.update(self._place())
         node["structure"] = "tensor" if isinstance(out, torch.Tensor) else "sequence"
-        if not isinstance(out, (torch.Tensor, tuple, list)) and out is not None:
+        if isinstance(out, (tuple, list)):
+            node["structure"] = "sequence" if all(isinstance(item, torch.Tensor) for item in out) else "nested"
+        elif not isinstance(out, torch.Tensor) and out is not None:
             raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
-        if isinstance(out, (tuple, list)) and not all(isinstance(item, torch.Tensor) for item in out):
-            node["structure"] = "nested"
         node["mutates"] = [before[i] for i in mutated if before[i] is not None]
         node["mutates_state"] = any(before[i] is None or self._is_outside(watched[i]) for i in mutated)
         node["outputs"] = [meta(tensor) for tensor in results]
@@ -209,8 +208,7 @@ class Recorder(TorchFunctionMode):
         )
         node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
         node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated)
-        moved = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
-        node["bytes"] = moved
+        node["bytes"] = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
         module = leaf.module if leaf is not None else None
         label = node["module"]["class"] if leaf is not None else name
         node["flops"] = 0 if node["view"] else cost.flops(label, inputs, results, module)

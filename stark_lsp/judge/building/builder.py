@@ -134,9 +134,7 @@ def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, boo
     common = {
         "name": request["name"],
         "build_directory": place,
-        "extra_cflags": list(request["extra_cflags"]),
-        "extra_cuda_cflags": list(request["extra_cuda_cflags"]),
-        "extra_ldflags": list(request["extra_ldflags"]),
+        **{key: list(request[key]) for key in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags")},
         "extra_include_paths": list(request["extra_include_paths"]),
         "with_cuda": request["with_cuda"],
         "is_python_module": True,

@@ -24,6 +24,7 @@ from .cases import Case, CaseKind
 
 if TYPE_CHECKING:
     from ..reference.examine import Examination
+    from ..reference.operators import Operators
     from ..reference.reference import Reference
 
 MOST = 12
@@ -83,8 +84,8 @@ class SpecialCases:
         size = 0
         if self._heavy():
             arguments, size = self._reduce(arguments)
-        operators = self._exact.operators if self._exact is not None else None
-        screen = self._screen(operators.flops if operators else None)
+        operators = self._operators
+        screen = self._screen(operators.flops if operators is not None else None)
         names = operators.names if operators is not None else None
         watch, spent = Stopwatch(), self._base.inputs_nbytes + self._base.outputs.nbytes
         room = min(MOST, max(len(reference.special), BYTES // max(1, spent)))
@@ -125,9 +126,8 @@ class SpecialCases:
             again.insert(0, (CaseKind.BATCH, base.words, lambda: reference.loaded(base.inputs_path)))
         if not again:
             return
-        flops = None
+        flops = self._operators.flops if self._operators is not None else None
         if self._exact is not None and self._exact.usable:
-            flops = self._exact.operators.flops if self._exact.operators is not None else None
             self._exact = self.examination.wide()
         screen = self._screen(flops)
         for kind, words, make in again:
@@ -141,8 +141,7 @@ class SpecialCases:
 
     def _heavy(self) -> bool:
         """Whether a call is too much work for some dozens of them."""
-        first, exact = self._base, self._exact
-        operators = exact.operators if exact is not None else None
+        first, operators = self._base, self._operators
         return (
             max(first.inputs_nbytes, first.outputs.nbytes) > WHOLE_LIMIT
             or self.examination.seconds > WHOLE_SECONDS
@@ -172,6 +171,11 @@ class SpecialCases:
             case.own_errors = errors or case.own_errors
             return reference.loaded(case.inputs_path), size
         return arguments, 0
+
+    @property
+    def _operators(self) -> Operators | None:
+        """What a call runs; None if that is unknown."""
+        return self._exact.operators if self._exact is not None else None
 
     def _only_floating(self) -> bool:
         """Whether all outputs are floating; an integer may be a place among the inputs."""

@@ -115,13 +115,11 @@ def has_order(operators: set[str]) -> bool:
 
 def has_products(operators: set[str]) -> bool:
     """Whether one of the operators (names such as `aten.mm.default`) mixes inputs in products."""
-    for operator in operators:
-        name = operator.split(".")[1] if operator.count(".") else operator
-        if "vector_norm" in name:
-            continue
-        if name.strip("_") in PRODUCTS or any(part in name for part in PRODUCT_PARTS):
-            return True
-    return False
+    names = [operator.split(".")[1] if "." in operator else operator for operator in operators]
+    return any(
+        "vector_norm" not in name and (name.strip("_") in PRODUCTS or any(part in name for part in PRODUCT_PARTS))
+        for name in names
+    )
 
 
 def scaling(arguments: Arguments, scale: float) -> Callable[[], Arguments]:

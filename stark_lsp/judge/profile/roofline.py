@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -199,11 +200,7 @@ def _rate(device: str, dtype: str, until: float) -> float:
         while True:
             left, right = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
             out = torch.empty(size, size, dtype=kind, device=device)
-
-            def product(left: Any = left, right: Any = right, out: Any = out) -> None:
-                torch.mm(left, right, out=out)
-
-            seconds = _best(product, device, until, repeats=6)
+            seconds = _best(partial(torch.mm, left, right, out=out), device, until, repeats=6)
             rate = max(rate, 2.0 * size**3 / seconds)
             # Twice the size is eight times the work.
             if size >= largest or 8 * seconds > longest_s or _now() > until:

@@ -180,23 +180,23 @@ class Judge:
     def _time_eager(self, progress: Progress) -> dict[str, Any]:
         """Start the processes of eager and time it."""
         progress("Timing the reference", self._timing_s)
-
-        def waiting(text: str) -> None:
-            progress(text, WAITING_S)
-
         # While nobody times, so that the first spare comes up beside them.
         with self.bench.turns.working():
             self.bench.start_side_by_side(at_once=(os.cpu_count() or 1) >= MANY_CORES)
         self.pool.await_spares(RUNNER, SPARE_S)
-        with self.bench.turn(waiting):
-            try:
-                self.bench.held("eager")
-            except RunnerFailure as error:
-                details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
-                raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-            times, notes = timing.baselines(self.bench, self.settings, ["eager"])
+        try:
+            return dict(self._timed(["eager"], progress)["eager"])
+        except RunnerFailure as error:
+            details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
+            raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
+
+    def _timed(self, names: list[str], progress: Progress) -> dict[str, Any]:
+        """Return `core.Timing`s in wire form of sides of the reference, timed by turns."""
+        progress("Timing the reference", self._timing_s)
+        with self.bench.turn(lambda text: progress(text, WAITING_S)):
+            times, notes = timing.baselines(self.bench, self.settings, names)
         self.reference.notes += notes
-        return dict(times.timing("eager"))
+        return {name: times.timing(name) for name in names}
 
     @property
     def _timing_s(self) -> float:
@@ -225,16 +225,11 @@ class Judge:
         there = [name for name in names if not messages[name]]
         found: dict[str, Any] = {f"{name}_message": message for name, message in messages.items()}
         if there:
-            progress("Timing the reference", self._timing_s)
-            with self.bench.turn(lambda text: progress(text, WAITING_S)):
-                times, notes = timing.baselines(self.bench, self.settings, ["eager", *there])
-                self.reference.notes += notes
-                found |= {name: times.timing(name) for name in ("eager", *there)}
-                self.compiled += there
-                if not self.reference.plan.compiled:
-                    # What is large could leave too little memory for what comes next.
-                    for name in there:
-                        self.bench.drop(name)
+            found |= self._timed(["eager", *there], progress)
+            self.compiled += there
+        # What is large could leave too little memory for what comes next.
+        for name in there if not self.reference.plan.compiled else ():
+            self.bench.drop(name)
         return found
 
     def _compile(self, name: str, progress: Progress) -> str:
@@ -246,7 +241,9 @@ class Judge:
         try:
             self.bench.compile(name)
         except RunnerFailure as error:
-            return f"{words} failed: {self._first_line(error)}"
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
+            return f"{words} failed: {kind}: {lines[0][:300]}" if lines else f"{words} failed: {kind}"
         return ""
 
     def _take_profile(self, cache_dir: str, progress: Progress) -> dict[str, Any]:
@@ -265,12 +262,6 @@ class Judge:
             self.calibration = roofline.calibration(cache_dir, device)
             claimed = profile_call(call, device)
         return make_profile(claimed, None, self.cost, self.calibration, float(self._baselines["eager"]["median_ms"]))
-
-    @staticmethod
-    def _first_line(error: Exception) -> str:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
-        return f"{kind}: {lines[0][:300]}" if lines else str(kind)
 
     def analyze(self, progress: Progress) -> dict[str, Any]:
         """Return the playbook's analysis of the reference, on a CPU with what torch.compile writes as `compiled`."""
@@ -314,13 +305,7 @@ class Judge:
             return edited.check(self, path, text, qualname, told, progress)
 
     def judge(
-        self,
-        candidate: dict[str, Any],
-        final: bool,
-        progress: Progress,
-        *,
-        told: Told | None = None,
-        tools: bool = False,
+        self, candidate: dict[str, Any], final: bool, progress: Progress, told: Told | None = None, tools: bool = False
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form; parameters as of `Attempt`.
 
