@@ -7,7 +7,6 @@ functions return. Nothing is compiled in this process.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import json
 import os
@@ -15,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from ..reference.loading import module_at
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 """Sends a request to the judge and returns `{"library": path}` or `{"error": text}`."""
@@ -108,12 +109,7 @@ def _open(name: str, path: str, is_python_module: bool) -> Any:
 
         torch.ops.load_library(path)
         return path
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded as a Python module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(name, path)
 
 
 def _list(value: Any) -> list[str]:

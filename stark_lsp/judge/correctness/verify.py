@@ -40,7 +40,7 @@ OUT_OF_STREAM = (
 
 @dataclass(eq=False)
 class Verifier:
-    """Holds one candidate against the reference."""
+    """Holds one candidate against the reference; raises `Failed` at the first thing that is wrong."""
 
     reference: Reference
     """The prepared reference; its expected outputs never leave this process."""
@@ -65,10 +65,6 @@ class Verifier:
         The order is: inputs as the user makes them, special inputs, other weights than the constructor gives. In each
         case outputs, their layout and memory, and the inputs afterwards are checked; after the first also that its
         result outlives a call with other inputs.
-
-        Raises
-        ------
-        Failed
         """
         reference = self.reference
         plain = [case for case in reference.cases if not case.trained]
@@ -132,12 +128,7 @@ class Verifier:
             raise stale
 
     def check_again(self) -> None:
-        """Run the last case once more, after the candidate was timed.
-
-        Raises
-        ------
-        Failed
-        """
+        """Run the last case once more, after the candidate was timed."""
         reference = self.reference
         if reference.mode == modules.TRAINING:
             # Timed steps have moved the running statistics.

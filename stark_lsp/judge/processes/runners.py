@@ -100,7 +100,7 @@ def exit_text(code: int) -> str:
 
 @dataclass(eq=False)
 class RunnerProcess:
-    """One child: a runner, or a builder."""
+    """One child: a runner, or a builder; whatever waits for it may raise `RunnerFailure`."""
 
     environment: dict[str, str]
     """Its environment, complete."""
@@ -228,24 +228,14 @@ class RunnerProcess:
         return self._capture.text(0.0 if self.alive else 0.5)
 
     def wait_ready(self) -> None:
-        """Wait until torch is imported.
-
-        Raises
-        ------
-        RunnerDied, RunnerTimedOut
-        """
+        """Wait until torch is imported."""
         if not self._ready:
             self._receive(START_S, START_S)
             self._ready = True
             self._rests = time.monotonic()
 
     def warm_up(self) -> None:
-        """Have it start using the GPU; the first request does that otherwise.
-
-        Raises
-        ------
-        RunnerFailure
-        """
+        """Have it start using the GPU; the first request does that otherwise."""
         if not self._cold:
             return
         self._cold = False
@@ -261,10 +251,6 @@ class RunnerProcess:
             Seconds it may take while no compiler is at work.
         build_s
             Seconds it may take in addition while processes below it (compilers) are.
-
-        Raises
-        ------
-        RunnerFailure
         """
         self.wait_ready()
         self._rests = None

@@ -194,6 +194,22 @@ def load_document(path: str, text: str) -> types.ModuleType:
         ) from error
 
 
+def module_at(name: str, path: str) -> types.ModuleType:
+    """Load a file as a module of its own, which nobody else imports.
+
+    Raises
+    ------
+    ImportError
+        It is none.
+    """
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def lookup(module: types.ModuleType, qualname: str) -> Any:
     """Return what `qualname` names in `module`, None if there is no such thing."""
     found: Any = module

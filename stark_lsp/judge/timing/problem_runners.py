@@ -188,12 +188,7 @@ class Bench:
             self._sides[name] = timer
 
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
-        """Have a loaded runner warm up and get ready to be timed.
-
-        Raises
-        ------
-        RunnerFailure
-        """
+        """Have a loaded runner warm up and get ready to be timed."""
         timer = Timer(runner, float(self.settings["run_timeout_s"]))
         timer.hold(
             timing_inputs(self.reference),
@@ -287,12 +282,7 @@ class Bench:
             raise ReferenceLost(f"{type(error).__name__}: {error}") from error
 
     def eager_with(self, weights: str) -> Timer:
-        """Return `eager` with the weights of a file.
-
-        Raises
-        ------
-        ReferenceLost
-        """
+        """Return `eager` with the weights of a file."""
         timer = self.held("eager")
         if weights != self._weights:
             with self.reliably(timer):

@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 @dataclass(eq=False)
 class Recheck:
-    """Draws calls of rounds that are over, and judges what they gave."""
+    """Draws calls of rounds that are over, and judges what they gave; raises `Failed` where that is wrong."""
 
     expected_bytes: int
     """Bytes of the outputs of one call, as the reference has them."""
@@ -96,12 +96,7 @@ class Recheck:
         self._seen[place : place + 1] = [self._fetch(seed, made, timer)]
 
     def finish(self, timer: Timer) -> None:
-        """Fetch an output of the last round as well; that it was the last nobody knew before.
-
-        Raises
-        ------
-        Failed
-        """
+        """Fetch an output of the last round as well; that it was the last nobody knew before."""
         if self._unseen is not None:
             self._seen.append(self._fetch(*self._unseen, timer))
             self._unseen = None

@@ -33,7 +33,9 @@ class Round(NamedTuple):
 
 @dataclass(eq=False)
 class Timer:
-    """A runner whose module is loaded, and what it holds for timing."""
+    """A runner whose module is loaded, and what it holds for timing; asking it may raise `RunnerFailure`, and
+    `tensorfile.Damaged` where outputs cannot be read or are too long.
+    """
 
     runner: RunnerProcess
     """The runner."""
@@ -47,12 +49,7 @@ class Timer:
         """Whether it sends digests of what its calls return."""
 
     def hold(self, inputs: list[str], **how: Any) -> None:
-        """Have it load files that fresh inputs are mixed from, and warm up; see `Runner.hold` and `RunnerProcess.ask`.
-
-        Raises
-        ------
-        RunnerFailure
-        """
+        """Have it load files that fresh inputs are mixed from, and warm up; see `Runner.hold` and `RunnerProcess.ask`."""
         answer = self.runner.ask("hold", inputs=[self.runner.give(path) for path in inputs], **how)
         calls = answer.get("calls")
         if not isinstance(calls, int) or not 1 <= calls <= MOST:
@@ -74,10 +71,6 @@ class Timer:
             See `timed.Timed.time`.
         pledge
             Have digests made also where they are of no use.
-
-        Raises
-        ------
-        RunnerFailure
         """
         calls, pledges = calls or self.calls, pledge or self.pledges
         if self.runner.device == "cuda":
@@ -129,12 +122,7 @@ class Timer:
         return self._outputs("kept", limit, index=index)
 
     def alone(self, seed: str, index: int, limit: int) -> tensorfile.Loaded:
-        """Return what one call of a round returns when it is made once more, untimed.
-
-        Raises
-        ------
-        tensorfile.Damaged
-        """
+        """Return what one call of a round returns when it is made once more, untimed."""
         return self._outputs("alone", limit, seed=seed, index=index)
 
     def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
