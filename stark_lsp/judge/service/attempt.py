@@ -57,7 +57,7 @@ class Attempt:
     """Told what begins and how long it may take."""
     told: Told
     """What the server read in it."""
-    tools: bool
+    tools: bool = False
     """Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters."""
 
     def __post_init__(self) -> None:

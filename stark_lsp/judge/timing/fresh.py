@@ -326,31 +326,27 @@ class Draw(NamedTuple):
     """Place of the first element's weight."""
 
 
+@dataclass(eq=False)
 class Weights:
-    """Random weights between 0 and 1, the same in all processes.
+    """Random weights between 0 and 1, the same in all processes."""
 
-    Parameters
-    ----------
-    most
-        Elements of the longest input.
-    device
-        Where the inputs are.
-    """
+    period: int
+    """After so many elements they come again."""
+    device: torch.device
+    """Where the inputs are."""
 
-    def __init__(self, most: int, device: torch.device) -> None:
-        self._period = min(most, PERIOD)
-        self._device = device
+    def __post_init__(self) -> None:
         self._made: dict[torch.dtype, torch.Tensor] = {}
 
     def of(self, out: torch.Tensor, begin: int) -> Iterator[tuple[int, int, torch.Tensor]]:
         """Return pieces of a flat tensor: begin, end, weights."""
         if out.dtype not in self._made:
             generator = _Generator().manual_seed(WEIGHTS_SEED)
-            drawn = torch.rand(self._period + SLACK, generator=generator)
-            self._made[out.dtype] = drawn.to(self._device, out.dtype)
+            drawn = torch.rand(self.period + SLACK, generator=generator)
+            self._made[out.dtype] = drawn.to(self.device, out.dtype)
         weights = self._made[out.dtype]
-        for place in range(0, out.numel(), self._period):
-            size = min(self._period, out.numel() - place)
+        for place in range(0, out.numel(), self.period):
+            size = min(self.period, out.numel() - place)
             yield place, place + size, weights[begin : begin + size]
 
 
@@ -423,7 +419,8 @@ class Mixer:
         self._ring = buffers(self.nbytes)
         self._picking = picking and bool(columns)
         self._device = columns[0][0].device if columns else torch.device("cpu")
-        weights = Weights(max((_span(column[0]) for column in columns), default=0), self._device)
+        longest = max((_span(column[0]) for column in columns), default=0)
+        weights = Weights(min(longest, PERIOD), self._device)
         margin = tensorfile.margin_of(self.nbytes)
         self._inputs = [_Input(column, self._ring, margin, weights, picking) for column in columns]
 

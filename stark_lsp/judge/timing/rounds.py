@@ -105,6 +105,7 @@ def interleave(
         See `RoundTimes`.
     """
     calls: dict[str, list[list[float]]] = {name: [] for name in sides}
+    medians: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     begin = time.monotonic()
     early = False
@@ -113,17 +114,15 @@ def interleave(
             break
         for name in names if index % 2 == 0 else reversed(names):
             calls[name].append(sides[name](index))
+            medians[name].append(median(calls[name][-1]))
         if candidate is None:
             continue
-        made = index + 1
-        if made == give_up and rounds > give_up:
-            ours, theirs = ([median(one) for one in calls[name]] for name in (candidate, AGAINST))
-            # The best round of the one against the worst of the other: a busy machine alone does not end it.
-            if min(ours) > LOSER * max(theirs):
-                early = True
-                break
-        if target > 0.0 and made >= max(fewest, FEWEST):
-            ours, theirs = ([median(one) for one in calls[name]] for name in (candidate, AGAINST))
-            if intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
-                break
+        made, ours, theirs = index + 1, medians[candidate], medians[AGAINST]
+        # The best round of the one against the worst of the other: a busy machine alone does not end it.
+        if made == give_up < rounds and min(ours) > LOSER * max(theirs):
+            early = True
+            break
+        sure = target > 0.0 and made >= max(fewest, FEWEST)
+        if sure and intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
+            break
     return RoundTimes(calls, early, each=each, between=between)

@@ -49,7 +49,7 @@ class Timer:
         """Whether it sends digests of what its calls return."""
 
     def hold(self, inputs: list[str], **how: Any) -> None:
-        """Have it load files that fresh inputs are mixed from, and warm up; see `Runner.hold` and `RunnerProcess.ask`."""
+        """Have it load files that inputs are mixed from, and warm up, see `Timed.hold` and `RunnerProcess.ask`."""
         answer = self.runner.ask("hold", inputs=[self.runner.give(path) for path in inputs], **how)
         calls = answer.get("calls")
         if not isinstance(calls, int) or not 1 <= calls <= MOST:
