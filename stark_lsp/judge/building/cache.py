@@ -208,6 +208,12 @@ class TritonCache(Store):
                     copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
 
 
+def key_of(value: Any) -> str:
+    """Return the key of some JSON values."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+
+
 def digest(path: str) -> str:
     """Return the SHA-256 of a file."""
     found = hashlib.sha256()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import hashlib
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -26,12 +24,14 @@ from ..processes.runners import (
 from ..transport import claims
 from . import diagnostics, tokens
 from .aids import Aids
-from .cache import Cache, NotTaken
+from .cache import Cache, NotTaken, key_of
 from .request import Refused, normal
 
 VERSION = 1
 """Raised when the same request would be built differently."""
 AID_S = 300.0
+AIDS = 16
+AID_BYTES = 3 << 30
 FAILED = 256
 """Failed builds that are kept in mind."""
 ENDED = ("Killed", "Terminated")
@@ -112,7 +112,7 @@ class BuildService:
     def __post_init__(self) -> None:
         self.toolchain = [str(VERSION), *self.toolchain]
         self._cache = Cache(os.path.join(self.cache_dir, "libraries"))
-        self._aids = Aids(os.path.join(self.cache_dir, "aids"), self.toolchain, self._prepared)
+        self._aids = Aids(Cache(os.path.join(self.cache_dir, "aids"), AIDS, AID_BYTES), self.toolchain, self._prepared)
         self._slots = threading.BoundedSemaphore(max(1, self.jobs))
         self._failed: dict[str, Built] = {}
 
@@ -195,8 +195,7 @@ class BuildService:
 
     def key(self, asked: dict[str, Any]) -> str:
         """Return the key of a request in its normal form."""
-        text = json.dumps([self.toolchain, asked], sort_keys=True)
-        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+        return key_of([self.toolchain, asked])
 
     def _remember(self, key: str, built: Built) -> None:
         """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""

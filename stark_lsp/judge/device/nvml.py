@@ -52,10 +52,8 @@ class Gpu:
 
     Parameters
     ----------
-    uuid
-        As torch gives it.
-    index
-        Number of the GPU where there is no `uuid`.
+    uuid, index
+        As torch gives it; its number where there is none.
 
     Raises
     ------

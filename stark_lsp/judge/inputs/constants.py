@@ -77,16 +77,12 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
     At most `ALONE` are changed alone; if there are more, the last variant changes all the rest.
     """
     names = _names(arguments)
-    changes = {}
-    for index, leaf in enumerate(leaves_of(arguments)):
-        if index in chosen:
-            found = changed(leaf, torch.Generator().manual_seed(SEED + index))
-            if found is not None:
-                changes[index] = found
+    leaves = leaves_of(arguments)
+    tried = {index: changed(leaves[index], torch.Generator().manual_seed(SEED + index)) for index in sorted(chosen)}
+    changes = {index: found for index, found in tried.items() if found is not None}
     order = list(changes)
-    groups = [[index] for index in order[:ALONE]] + ([order[ALONE:]] if order[ALONE:] else [])
     result = []
-    for group in groups:
+    for group in [*([index] for index in order[:ALONE]), *([order[ALONE:]] if order[ALONE:] else [])]:
         named = " and ".join(dict.fromkeys(names[index] for index in group))
         what = ", ".join(dict.fromkeys(changes[index][0] for index in group))
         result.append((f"{ONLY}{named} changed: {what}", _replacing(arguments, group, changes)))

@@ -43,13 +43,11 @@ class Folder:
         if os.path.join(self.inside, name or os.path.basename(path)) == path:
             return path
         place = self.place(path, name)
-        if link:
-            try:
+        # On another file system, or one without hard links, it is copied.
+        with contextlib.suppress(OSError):
+            if link:
                 os.link(path, place)
                 return place
-            except OSError:
-                # Another file system, or one without hard links.
-                pass
         shutil.copyfile(path, place)
         return place
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from ..processes import copies
 from ..processes.folders import Folder
 from ..processes.pool import Pool
 from ..processes.runners import RunnerFailure, RunnerProcess
@@ -63,7 +64,8 @@ def run(children: Pool, under: Under, load: Load, command: str, *, limit: float,
         except RunnerFailure:
             # What the tool says until then is what is wanted; the run itself was verified without it.
             runner.kill()
-        with contextlib.suppress(OSError), open(report, "rb") as file:
+        # It lies where the candidate may write.
+        with contextlib.suppress(OSError), copies.regular(report) as file:
             return file.read(REPORT_LIMIT).decode("utf-8", "replace")
         return ""
     finally:
