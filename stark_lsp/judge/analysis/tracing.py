@@ -69,7 +69,10 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "nodes": recorder.nodes,
         "output": output,
         "guards": recorder.guards,
-        "attributes": {name: _literal(value) for name, value in attributes.read.items()},
+        "attributes": {
+            name: [number(item) for item in value] if isinstance(value, list) else number(value)
+            for name, value in attributes.read.items()
+        },
         "read_dtype": recorder.read_dtype,
     }
 
@@ -84,10 +87,6 @@ def _state_kept(module: torch.nn.Module, device: torch.device) -> Iterator[None]
         finally:
             for buffer, value in before:
                 buffer.copy_(value)
-
-
-def _literal(value: Any) -> Any:
-    return [number(item) for item in value] if isinstance(value, list) else number(value)
 
 
 def _know_state(module: torch.nn.Module, paths: dict[int, str], recorder: Recorder) -> None:

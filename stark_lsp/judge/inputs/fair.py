@@ -93,7 +93,9 @@ class SpecialCases:
             self._note_missing(list(TOPICS))
             return
         arguments = modules.to_device(arguments, "cpu")
-        variants = special.specials(arguments, names, fixed, size, ties=self._only_floating())
+        # An output that is no floating one may be a place among the inputs.
+        floating = all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
+        variants = special.specials(arguments, names, fixed, size, ties=floating)
         for number, variant in enumerate(variants):
             if variant.changes_values and screen is None:
                 continue
@@ -176,10 +178,6 @@ class SpecialCases:
     def _operators(self) -> Operators | None:
         """What a call runs; None if that is unknown."""
         return self._exact.operators if self._exact is not None else None
-
-    def _only_floating(self) -> bool:
-        """Whether all outputs are floating; an integer may be a place among the inputs."""
-        return all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
 
     def _note_missing(self, kinds: list[CaseKind]) -> None:
         """Say what was not checked because the reference is large or slow, and its batch cannot be made smaller."""

@@ -178,7 +178,11 @@ def _bandwidth(device: str, until: float) -> float:
     if device == "cuda":
         size = min(max(size, 256 << 20), torch.cuda.mem_get_info()[0] // 4)
     else:
-        size = min(max(size, 64 << 20), CPU_COPY_LIMIT, _free_memory() // 8)
+        # What is free or can be freed (Linux); elsewhere a gigabyte.
+        free = 1 << 30
+        with contextlib.suppress(OSError, ValueError):
+            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        size = min(max(size, 64 << 20), CPU_COPY_LIMIT, free // 8)
     source = torch.ones(max(1, size // 4), dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     seconds = _best(lambda: target.copy_(source), device, until, repeats=COPIES[device])
@@ -245,14 +249,6 @@ def _best(call: Callable[[], Any], device: str, until: float, repeats: int) -> f
             call()
             times.append(_now() - begin)
     return max(min(times), 1e-9)
-
-
-def _free_memory() -> int:
-    """Return the bytes of memory that are free or can be freed (Linux); elsewhere a gigabyte."""
-    try:
-        return int(os.sysconf("SC_AVPHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
-    except (OSError, ValueError):
-        return 1 << 30
 
 
 def _path(cache_dir: str, device: str) -> str:

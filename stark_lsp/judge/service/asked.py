@@ -62,17 +62,13 @@ class Asked:
         """
         if self._by[runner.pid] >= MOST_BUILDS:
             return {"error": f"More than {MOST_BUILDS} extensions."}
-        built = self._late(request) if timed else self._patiently(request)
+        built = self._late(request) if timed else self.service.build(request, seconds=self.seconds)
+        if built.ended and not timed:
+            # Perhaps not its own fault; what the source does to a compiler, it does again.
+            built = self.service.build(request, seconds=self.seconds)
         self._by[runner.pid] += 1
         self._made.append((str(request.get("name")), built))
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
-
-    def _patiently(self, request: dict[str, Any]) -> Built:
-        built = self.service.build(request, seconds=self.seconds)
-        if built.ended:
-            # Perhaps not its own fault; what the source does to a compiler, it does again.
-            built = self.service.build(request, seconds=self.seconds)
-        return built
 
     def _late(self, request: dict[str, Any]) -> Built:
         left = self.seconds - self._late_s

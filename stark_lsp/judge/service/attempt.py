@@ -116,7 +116,9 @@ class Attempt:
         except torch.cuda.OutOfMemoryError:
             # In this process: outputs are compared beside whatever the candidate holds.
             return self._verdict(Finding("OUT_OF_MEMORY", "It left too little memory to compare its outputs."))
-        return self._verdict(self._asked.considered(Finding("OK", self._praise())))
+        text = " ".join(self._weights_message.split())[:300]
+        praise = f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
+        return self._verdict(self._asked.considered(Finding("OK", praise)))
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
@@ -274,10 +276,6 @@ class Attempt:
             text = " ".join(self._weights_message.split())[:600]
             return Finding("LOAD_ERROR", f"The reference's weights do not load, and built anew it differs: {text}")
         return finding
-
-    def _praise(self) -> str:
-        text = " ".join(self._weights_message.split())[:300]
-        return f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
 
     def _verdict(self, finding: Finding) -> dict[str, Any]:
         """Put the verdict together; the runner does nothing more by then, so that its log is complete."""

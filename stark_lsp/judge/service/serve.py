@@ -73,7 +73,8 @@ class Worker:
             answer = {"id": number, "error": error.to_wire()}
         except BaseException as error:  # noqa: BLE001 - reported to the server as a fault
             answer = {"id": number, "error": broken(error, self._folder).to_wire()}
-            lost = device_lost(error)
+            # An error of a kernel stays until the process ends: it can use its GPU no more.
+            lost = isinstance(error, RuntimeError) and "CUDA error" in str(error)
         try:
             self.channel.send(answer)
         except ChannelClosed:
@@ -159,11 +160,6 @@ class Worker:
         self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
-
-
-def device_lost(error: BaseException) -> bool:
-    """Whether this process can use its GPU no more: an error of a kernel stays until the process ends."""
-    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
 
 
 def require_torch() -> None:

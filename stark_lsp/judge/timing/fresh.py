@@ -185,11 +185,8 @@ def _ordered(tensor: torch.Tensor) -> bool:
     # The difference of two equal infinities is none.
     steps = torch.where(lines[:, 1:] == lines[:, :-1], 0.0, steps)
     one = (steps >= 0).all(1) | (steps <= 0).all(1)
-    return bool(one.any()) if lines.shape[1] >= ROWS and not _few(lines) else bool(one.all())
-
-
-def _few(values_of: torch.Tensor) -> bool:
-    return torch.unique(values_of.reshape(-1)[:: max(1, values_of.numel() // SAMPLE)]).numel() <= FEW
+    few = torch.unique(lines.reshape(-1)[:: max(1, lines.numel() // SAMPLE)]).numel() <= FEW
+    return bool(one.any()) if lines.shape[1] >= ROWS and not few else bool(one.all())
 
 
 def _names(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:

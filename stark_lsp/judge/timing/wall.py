@@ -70,10 +70,11 @@ def judged(
     most
         Most calls of a round whose outputs can all be kept.
     """
-    lengths = {
-        run: _lengths(call_ms + BESIDES_MS[device], min(most, LONG))
-        for run, call_ms in ((candidate, claimed_ms), (trusted, trusted_ms))
-    }
+    lengths: dict[Run, tuple[int, ...]] = {}
+    for run, call_ms in ((candidate, claimed_ms), (trusted, trusted_ms)):
+        # A short round and a longer one; only 1 if no more can be kept.
+        longer = max(2, int(LONG_MS / (call_ms + BESIDES_MS[device])))
+        lengths[run] = (1, min(most, LONG, longer)) if most > 1 else (1,)
     seen: dict[tuple[Run, int], list[float]] = {(run, calls): [] for run, both in lengths.items() for calls in both}
     found = Judged(0.0, 0.0)
     for made in range(1, MOST + 1):
@@ -91,11 +92,6 @@ def judged(
             if agreement(found, claimed_ms, device, busy=False) is Agreement.AGREES:
                 break
     return found
-
-
-def _lengths(each_ms: float, most: int) -> tuple[int, ...]:
-    """Return the numbers of calls of a short round and of a longer one; only 1 if no more can be kept."""
-    return (1, min(most, max(2, int(LONG_MS / each_ms)))) if most > 1 else (1,)
 
 
 def _of_one(walls: list[list[float]], lengths: tuple[int, ...]) -> Judged:

@@ -51,7 +51,10 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
     if tree is None or kind is bool:
         return tree
     if issubclass(kind, torch.Tensor):
-        return _encode_tensor(tree, tensors, path)
+        if tree.layout is not torch.strided or tree.is_quantized:
+            raise NotPlain(f"{path or 'it'} is a {tree.layout} tensor, and only dense ones are supported")
+        tensors.append(tree)
+        return {"k": "tensor", "v": len(tensors) - 1}
     if issubclass(kind, enum.Enum):
         return {"k": "enum", "v": f"{_qualname(kind)}.{_own(tree)['_name_']}"}
     if issubclass(kind, str):
@@ -148,14 +151,6 @@ def _is_settings(value: Any) -> bool:
 
 _HEAP = 1 << 9
 """Flag of a class that was made in Python (Py_TPFLAGS_HEAPTYPE)."""
-
-
-def _encode_tensor(tensor: torch.Tensor, tensors: list[torch.Tensor], path: str) -> Skeleton:
-    """Return the place of `tensor` in `tensors`."""
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        raise NotPlain(f"{path or 'it'} is a {tensor.layout} tensor, and only dense ones are supported")
-    tensors.append(tensor)
-    return {"k": "tensor", "v": len(tensors) - 1}
 
 
 def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | None = None) -> Any:
