@@ -397,19 +397,12 @@ class Mixer:
     """
 
     def __init__(self, sets: list[Any], lookup: Callable[[str], Any] | None = None, *, picking: bool = True) -> None:
-        skeletons: list[Any] = []
-        columns: list[list[torch.Tensor]] = []
-        for tree in sets:
-            tensors: list[torch.Tensor] = []
-            skeleton = values.encode(tree, tensors)
-            if columns and [_form(tensor) for tensor in tensors] != [_form(column[0]) for column in columns]:
-                continue
-            skeletons.append(skeleton)
-            if not columns:
-                columns = [[] for _ in tensors]
-            for column, tensor in zip(columns, tensors):  # noqa: B905 - Python 3.9
-                column.append(tensor)
-        self._skeletons = skeletons
+        held: list[list[torch.Tensor]] = [[] for _ in sets]
+        skeletons = [values.encode(tree, tensors) for tree, tensors in zip(sets, held)]  # noqa: B905 - Python 3.9
+        forms = [list(map(_form, tensors)) for tensors in held]
+        alike = [number for number, form in enumerate(forms) if form == forms[0]]
+        self._skeletons = [skeletons[number] for number in alike]
+        columns = [list(column) for column in zip(*(held[number] for number in alike))]  # noqa: B905 - Python 3.9
         self._lookup = lookup
         self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
         """Bytes of the inputs of one call."""
