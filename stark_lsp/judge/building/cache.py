@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
+from ..device.turns import lock_file
 from ..processes import copies
 
 ENTRIES = 400
@@ -77,11 +78,10 @@ class Store:
             if held is not None:
                 held.close()
 
-    def _try_lock(self, key: str) -> IO[str] | None:
+    def _try_lock(self, key: str) -> IO[bytes] | None:
         """Return a file whose lock is given back when it is closed, None while another holds it (flock(2))."""
         # A few hundred locks for all keys: so their files can stay, and need no care.
-        path = os.path.join(self.root, f"{key[:2]}.lock")
-        file = open(path, "w", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o600))  # noqa: SIM115
+        file = lock_file(os.path.join(self.root, f"{key[:2]}.lock"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file

@@ -160,9 +160,7 @@ def relative_errors(exact: list[torch.Tensor], found: list[torch.Tensor]) -> lis
         return None
     errors = []
     for a, b in zip(exact, found):  # noqa: B905 - Python 3.9
-        if a.shape != b.shape:
-            return None
-        if a.dtype.is_complex != b.dtype.is_complex:
+        if a.shape != b.shape or a.dtype.is_complex != b.dtype.is_complex:
             return None
         gap = difference(a, b)
         floating = b.dtype.is_floating_point or b.dtype.is_complex

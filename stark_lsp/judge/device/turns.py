@@ -67,7 +67,7 @@ def _must_be_ours(path: str) -> None:
         os.chmod(path, 0o700)
 
 
-def _open(path: str) -> IO[bytes]:
+def lock_file(path: str) -> IO[bytes]:
     """Open a lock file, made when it is not there; as is its folder, which may have been cleared away."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
@@ -82,7 +82,7 @@ class _Ticket:
             self.name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
             # Made under another name first: nobody may take it for a dead one before it is locked.
             hidden = os.path.join(folder, f".{self.name}")
-            self._file = _open(hidden)
+            self._file = lock_file(hidden)
             fcntl.flock(self._file, fcntl.LOCK_EX)
             try:
                 os.rename(hidden, os.path.join(folder, self.name))
@@ -185,8 +185,8 @@ class Turns:
         """
         if self._measures == threading.get_ident():
             raise RuntimeError("A thread that measures cannot wait for its own end to work")
-        with _open(self._room) as room:
-            with _open(self._gate) as gate:
+        with lock_file(self._room) as room:
+            with lock_file(self._gate) as gate:
                 _lock(gate, fcntl.LOCK_SH)
                 _lock(room, fcntl.LOCK_SH)
             yield
@@ -201,7 +201,7 @@ class Turns:
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
         with contextlib.ExitStack() as held:
-            gate, room = held.enter_context(_open(self._gate)), held.enter_context(_open(self._room))
+            gate, room = held.enter_context(lock_file(self._gate)), held.enter_context(lock_file(self._room))
             if self._present is not None:
                 ticket = _Ticket(self._tickets)
                 held.callback(ticket.end)

@@ -73,16 +73,13 @@ def report(error: BaseException) -> dict[str, Any]:
     while current is not None and current not in chain and len(chain) < 8:
         chain.append(current)
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    frames = [
-        {"path": frame.filename, "line": frame.lineno, "name": frame.name}
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
+    trace = traceback.extract_tb(error.__traceback__)[-50:]
     syntax = error if isinstance(error, SyntaxError) else None
     return {
         "types": [cls.__name__ for cls in type(error).__mro__],
         "text": cut(safe_text(error), 20000),
         "causes": [{"type": type(item).__name__, "text": cut(safe_text(item), 20000)} for item in chain[1:]],
-        "frames": frames[-50:],
+        "frames": [{"path": frame.filename, "line": frame.lineno, "name": frame.name} for frame in trace],
         "syntax": {"path": syntax.filename or "", "line": syntax.lineno or 0} if syntax else None,
         "traceback": full_text(error),
     }

@@ -180,18 +180,13 @@ def load_document(path: str, text: str) -> types.ModuleType:
             if missing and isinstance(error, ModuleNotFoundError)
             else "Check the import and what is installed for " + sys.executable + "."
         )
-        raise Bad(
-            f"An import failed: {describe(error)}.", cure, path, line_in(error, path), full_text(error)
-        ) from error
+        message = f"An import failed: {describe(error)}."
+        raise Bad(message, cure, path, line_in(error, path), full_text(error)) from error
     except MemoryError as error:
         raise blame(error, "Loading the file ran out of memory", "Make the file load with less.", path) from error
     except (Exception, SystemExit) as error:
-        raise blame(
-            error,
-            "Loading the file raised",
-            "Make the file import cleanly; keep scripts under `if __name__ == '__main__':`.",
-            path,
-        ) from error
+        cure = "Make the file import cleanly; keep scripts under `if __name__ == '__main__':`."
+        raise blame(error, "Loading the file raised", cure, path) from error
 
 
 def module_at(name: str, path: str) -> types.ModuleType:
@@ -232,12 +227,8 @@ def find_class(module: types.ModuleType, path: str, qualname: str, line: int | N
 
     found = lookup(module, qualname)
     if not isinstance(found, type):
-        raise Bad(
-            f"After loading the file there is no class {qualname}.",
-            "Define it at the top level of the file, outside any condition that is false here.",
-            path,
-            line,
-        )
+        cure = "Define it at the top level of the file, outside any condition that is false here."
+        raise Bad(f"After loading the file there is no class {qualname}.", cure, path, line)
     if not issubclass(found, torch.nn.Module):
         raise Bad(f"{qualname} is not a torch.nn.Module.", "Derive it from torch.nn.Module.", path, line)
     return found

@@ -117,12 +117,8 @@ def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
 def lacking(sizes: Sizes, free: int) -> str | None:
     """Say that a GPU cannot hold the original and a candidate that take turns, None if it can."""
     needed = 2 * timed_bytes(sizes, 1, 0)
-    if needed <= free:
-        return None
-    return (
-        f"The original and a candidate, timed by turns, would take {needed / 2**30:.1f} GiB of the GPU's memory; "
-        f"{free / 2**30:.1f} GiB are free"
-    )
+    words = f"The original and a candidate, timed by turns, would take {needed / 2**30:.1f} GiB of the GPU's memory"
+    return f"{words}; {free / 2**30:.1f} GiB are free" if needed > free else None
 
 
 def on_cpu(sizes: Sizes, seeds: int, memory: int) -> Plan:

@@ -92,10 +92,9 @@ def exchange_bytes(asked: list[int], answered: list[int], *, children: int, resi
     total
         Bytes of the GPU's memory.
     """
-    if max([*asked, *answered], default=0) < WORTH:
-        return 0
-    size = max([*asked, *answered]) + SLACK
-    return size if size * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total else 0
+    most = max([*asked, *answered], default=0)
+    fits = (most + SLACK) * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total
+    return most + SLACK if most >= WORTH and fits else 0
 
 
 def piece_bytes(answered: list[int], *, children: int, total: int) -> int:
