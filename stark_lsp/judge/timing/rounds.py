@@ -6,6 +6,7 @@ rounds that stand next to each other is hardly touched by them.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ LOSER_ROUNDS = {"cuda": 3, "cpu": 6}
 """Rounds after which that is decided; on a CPU others may keep the machine busy for the length of a few."""
 FEWEST = 6
 """Rounds that are always made: with fewer no 95 % interval of a median exists."""
-
+OFFICIAL_ROUNDS = 10
+"""Rounds that a fixed number of calls is divided into; more, if a round cannot have so many calls."""
+FINAL_SHARE = 2
+"""Of the final rounds, one half is made in any case."""
 AGAINST = "eager"
 """What a candidate's times are held against while rounds go on."""
 Side = Callable[[int], list[float]]
@@ -73,44 +77,61 @@ class RoundTimes:
         return float(self.timing(name)["median_ms"])
 
 
+@dataclass
+class Plan:
+    """How many rounds are made, and how many calls each has."""
+
+    rounds: int
+    seconds: float = float("inf")
+    """After so long no further round is begun, once `FEWEST` (or all, if there are fewer) are made."""
+    target: float = 0.0
+    """No further round is begun, once `fewest` are made and half of the 95 % interval of the candidate's ratio within
+    this session is below this fraction; 0 makes all rounds."""
+    fewest: int = FEWEST
+    calls: list[int] | None = None
+    """Calls of each round; None for as many as make a round."""
+
+    def __post_init__(self) -> None:
+        self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
+        """For each round what its inputs are made from."""
+
+    @classmethod
+    def of(cls, settings: dict[str, Any], *, final: bool, most: int) -> Plan:
+        """Return what `core.EvaluationSettings` in wire form ask for, with at most `most` calls in a round."""
+        total = int(settings.get("timed_calls", 0))
+        if total > 0:
+            count = min(total, max(OFFICIAL_ROUNDS, -(-total // most)))
+            each, more = divmod(total, count)
+            return cls(count, calls=[each + (index < more) for index in range(count)])
+        count = int(settings["final_rounds" if final else "rounds"])
+        seconds, target = float(settings["final_timing_s" if final else "timing_s"]), settings.get("target_error", 0.0)
+        return cls(count, seconds, float(target), count // FINAL_SHARE if final else FEWEST)
+
+
 def interleave(
-    sides: dict[str, Side],
-    rounds: int,
-    *,
-    seconds: float = float("inf"),
-    candidate: str | None = None,
-    target: float = 0.0,
-    fewest: int = FEWEST,
-    give_up: int = 0,
-    each: bool = False,
-    between: float = 0.0,
+    sides: dict[str, Side], plan: Plan, between: float = 0.0, *, candidate: str | None = None, give_up: int = 0
 ) -> RoundTimes:
-    """Time all sides for a number of rounds.
+    """Time all sides as planned.
 
     Parameters
     ----------
     sides
         By name; every other round goes through them backwards, so that none is always first.
-    rounds, seconds
-        After `seconds` no further round is begun, once `FEWEST` (or `rounds`, if fewer) are made.
+    between
+        See `RoundTimes`.
     candidate
         Whose ratio to `AGAINST` counts.
-    target
-        No further round is begun, once `fewest` are made and half of the 95 % interval of that ratio within
-        this session is below this fraction; 0 makes all rounds.
     give_up
         After so many rounds, if the candidate turns out to be `LOSER` times slower than `AGAINST`, the rest is
         skipped; 0 makes it in any case.
-    each, between
-        See `RoundTimes`.
     """
     calls: dict[str, list[list[float]]] = {name: [] for name in sides}
     medians: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     begin = time.monotonic()
     early = False
-    for index in range(rounds):
-        if index >= FEWEST and time.monotonic() - begin > seconds:
+    for index in range(plan.rounds):
+        if index >= FEWEST and time.monotonic() - begin > plan.seconds:
             break
         for name in names if index % 2 == 0 else reversed(names):
             calls[name].append(sides[name](index))
@@ -119,10 +140,10 @@ def interleave(
             continue
         made, ours, theirs = index + 1, medians[candidate], medians[AGAINST]
         # The best round of the one against the worst of the other: a busy machine alone does not end it.
-        if made == give_up < rounds and min(ours) > LOSER * max(theirs):
+        if made == give_up < plan.rounds and plan.calls is None and min(ours) > LOSER * max(theirs):
             early = True
             break
-        sure = target > 0.0 and made >= max(fewest, FEWEST)
-        if sure and intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
+        sure = plan.target > 0.0 and made >= max(plan.fewest, FEWEST)
+        if sure and intervals.half_width(intervals.paired_ratio(theirs, ours)) <= plan.target:
             break
-    return RoundTimes(calls, early, each=each, between=between)
+    return RoundTimes(calls, early, plan.calls is not None, between)

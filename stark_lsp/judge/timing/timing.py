@@ -15,7 +15,7 @@ from ..processes.runners import RunnerFailure, RunnerProcess
 from . import rounds, wall
 from .problem_runners import Bench, reference_timed
 from .recheck import Recheck
-from .session import Plan, Session, fitting, longest
+from .session import Session, fitting, longest
 from .timer import Timer
 from .wall import Sample
 
@@ -70,10 +70,10 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     """
 
     def session() -> Session:
-        plan = Plan(settings, final=False, most=longest(bench))
+        plan = rounds.Plan.of(settings, final=False, most=longest(bench))
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
-            times = plan.interleave(sides, bench.between)
+            times = rounds.interleave(sides, plan, bench.between)
         return Session(times, watch, bench.recheck())
 
     found: Session = reference_timed(bench, session)
@@ -182,7 +182,7 @@ class Timing:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
 
     def _session(self, timer: Timer, *, final: bool) -> Session:
-        plan = Plan(self.settings, final=final, most=longest(self.bench))
+        plan = rounds.Plan.of(self.settings, final=final, most=longest(self.bench))
         recheck = self.bench.recheck()
 
         def candidate(index: int) -> list[float]:
@@ -196,7 +196,7 @@ class Timing:
         sides["candidate"] = candidate
         with observe.observing(self.bench.device) as watch:
             give_up = 0 if self.final else rounds.LOSER_ROUNDS[self.bench.device]
-            times = plan.interleave(sides, self.bench.between, candidate="candidate", give_up=give_up)
+            times = rounds.interleave(sides, plan, self.bench.between, candidate="candidate", give_up=give_up)
         with self._asking():
             recheck.finish(timer)
         return Session(times, watch, recheck)
