@@ -220,12 +220,12 @@ def host_compiler() -> str | None:
     return shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
 
 
-def _short(report: dict[str, Any], limit: int = 400) -> str:
+def _short(report: dict[str, Any]) -> str:
     name = (report.get("types") or ["Exception"])[0]
     # Torch adds the same advice on debugging to every CUDA error.
     text = re.split(r"\s*(?:Search for `cuda|CUDA kernel errors might be async)", str(report.get("text", "")))[0]
     text = " ".join(text.split()).rstrip(".")
-    return f"{name}: {text[:limit]}" if text else str(name)
+    return f"{name}: {text[:400]}" if text else str(name)
 
 
 def _line(report: dict[str, Any], source_path: str) -> int | None:

@@ -112,8 +112,7 @@ class SpecialCases:
             case = self._fair(variant, words, make, screen)
             if case is not None:
                 reference.special.append(case)
-                if variant.again:
-                    self._again.append((variant.kind, words, make))
+                self._again += [(variant.kind, words, make)] if variant.again else []
                 return
 
     def make_moved(self) -> None:
@@ -160,8 +159,9 @@ class SpecialCases:
         """
         reference = self.reference
         variant = special.smaller(arguments)
-        for words, make in variant.alternatives if variant is not None else []:
-            assert variant is not None
+        if variant is None:
+            return arguments, 0
+        for words, make in variant.alternatives:
             case = self._fair(variant, words, make, None)
             if case is None:
                 continue

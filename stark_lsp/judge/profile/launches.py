@@ -109,18 +109,15 @@ def _cuda(call: Callable[[], Any]) -> dict[str, Any]:
     """Record kernels, copies and fills through CUPTI."""
     call()
     torch.cuda.synchronize()
-    mark = getattr(torch.cuda, "_sleep", None)
     cold = _flush_buffer()
     with profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True) as recorded:
         if cold is not None:
             cold.zero_()  # as in timing, inputs come from memory and not from the cache
-        if mark is not None:
-            mark(1000)
+        torch.cuda._sleep(1000)
         torch.cuda.synchronize()
         call()
         torch.cuda.synchronize()
-        if mark is not None:
-            mark(1000)
+        torch.cuda._sleep(1000)
         torch.cuda.synchronize()
     events, notes = _gpu_events(recorded)
     if not events:

@@ -21,7 +21,7 @@ _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
-_sleep: Any = getattr(torch.cuda, "_sleep", None)
+_sleep: Any = torch.cuda._sleep
 _current_stream = torch.cuda.current_stream
 _elapsed = torch.cuda.Event.elapsed_time
 
