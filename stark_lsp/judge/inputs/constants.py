@@ -30,18 +30,6 @@ LOOK = 4096
 PATTERN = "another pattern of zeros and ones"
 
 
-def leaves_of(tree: Any) -> list[Leaf]:
-    """Return the tensors and Python floats of a tree in order."""
-    found: list[Leaf] = []
-
-    def note(leaf: Leaf) -> Leaf:
-        found.append(leaf)
-        return leaf
-
-    modules.map_leaves(tree, note)
-    return found
-
-
 def fixed(arguments: Any, others: list[Any]) -> list[int]:
     """Return which leaves the user's function makes alike for every seed; Python floats always count as such.
 
@@ -50,8 +38,8 @@ def fixed(arguments: Any, others: list[Any]) -> list[int]:
     others
         Arguments from other seeds; without any nothing but floats is known to be alike.
     """
-    leaves = leaves_of(arguments)
-    rows = [leaves_of(other) for other in others]
+    leaves = modules.leaves_of(arguments)
+    rows = [modules.leaves_of(other) for other in others]
     if any(len(row) != len(leaves) for row in rows):
         return []
     return [
@@ -77,7 +65,7 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
     At most `ALONE` are changed alone; if there are more, the last variant changes all the rest.
     """
     names = _names(arguments)
-    leaves = leaves_of(arguments)
+    leaves = modules.leaves_of(arguments)
     tried = {index: changed(leaves[index], torch.Generator().manual_seed(SEED + index)) for index in sorted(chosen)}
     changes = {index: found for index, found in tried.items() if found is not None}
     order = list(changes)
@@ -93,7 +81,7 @@ def _replacing(arguments: Any, group: list[int], changes: dict[int, tuple[str, L
     """Return what makes the arguments with the leaves of a group replaced."""
 
     def make() -> Any:
-        places = iter(range(len(leaves_of(arguments))))
+        places = iter(range(len(modules.leaves_of(arguments))))
 
         def change(leaf: Leaf) -> Leaf:
             place = next(places)
@@ -109,7 +97,7 @@ def _names(arguments: Any) -> list[str]:
     args, kwargs = arguments
     named = [(f"input number {number}", value) for number, value in enumerate(args, 1)]
     named += [(f"the input {name}", value) for name, value in kwargs.items()]
-    return [name for name, value in named for _ in leaves_of(value)]
+    return [name for name, value in named for _ in modules.leaves_of(value)]
 
 
 def changed(leaf: Leaf, generator: torch.Generator) -> tuple[str, Leaf] | None:

@@ -13,10 +13,9 @@ import torch
 
 from ..processes.runners import RunnerForged, RunnerProcess
 from ..transport import tensorfile
+from .kept import MOST
 from .wall import Sample
 
-MOST = 200
-"""Calls of one round."""
 DEVICE_LIMIT = 64 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
 HEADER_ROOM = 1 << 20
