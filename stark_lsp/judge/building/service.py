@@ -184,10 +184,12 @@ class BuildService:
         builder = self.start()
         try:
             asked = normal(request)
-            answer = builder.ask("prepare", run_s=AID_S, build_s=AID_S, folder=builder.folder, what=what, request=asked)
+            answer = builder.ask(
+                "prepare", run_s=AID_S, build_s=AID_S, folder=builder.files.path, what=what, request=asked
+            )
             if "error" in answer:
                 raise NotTaken(str(answer["error"]))
-            yield os.path.join(builder.folder, "out", "aid")
+            yield os.path.join(builder.files.out, "aid")
         except RunnerFailure as error:
             raise NotTaken(_trouble(error)[0]) from error
         finally:
@@ -219,7 +221,7 @@ class BuildService:
             try:
                 aids = self._helpers(asked, builder)
                 answer = builder.ask(
-                    "build", run_s=seconds, build_s=seconds, folder=builder.folder, request=asked, aids=aids
+                    "build", run_s=seconds, build_s=seconds, folder=builder.files.path, request=asked, aids=aids
                 )
             except RunnerFailure as error:
                 text, failure = _trouble(error)
@@ -235,7 +237,7 @@ class BuildService:
             name = f"{asked['name']}.so"
             try:
                 # Its answer names the library too; where it lies is ours to say.
-                left = os.path.join(builder.folder, "out", "library.so")
+                left = os.path.join(builder.files.out, "library.so")
                 place = key if keep else f"{key[:2]}{os.urandom(19).hex()}"
                 entry = self._cache.put(place, left, name, {"log": log, "resources": resources})
             except (NotTaken, OSError) as error:

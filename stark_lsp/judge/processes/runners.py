@@ -176,11 +176,6 @@ class RunnerProcess:
             pass_fds=() if self.exchange is None else (self.exchange.fd,),
         ).result()
 
-    @property
-    def folder(self) -> str:
-        """Path of its private folder, with `in` and `out` below it."""
-        return self.files.path
-
     def give(self, path: str, name: str = "") -> str:
         """Hand a file over; returns the path under which the child can read it."""
         shares = self.gpu is not None and self.exchange is not None and not self._cold

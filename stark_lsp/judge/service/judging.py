@@ -77,63 +77,59 @@ class Judge:
             special_inputs=bool(settings["special_inputs"]),
             gradients=bool(settings["gradients"]),
         )
+        reference, on_gpu = self.reference, self.reference.device == "cuda"
         self.threads = torch.get_num_threads()
-        self.parallel = min(int(settings["parallel"]) or _parallel(self.reference.device), self.reference.plan.parallel)
+        self.parallel = min(int(settings["parallel"]) or _parallel(reference.device), reference.plan.parallel)
         progress("Looking at the machine", 60.0)
-        self.environment = fingerprint.environment(self.reference.device, self.threads, self.reference.cases[0].forms)
-        toolchain = [
-            str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
-        ]
+        self.environment = fingerprint.environment(reference.device, self.threads, reference.cases[0].forms)
+        parts = ("python", "interpreter", "torch", "cuda", "compiler", "device")
+        toolchain = [str(self.environment[key]) for key in parts]
         self.triton = TritonCache(cache_dir, toolchain)
         self._inductor = InductorCache(cache_dir)
         progress("Finding out how candidates can be kept apart", 180.0)
-        chosen = confinement.choose(str(settings["isolation"]), gpu=self.reference.device == "cuda")
+        chosen = confinement.choose(str(settings["isolation"]), gpu=on_gpu)
         self.environment["isolation"] = chosen.layer.value
-        self.environment["gradients"] = self.reference.gradients
+        self.environment["gradients"] = reference.gradients
         if chosen.layer is Layer.PROCESS:
-            self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
-        self.reference.notes += fingerprint.load_notes(load)
+            reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
+        reference.notes += fingerprint.load_notes(load)
         locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        on_device = turns.Turns(locks, device_key(self.reference.device))
+        on_device = turns.Turns(locks, device_key(reference.device))
         observe.STRANGERS.judges = on_device.judges
         # The next candidate finds processes that have imported torch already.
         self.pool = Pool(
-            runner_environment(self.reference.device, self.threads, cache_dir),
+            runner_environment(reference.device, self.threads, cache_dir),
             folder,
             int(settings["log_limit"]),
-            confinement.Confinement(
-                chosen.layer,
-                gpu=self.reference.device == "cuda",
-                read=confinement.project_files(self.reference.path),
-            ),
+            confinement.Confinement(chosen.layer, on_gpu, confinement.project_files(reference.path)),
             Limits(memory_limit(float(settings["memory_share"]))),
             on_device,
             self._gpu(),
-            spares=spares(self.reference.device),
+            spares=spares(reference.device),
         )
         self.pool.fill(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.pool.end)
-        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
+        if on_gpu and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
-        self.bench = Bench(self.reference, settings, self.pool, self.threads, on_device)
-        if self.reference.device == "cuda" and toolkit.find("nvcc") is None:
-            self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
+        self.bench = Bench(reference, settings, self.pool, self.threads, on_device)
+        if on_gpu and toolkit.find("nvcc") is None:
+            reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
         """Which of `bench.COMPILED` can be timed."""
         self._baselines: dict[str, Any] = {"eager": self._time_eager(progress), **dict.fromkeys(COMPILED)}
         self._baselines |= {f"{name}_message": PENDING for name in COMPILED}
         self._complete = False
         self._compiling = threading.Lock()
-        if not self.reference.plan.compiled or not any(settings.get(wanted) for wanted in WANTED.values()):
+        if not reference.plan.compiled or not any(settings.get(wanted) for wanted in WANTED.values()):
             # Gigabytes have no room beside a candidate; where nothing is wanted there is nothing to wait for.
             self.baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
         self.profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
-        self.reference.release()
+        reference.release()
         self.pool.fill(1)
-        if self.reference.device == "cuda":
+        if on_gpu:
             # What is under way now would be waited for by the first candidate.
             progress("Getting ready for the first candidate", SPARE_S)
             self.pool.await_spares(RUNNER, SPARE_S)
