@@ -91,13 +91,8 @@ class Verifier:
         if expected is None or self.weights_message:
             return
         path = os.path.join(self.runner.files.out, "gradients.raw")
-        self.ask(
-            "forward",
-            "forward",
-            inputs=self.runner.give(case.inputs_path),
-            outputs=path,
-            cotangents=self.runner.give(expected.cotangents_path),
-        )
+        inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
+        self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
         room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
         try:
             found = tensorfile.load(path, room, "cpu", self.runner.exchange)

@@ -287,8 +287,7 @@ class Attempt:
                 self._runner.strike()
             else:
                 self._end_runner()
-            captured = self._runner.log()
-            log = f"{captured}\n{log}" if captured and log else captured or log
+            log = "\n".join(filter(None, (self._runner.log(), log)))
             self._stages.append(("build", self._runner.build_s))
         measured = self._measured if finding.status == "OK" else None
         verifier = self._verifier

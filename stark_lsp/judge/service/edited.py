@@ -78,16 +78,9 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
         ask = asking(runner, judge.settings, path)
         try:
             with judge.bench.turns.working():
-                weights_message = claims.text(
-                    ask(
-                        "load",
-                        "load_document",
-                        path=runner.files.write(FILE, text),
-                        document=path,
-                        qualname=qualname,
-                        **loading(judge.reference, runner, judge.threads),
-                    ).get("weights_message")
-                )
+                place, how = runner.files.write(FILE, text), loading(judge.reference, runner, judge.threads)
+                answer = ask("load", "load_document", path=place, document=path, qualname=qualname, **how)
+                weights_message = claims.text(answer.get("weights_message"))
                 stage = "verify"
                 if compare:
                     Verifier(judge.reference, ask, runner, weights_message).run()

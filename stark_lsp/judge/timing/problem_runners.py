@@ -286,11 +286,8 @@ class Bench:
         timer = self.held("eager")
         if weights != self._weights:
             with self.reliably(timer):
-                timer.runner.ask(
-                    "use_weights",
-                    weights=timer.runner.give(weights),
-                    run_s=float(self.settings["load_timeout_s"]),
-                )
+                limit = float(self.settings["load_timeout_s"])
+                timer.runner.ask("use_weights", weights=timer.runner.give(weights), run_s=limit)
             self._weights = weights
         return timer
 

@@ -75,15 +75,8 @@ class Timer:
         if self.runner.device == "cuda":
             _come_between()
         begin = time.perf_counter_ns()
-        answer = self.runner.ask(
-            "time",
-            seed=seed,
-            calls=calls,
-            flush=flush,
-            block=block,
-            pledge=pledges,
-            run_s=self.seconds,
-        )
+        how = {"flush": flush, "block": block, "pledge": pledges}
+        answer = self.runner.ask("time", seed=seed, calls=calls, **how, run_s=self.seconds)
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
         times, digests = answer.get("ms"), answer.get("pledge")
         if not isinstance(times, list) or not all(isinstance(one, float) and 1e-7 <= one < 1e9 for one in times):
