@@ -27,12 +27,7 @@ def folder(cache_dir: str) -> str:
 class InductorCache:
     """The right to use it, from now until `close` or the end of the process.
 
-    Parameters
-    ----------
-    cache_dir
-        Folder kept between runs.
-    size
-        Bytes kept when nobody else uses it at this moment.
+    Where nobody else uses it at this moment, it is cut down to `size` bytes.
     """
 
     def __init__(self, cache_dir: str, size: int = BYTES) -> None:

@@ -190,10 +190,8 @@ def prepare(what: str, folder: str, place: str, cuda: bool) -> str:
     ----------
     what
         `support` or `pch`.
-    folder
-        Where torch has written the build.
-    place
-        Path of the file to make.
+    folder, place
+        Where torch has written the build, and the file to make.
 
     Returns
     -------

@@ -35,12 +35,7 @@ ROUNDINGS = 4.0
 class Backward:
     """The original's gradients for one case, and what flows into its outputs for them.
 
-    Parameters
-    ----------
-    reference
-        With the weights that belong to the case.
-    case
-        Inputs as the user makes them.
+    The inputs are as the user makes them; the reference has the weights that belong to the case.
 
     Raises
     ------

@@ -48,12 +48,7 @@ class _Process(ctypes.Structure):
 
 
 class Gpu:
-    """One GPU.
-
-    Parameters
-    ----------
-    uuid, index
-        As torch gives it; its number where there is none.
+    """One GPU, by the UUID that torch gives it, or by its number where there is none.
 
     Raises
     ------

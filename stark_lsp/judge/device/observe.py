@@ -192,13 +192,7 @@ class Watch:
 
 @contextlib.contextmanager
 def observing(device: str) -> Iterator[Watch]:
-    """Watch during the block.
-
-    Parameters
-    ----------
-    device
-        `cpu` or `cuda`.
-    """
+    """Watch a device, `cpu` or `cuda`, during the block."""
     watch = Watch()
     gpu = _GpuWatch() if device == "cuda" else None
     before, begin = cpu_time(), time.monotonic()

@@ -104,13 +104,7 @@ class _Ticket:
 
 
 def living(folder: str, mine: str = "") -> list[str]:
-    """Return the tickets whose owners live, oldest first, and remove the others.
-
-    Parameters
-    ----------
-    mine
-        A ticket that is known to live.
-    """
+    """Return the tickets whose owners live (`mine` is known to), oldest first, and remove the others."""
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -144,12 +138,7 @@ class Turns:
     Those who wait to measure go first, in their order: once one of them waits for those who work, nobody begins to
     work. Not to be nested: a thread that works must not measure before its work ends, nor the other way round.
 
-    Parameters
-    ----------
-    folder
-        The user's folder for locks.
-    key
-        Names the device: the UUID of a GPU, or `cpu`.
+    The user's folder holds the locks; the key names the device: the UUID of a GPU, or `cpu`.
     """
 
     def __init__(self, folder: str, key: str) -> None:

@@ -30,14 +30,7 @@ STAGES = ("init", "construct", "inputs", "forward", "output")
 
 
 class Trial:
-    """Tries inputs for one class of a document.
-
-    Parameters
-    ----------
-    path, text, qualname
-        The document and the class.
-    device
-        Value of `core.DeviceChoice`.
+    """Tries inputs for one class of a document, on a device that is a value of `core.DeviceChoice`.
 
     Raises
     ------

@@ -24,17 +24,12 @@ def copy_tree(source: str, target: str, limit: int) -> int:
 
     Links are left out rather than followed: they may point to what the writer could not read itself.
 
-    Parameters
-    ----------
-    target
-        Made when missing.
-    limit
-        Most bytes.
+    The target is made when it is missing.
 
     Raises
     ------
     TooLarge
-        There is more than that.
+        There are more bytes than the limit.
     """
     total = 0
     for where, _, names in os.walk(source, followlinks=False):

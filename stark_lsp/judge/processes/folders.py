@@ -9,13 +9,7 @@ import tempfile
 
 
 class Folder:
-    """One child's folder, with `in` (written by the judge) and `out` (written by the child).
-
-    Parameters
-    ----------
-    parent
-        Where it is made.
-    """
+    """One child's folder, made below `parent`, with `in` (written by the judge) and `out` (written by the child)."""
 
     def __init__(self, parent: str) -> None:
         self.path = tempfile.mkdtemp(prefix="child-", dir=os.path.realpath(parent))

@@ -60,13 +60,7 @@ class Limits:
 
 
 def disk_limit(folder: str, written: int) -> int:
-    """Return the bytes that a child may write to its folder on a disk that others need as well.
-
-    Parameters
-    ----------
-    written
-        Bytes that it has written.
-    """
+    """Return the bytes that a child, which has `written` some, may write to a disk that others need as well."""
     try:
         found = os.statvfs(folder)
     except OSError:

@@ -90,15 +90,7 @@ def fastest(dtype: str, calibration: Calibration | None) -> str:
 
 
 def calibration(cache_dir: str, device: str) -> Calibration:
-    """Return the device's calibration, from the cache folder or taken now and kept there.
-
-    Parameters
-    ----------
-    cache_dir
-        Folder that is kept between runs.
-    device
-        `cpu` or `cuda`.
-    """
+    """Return the device's calibration, from the folder that is kept between runs or taken now and kept there."""
     found = load(cache_dir, device)
     if found is not None:
         return found

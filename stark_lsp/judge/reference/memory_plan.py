@@ -122,30 +122,14 @@ def lacking(sizes: Sizes, free: int) -> str | None:
 
 
 def on_cpu(sizes: Sizes, seeds: int, memory: int) -> Plan:
-    """Return the plan for a CPU.
-
-    Parameters
-    ----------
-    seeds
-        Different inputs that were asked for.
-    memory
-        Bytes of the machine.
-    """
+    """Return the plan for a CPU: `seeds` different inputs were asked for, the machine has so many bytes of memory."""
     small = sizes.inputs <= TWIN_LIMIT
     cases = max(1, min(seeds, int(MEMORY_SHARE * memory / max(1, sizes.inputs + sizes.outputs))))
     return Plan(cases, _sets(sizes, "cpu"), recheck.MOST, small, small, COMPILED, PARALLEL)
 
 
 def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan:
-    """Return the plan for a GPU.
-
-    Parameters
-    ----------
-    seeds, memory
-        See `on_cpu`.
-    free, total
-        Bytes of the GPU before any process of the judge uses it, and of all of it.
-    """
+    """Return the plan for a GPU; so many bytes of it are free before any process of the judge uses it, and in total."""
     budget = max(free // 2, TIMES * sizes.problem)
     room = max(kept.LEAST["cuda"], min(total // kept.SHARE["cuda"], free // kept.FREE_SHARE))
     most = _sets(sizes, "cuda")

@@ -255,8 +255,3 @@ class Reference(Original):
         if case.fingerprints is None:
             case.fingerprints = [forward.fingerprint(tensor) for tensor in self.before(case.inputs_path).tensors]
         return case.fingerprints
-
-    @property
-    def own_errors(self) -> list[float] | None:
-        """For each output the reference's own relative error against float64, on the first case; None if unknown."""
-        return self.cases[0].own_errors

@@ -420,15 +420,7 @@ class Mixer:
         return len(self._skeletons)
 
     def inputs(self, seed: str, index: int) -> Any:
-        """Return the arguments of call `index`; they stay valid until a few calls later.
-
-        Parameters
-        ----------
-        seed
-            Drawn by the judge.
-        index
-            Number of the call.
-        """
+        """Return the arguments of call `index` by the judge's seed; they stay valid until a few calls later."""
         rng = _Random(f"{seed}/{index}")
         count = len(self._skeletons)
         one = rng.randrange(count)

@@ -30,10 +30,7 @@ def busiest() -> list[int]:
 def spread(seed: str) -> Iterator[None]:
     """Keep the busiest threads apart during the block, which should wake all of them; then let them go.
 
-    Parameters
-    ----------
-    seed
-        Decides which thread goes where.
+    Which thread goes where the seed decides.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield

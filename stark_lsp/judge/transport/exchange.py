@@ -164,13 +164,7 @@ class Exchange:
         self._filling = None
 
     def put(self, flat: torch.Tensor) -> int | None:
-        """Copy bytes in; returns their place, None if there is no room, or if they are not on the device.
-
-        Parameters
-        ----------
-        flat
-            One-dimensional bytes.
-        """
+        """Copy flat bytes in; returns their place, None if there is no room, or if they are not on the device."""
         place = self._used
         end = place + flat.numel()
         if flat.device != self._memory.device:
