@@ -184,7 +184,7 @@ def digest_of(skeleton: values.Skeleton, tensors: list[torch.Tensor], device: st
 
 
 class Kept:
-    """Outputs of the calls of one round on a device; `result` is what a call returns, which tells how much room it takes."""
+    """Outputs of the calls of one round on a device; the `result` of a call tells how much room each takes."""
 
     def __init__(self, result: Any, device: str) -> None:
         self._layout = layout_of(_stored(result)[1])
