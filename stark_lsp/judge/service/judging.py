@@ -187,10 +187,13 @@ class Judge:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
 
     def _timed(self, names: list[str], progress: Progress) -> dict[str, Any]:
-        """Return `core.Timing`s in wire form of sides of the reference, timed by turns."""
+        """Return `core.Timing`s in wire form of sides of the reference, timed by turns; the first is eager."""
         progress("Timing the reference", self._timing_s)
         with self.bench.turn(lambda text: progress(text, WAITING_S)):
             times, notes = timing.baselines(self.bench, self.settings, names)
+            # What is large could leave too little memory for what comes next.
+            for name in names[1:] if not self.reference.plan.compiled else ():
+                self.bench.drop(name)
         self.reference.notes += notes
         return {name: times.timing(name) for name in names}
 
@@ -223,9 +226,6 @@ class Judge:
         if there:
             found |= self._timed(["eager", *there], progress)
             self.compiled += there
-        # What is large could leave too little memory for what comes next.
-        for name in there if not self.reference.plan.compiled else ():
-            self.bench.drop(name)
         return found
 
     def _compile(self, name: str, progress: Progress) -> str:
