@@ -139,8 +139,10 @@ class Worker:
             if self._trial is None:
                 raise Broken("The worker was asked to try inputs before it was given a class.")
             return self._trial.attempt(params["init"], params["inputs"], params["mode"])
-        _import_torch(progress)
-        from ..inputs.trial import Trial
+        progress("Importing torch", 120.0)
+        with imports.uncollected():
+            require_torch()
+            from ..inputs.trial import Trial
 
         progress("Loading the file", float(params["limit_s"]))
         self._trial = Trial(params["path"], params["text"], params["qualname"], params["device"])
@@ -150,18 +152,14 @@ class Worker:
         self._folder = params["folder"]
         # What the interpreter keeps beside its own program (ninja, for one) is found without activation.
         os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
-        _import_torch(progress)
-        from .judging import Judge
+        progress("Importing torch", 120.0)
+        with imports.uncollected():
+            require_torch()
+            from .judging import Judge
 
         self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
-
-
-def _import_torch(progress: Any) -> None:
-    progress("Importing torch", 120.0)
-    with imports.uncollected():
-        require_torch()
 
 
 def require_torch() -> None:
