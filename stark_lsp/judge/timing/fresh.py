@@ -185,8 +185,9 @@ def _ordered(tensor: torch.Tensor) -> bool:
     # The difference of two equal infinities is none.
     steps = torch.where(lines[:, 1:] == lines[:, :-1], 0.0, steps)
     one = (steps >= 0).all(1) | (steps <= 0).all(1)
-    few = torch.unique(lines.reshape(-1)[:: max(1, lines.numel() // SAMPLE)]).numel() <= FEW
-    return bool(one.any()) if lines.shape[1] >= ROWS and not few else bool(one.all())
+    if lines.shape[1] < ROWS or torch.unique(lines.reshape(-1)[:: max(1, lines.numel() // SAMPLE)]).numel() <= FEW:
+        return bool(one.all())
+    return bool(one.any())
 
 
 def _names(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:
