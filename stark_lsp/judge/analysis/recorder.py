@@ -230,13 +230,10 @@ class Recorder(TorchFunctionMode):
         if out is not target or target is not inputs[0] or self._is_outside(target):
             return False
         storage = target.untyped_storage().data_ptr()
-        others = [reference() for reference, _, _ in self._tensors.values()]
-        others += [tensor for tensor, _ in self._constants.values()]
-        return not any(
-            other.untyped_storage().data_ptr() == storage
-            for other in others
-            if other is not None and other is not target and _has_storage(other) and other.numel()
-        )
+        known = [reference() for reference, _, _ in self._tensors.values()]
+        others = [tensor for tensor in known if tensor is not None and _has_storage(tensor) and tensor.numel()]
+        others += [tensor for tensor, _ in self._constants.values() if _has_storage(tensor)]
+        return not any(other.untyped_storage().data_ptr() == storage for other in others if other is not target)
 
     # ---- where and under what names ---------------------------------------------------------------
 
