@@ -242,4 +242,4 @@ def compare_tensors(
 
 def _index(flat: int, tensor: torch.Tensor) -> str:
     """Return a flat index as a tuple of indices."""
-    return str(tuple(int(index) for index in torch.unravel_index(torch.tensor(flat), tensor.shape)))
+    return str(tuple(flat // math.prod(tensor.shape[at + 1 :]) % size for at, size in enumerate(tensor.shape)))

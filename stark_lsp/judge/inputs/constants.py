@@ -65,8 +65,8 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
     At most `ALONE` are changed alone; if there are more, the last variant changes all the rest.
     """
     names = _names(arguments)
-    leaves = modules.leaves_of(arguments)
-    tried = {index: changed(leaves[index], torch.Generator().manual_seed(SEED + index)) for index in sorted(chosen)}
+    leaves = [(index, leaf) for index, leaf in enumerate(modules.leaves_of(arguments)) if index in chosen]
+    tried = {index: changed(leaf, torch.Generator().manual_seed(SEED + index)) for index, leaf in leaves}
     changes = {index: found for index, found in tried.items() if found is not None}
     order = list(changes)
     result = []
