@@ -42,14 +42,8 @@ class Reported(Exception):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the error as JSON values."""
-        return {
-            "kind": self.kind,
-            "message": self.message,
-            "cure": self.cure,
-            "path": self.path,
-            "line": self.line,
-            "details": self.details,
-        }
+        names = ("kind", "message", "cure", "path", "line", "details")
+        return {name: getattr(self, name) for name in names}
 
 
 class Bad(Reported):
@@ -66,8 +60,6 @@ class Degenerate(Bad):
 
 class Broken(Reported):
     """Something outside the user's code broke."""
-
-    kind = "fault"
 
 
 MACHINE = {
@@ -129,10 +121,12 @@ def same_file(one: str, other: str) -> bool:
 
 def full_text(error: BaseException, limit: int = 20000) -> str:
     """Return the traceback, head and tail of it when it is long."""
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    if len(text) > limit:
-        text = text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
-    return text
+    return cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Return head and tail of a long text."""
+    return text if len(text) <= limit else text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
 
 
 def blame(error: BaseException, message: str, cure: str, path: str, fallback: int | None = None) -> Bad:

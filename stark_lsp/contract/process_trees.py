@@ -45,12 +45,10 @@ def parents(*, dead: bool = False) -> dict[int, int]:
         for name in os.listdir("/proc"):
             if not name.isdigit():
                 continue
-            try:
+            with contextlib.suppress(OSError):
                 fields = fields_of(int(name))
-            except OSError:
-                continue
-            if (fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1) is dead:
-                found[int(name)] = int(fields[1])
+                if (fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1) is dead:
+                    found[int(name)] = int(fields[1])
         return found
     listing = subprocess.run(
         ["ps", "-A", "-o", "pid=,ppid=,stat="], stdout=subprocess.PIPE, text=True, check=False
@@ -81,13 +79,7 @@ def descendants(root: int, table: dict[int, int] | None = None) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, ppid in table.items():
         children.setdefault(ppid, []).append(pid)
-    found: list[int] = []
-    queue = [root]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found.extend(below)
-        queue.extend(below)
-    return found
+    return _closure(root, lambda pid: children.get(pid, []))
 
 
 def below(root: int) -> list[int]:
@@ -98,12 +90,17 @@ def below(root: int) -> list[int]:
     """
     if not _lists():
         return descendants(root)
+    return _closure(root, _children)
+
+
+def _closure(root: int, children: Callable[[int], list[int]]) -> list[int]:
+    """Return all below `root`, nearest first."""
     found: list[int] = []
     queue = [root]
     while queue:
-        children = _children(queue.pop())
-        found.extend(children)
-        queue.extend(children)
+        below = children(queue.pop())
+        found.extend(below)
+        queue.extend(below)
     return found
 
 
@@ -115,11 +112,8 @@ def _children(pid: int) -> list[int]:
         return []
     found: list[int] = []
     for thread in threads:
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
-        except OSError:
-            continue
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+            found += map(int, file.read().split())
     return found
 
 
@@ -167,11 +161,7 @@ def kill_below(
         table = parents()
         for pid in spare or ():
             table.pop(pid, None)
-        below = descendants(root, table)
-        if spare:
-            below = [pid for pid in below if pid not in spare]
-        if foreign is not None:
-            below = [pid for pid in below if foreign(pid)]
+        below = [pid for pid in descendants(root, table) if foreign is None or foreign(pid)]
         if not below:
             return True
         for pid in below:

@@ -43,7 +43,7 @@ def test_a_library_is_built_once_and_then_found(service: BuildService, builders:
     assert second.library == first.library
     assert len(builders.started) == 1
     builders.started[0].kill()
-    assert not os.path.exists(os.path.join(builders.started[0].folder, "out", "build", "lock"))
+    assert not os.path.exists(os.path.join(builders.started[0].files.out, "build", "lock"))
 
 
 def test_a_compile_error_names_its_line_and_is_remembered(service: BuildService, builders: Any) -> None:

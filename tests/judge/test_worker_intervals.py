@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from stark_lsp.judge.timing.intervals import (
     between_sessions,
     half_width,
-    median,
     median_ranks,
     paired_ratio,
     timing,

@@ -177,7 +177,7 @@ class Counted(Pool):
 
     def __init__(self, folder: Path, turns: Turns, spares: int, *, patient: bool) -> None:
         super().__init__({}, str(folder), 0, Confinement(Layer.PROCESS, gpu=False), None, turns=turns, spares=spares)
-        self._gpu: Any = object() if patient else None
+        self.gpu: Any = object() if patient else None
         self.filled = threading.Event()
         self.fill()
 

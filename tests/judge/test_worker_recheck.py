@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.timing import kept, recheck
 from stark_lsp.judge.timing.recheck import Recheck
-from stark_lsp.judge.timing.session import OFFICIAL_ROUNDS, Plan
+from stark_lsp.judge.timing.rounds import OFFICIAL_ROUNDS, Plan
 from stark_lsp.judge.timing.timer import Round
 from stark_lsp.judge.timing.wall import Sample
 from stark_lsp.judge.transport import tensorfile
@@ -130,12 +130,12 @@ def settings(calls: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("most", "rounds"), [(200, OFFICIAL_ROUNDS), (10, OFFICIAL_ROUNDS), (3, 34), (1, 100)])
 def test_a_fixed_number_of_calls_is_made_in_rounds_whose_outputs_can_all_be_kept(most: int, rounds: int) -> None:
-    plan = Plan(settings(100), final=False, most=most)
+    plan = Plan.of(settings(100), final=False, most=most)
     assert plan.calls is not None
     assert len(plan.calls) == plan.rounds == len(plan.seeds) == rounds
     assert sum(plan.calls) == 100
     assert max(plan.calls) <= most
-    assert Plan(settings(0), final=False, most=most).calls is None
+    assert Plan.of(settings(0), final=False, most=most).calls is None
 
 
 def digest_of(tensor: torch.Tensor) -> int:

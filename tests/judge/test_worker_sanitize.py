@@ -202,7 +202,7 @@ def test_a_tool_that_was_given_up_is_told_with_what_it_would_have_found() -> Non
 
 
 def test_the_command_ends_with_the_program_and_tells_by_its_exit_code() -> None:
-    command = sanitize.wrap(["python", "-c", "pass"], tool="initcheck", log="/tmp/log")
+    command = sanitize.command("sanitizer", "initcheck", ["python", "-c", "pass"], "/tmp/log")
     assert command[-3:] == ["python", "-c", "pass"]
     assert command[command.index("--tool") + 1] == "initcheck"
     assert command[command.index("--error-exitcode") + 1] == str(sanitize.EXIT_CODE)

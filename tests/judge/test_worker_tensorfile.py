@@ -274,8 +274,12 @@ def test_large_tensors_are_read_in_pieces_side_by_side(tmp_path: Path, monkeypat
     assert found[2].stride() == tensors[2].stride()
 
 
-def test_one_that_ends_while_it_is_read_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("several", [1000, 2000])
+def test_one_that_ends_while_it_is_read_is_refused(
+    several: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorfile, "SEVERAL", several)
     path = tmp_path / "f"
     path.write_bytes(bytes(1000))
     with open(path, "rb") as file, pytest.raises(tensorfile.Damaged, match="ends early"):
-        tensorfile._read_in_threads(file.fileno(), 0, torch.empty(1001, dtype=torch.uint8))
+        tensorfile._fill(torch.empty(1001, dtype=torch.uint8), file, 0)

@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 from stark_lsp.contract import process_trees
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes.folders import Folder
-from stark_lsp.judge.processes.runners import RUNNER_FAILURES, RunnerProcess, RunnerTimedOut
+from stark_lsp.judge.processes.runners import RunnerFailure, RunnerProcess, RunnerTimedOut
 from stark_lsp.judge.timing.problem_runners import Bench
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -69,7 +69,7 @@ def test_a_child_that_rests_does_not_run_out_of_time(tmp_path: Path) -> None:
         def ask() -> None:
             try:
                 child.ask("build", run_s=1.0, request={})
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 answers.append(error)
 
         with child.resting():

@@ -54,8 +54,8 @@ def test_special_inputs_can_be_switched_off(tmp_path: Path) -> None:
 def test_the_reference_itself_passes_with_the_figures_of_its_rounding(scaled: Reference, tmp_path: Path) -> None:
     verifier = verify(scaled, tmp_path, HONEST, init=WEIGHT)
     assert verifier.figures.max_abs == 0.0
-    assert verifier.figures.float64 is not None
-    assert 0.0 < verifier.figures.float64 < 1e-6
+    assert verifier.figures.float64_max_rel is not None
+    assert 0.0 < verifier.figures.float64_max_rel < 1e-6
 
 
 @pytest.mark.parametrize(

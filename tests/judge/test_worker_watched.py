@@ -19,7 +19,7 @@ from stark_lsp.judge.processes.folders import Folder
 from stark_lsp.judge.processes.pool import Pool
 from stark_lsp.judge.processes.runners import RunnerDied, RunnerProcess, RunnerTimedOut
 from stark_lsp.judge.sandbox import Layer
-from stark_lsp.judge.tools import finalist, sanitize, watched
+from stark_lsp.judge.tools import finalist, sanitize
 
 if TYPE_CHECKING:
     from stark_lsp.judge.processes.confinement import Tool
@@ -36,7 +36,7 @@ def limits(monkeypatch: pytest.MonkeyPatch, reports: list[str]) -> tuple[list[fl
         seen.append(limit)
         return reports[len(seen) - 1]
 
-    monkeypatch.setattr(watched, "run", run)
+    monkeypatch.setattr(finalist, "run", run)
     monkeypatch.setattr(sanitize, "available", lambda: "sanitizer")
     case = SimpleNamespace(inputs_path="inputs.raw")
     judge = SimpleNamespace(pool=None, reference=SimpleNamespace(cases=[case]), settings={"run_timeout_s": 60.0})
@@ -46,13 +46,13 @@ def limits(monkeypatch: pytest.MonkeyPatch, reports: list[str]) -> tuple[list[fl
 
 def test_once_one_tool_is_through_the_next_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, notes = limits(monkeypatch, [SUMMARY, ""])
-    assert seen == [watched.LONGEST_S, finalist.LEAST_S]
+    assert seen == [finalist.LONGEST_S, finalist.LEAST_S]
     assert notes == [sanitize.incomplete("initcheck")]
 
 
 def test_a_tool_that_is_given_up_tells_nothing_about_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, notes = limits(monkeypatch, ["", SUMMARY])
-    assert seen == [watched.LONGEST_S] * 2
+    assert seen == [finalist.LONGEST_S] * 2
     assert notes == [sanitize.incomplete("memcheck")]
 
 

@@ -63,7 +63,6 @@ def kept(tmp_path: Path, **changes: Any) -> Path:
         "version": roofline.VERSION,
         "key": roofline.key("cpu"),
         "taken": time.time(),
-        "cache_bytes": 1 << 20,
         "seconds": 1.0,
         **KNOWN,
     }
@@ -81,7 +80,6 @@ def kept(tmp_path: Path, **changes: Any) -> Path:
         {"bandwidth": True},
         {"rates": {"float32": -1.0}},
         {"rates": [1]},
-        {"cache_bytes": None},
         {"notes": "none"},
         {"taken": time.time() - 2 * roofline.KEPT_S},
         {"taken": time.time() + 1e6},
@@ -98,7 +96,7 @@ def test_a_calibration_that_does_not_hold_here_is_not_used(tmp_path: Path, chang
 def test_a_damaged_file_is_measured_again(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = kept(tmp_path)
     path.write_text(content)
-    fresh = {**KNOWN, "version": roofline.VERSION, "key": roofline.key("cpu"), "taken": time.time(), "cache_bytes": 1}
+    fresh = {**KNOWN, "version": roofline.VERSION, "key": roofline.key("cpu"), "taken": time.time()}
     monkeypatch.setattr(roofline, "calibrate", lambda device: dict(fresh))
     assert roofline.calibration(str(tmp_path), "cpu") == fresh
     assert roofline.load(str(tmp_path), "cpu") == fresh

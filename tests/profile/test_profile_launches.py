@@ -57,7 +57,7 @@ TRACE = {
 
 def test_the_operators_of_a_real_pass_are_told_with_their_own_time(tmp_path: Path) -> None:
     x = torch.randn(256, 256)
-    found = launches.profile_call(lambda: torch.relu(x @ x), "cpu", str(tmp_path))
+    found = launches.profile_call(lambda: torch.relu(x @ x), "cpu")
     told = {launch["name"]: launch for launch in found["launched"]}
     assert {"aten::mm", "aten::relu"} <= set(told)
     assert told["aten::mm"]["count"] == 1
@@ -76,7 +76,7 @@ def test_a_c_function_called_through_ctypes_is_own_code(tmp_path: Path) -> None:
         usleep(20_000)
         return torch.ones(4) + 1
 
-    found = launches.profile_call(call, "cpu", str(tmp_path))
+    found = launches.profile_call(call, "cpu")
     first = found["launched"][0]
     assert first["name"] == traces.OWN_CODE
     assert first["time_us"] >= 20_000
@@ -86,22 +86,22 @@ def test_a_call_that_raises_or_a_device_that_is_not_there_is_a_note(tmp_path: Pa
     def call() -> None:
         raise ValueError("wrong\nsecond line")
 
-    found = launches.profile_call(call, "cpu", str(tmp_path))
+    found = launches.profile_call(call, "cpu")
     assert (found["launched"], found["complete"], found["device_us"]) == ([], False, None)
     assert found["notes"] == ["Not profiled: ValueError: wrong."]
 
     def leave() -> None:
         raise SystemExit(3)
 
-    assert launches.profile_call(leave, "cpu", str(tmp_path))["notes"] == ["Not profiled: SystemExit: 3."]
+    assert launches.profile_call(leave, "cpu")["notes"] == ["Not profiled: SystemExit: 3."]
     if not torch.cuda.is_available():
-        (note,) = launches.profile_call(lambda: None, "cuda", str(tmp_path))["notes"]
+        (note,) = launches.profile_call(lambda: None, "cuda")["notes"]
         assert note.startswith("Not profiled: ")
 
 
 def test_a_second_profiler_does_no_harm(tmp_path: Path) -> None:
     with torch.autograd.profiler.profile(use_kineto=True):
-        found = launches.profile_call(lambda: torch.ones(8).exp(), "cpu", str(tmp_path))
+        found = launches.profile_call(lambda: torch.ones(8).exp(), "cpu")
     assert found["launched"] or found["notes"]
 
 

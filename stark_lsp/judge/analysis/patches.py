@@ -20,6 +20,7 @@ from .values import TracedFloat, TracedInt, expr_of, plain, track
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 """Modules of torch.nn that only call others: recorded through."""
+_PLAIN = (bool, int, float, str, type(None))
 _MATH = ("sqrt", "exp", "log", "log2", "ceil", "floor", "prod")
 
 
@@ -80,23 +81,23 @@ def _step(module: torch.nn.Module, name: str) -> str:
     return f".{name}" if name.isidentifier() else f".get_submodule({name!r})"
 
 
+@dataclass(eq=False)
 class Attributes:
     """Notes the numbers, switches and texts the code reads from the user's modules."""
 
-    def __init__(self, recorder: Recorder, paths: dict[int, str]) -> None:
-        self.recorder = recorder
-        self.paths = paths
+    recorder: Recorder
+    paths: dict[int, str]
+
+    def __post_init__(self) -> None:
         self.read: dict[str, Any] = {}
 
     def seen(self, module: Any, name: str, value: Any) -> Any:
         """Return what the code is given for `module.name`."""
         path = self.paths.get(id(module))
-        if path is None or name.startswith("__") or name in vars(torch.nn.Module):
-            return value
-        if name not in vars(module):
+        if path is None or name in vars(torch.nn.Module) or name not in vars(module):
             return value
         expression = f"{path}.{name}"
-        if name == "training" or (not name.startswith("_") and _is_literal(value)):
+        if _is_literal(value):
             self.read[expression] = list(value) if isinstance(value, tuple) else value
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return track(value, ["self", expression], self.recorder.note)
@@ -114,8 +115,7 @@ def patched(root: torch.nn.Module, recorder: Recorder, attributes: Attributes) -
         _patch_calls(recorder, attributes.paths, undo)
         classes = {type(module) for module in root.modules() if not type(module).__module__.startswith("torch.")}
         for cls in classes:
-            _patch_attributes(cls, attributes, undo)
-            _patch_stores(cls, attributes, undo)
+            _patch_methods(cls, attributes, undo)
         for namespace in {id(n): n for n in map(_globals_of, classes) if n is not None}.values():
             _patch_range(namespace, undo)
         for name in _MATH:
@@ -151,35 +151,25 @@ def _patch_calls(recorder: Recorder, paths: dict[int, str], undo: contextlib.Exi
     undo.callback(setattr, torch.nn.Module, "__call__", original)
 
 
-def _patch_attributes(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
-    if "__getattribute__" in vars(cls):
-        return
-    inherited: Callable[..., Any] = cls.__getattribute__
+def _patch_methods(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
+    """Note what is read of a module; refuse a forward that keeps something on it: a rewritten forward would not."""
+    get: Callable[..., Any] = cls.__getattribute__
+    set_: Callable[..., Any] = cls.__setattr__
+    recorder = attributes.recorder
 
     def read(module: Any, name: str) -> Any:
-        value = inherited(module, name)
-        if attributes.recorder.quiet or name.startswith("_"):
-            return value
-        return attributes.seen(module, name, value)
-
-    cls.__getattribute__ = read  # type: ignore[method-assign, assignment]
-    undo.callback(delattr, cls, "__getattribute__")
-
-
-def _patch_stores(cls: type, attributes: Attributes, undo: contextlib.ExitStack) -> None:
-    """Refuse a forward that keeps something on the module: a rewritten forward would not."""
-    if "__setattr__" in vars(cls):
-        return
-    inherited: Callable[..., Any] = cls.__setattr__
+        value = get(module, name)
+        return value if recorder.quiet or name.startswith("_") else attributes.seen(module, name, value)
 
     def store(module: Any, name: str, value: Any) -> None:
-        recorder = attributes.recorder
         if not recorder.quiet and value is not inherited_value(module, name):
             raise NotTraceable(f"forward keeps something on the module (self.{name})", *recorder.here())
-        inherited(module, name, value)
+        set_(module, name, value)
 
-    cls.__setattr__ = store  # type: ignore[method-assign, assignment]
-    undo.callback(delattr, cls, "__setattr__")
+    for name, method in (("__getattribute__", read), ("__setattr__", store)):
+        if name not in vars(cls):
+            setattr(cls, name, method)
+            undo.callback(delattr, cls, name)
 
 
 def inherited_value(module: torch.nn.Module, name: str) -> Any:
@@ -191,12 +181,9 @@ def inherited_value(module: torch.nn.Module, name: str) -> Any:
 
 
 def _globals_of(cls: type) -> dict[str, Any] | None:
-    forward = getattr(cls, "forward", None)
-    own = getattr(forward, "__globals__", None)
-    if own is not None:
-        return own  # type: ignore[no-any-return]
     module = sys.modules.get(cls.__module__)
-    return vars(module) if module is not None else None
+    known = vars(module) if module is not None else None
+    return getattr(getattr(cls, "forward", None), "__globals__", None) or known
 
 
 def _patch_range(namespace: dict[str, Any], undo: contextlib.ExitStack) -> None:
@@ -223,10 +210,6 @@ def _patch_math(name: str, recorder: Recorder, undo: contextlib.ExitStack) -> No
 
 
 def _is_literal(value: Any) -> bool:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return True
-    return (
-        isinstance(value, (tuple, list))
-        and len(value) <= 16
-        and all(item is None or isinstance(item, (bool, int, float, str)) for item in value)
-    )
+    if isinstance(value, (tuple, list)):
+        return len(value) <= 16 and all(isinstance(item, _PLAIN) for item in value)
+    return isinstance(value, _PLAIN)

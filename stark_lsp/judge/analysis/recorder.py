@@ -17,53 +17,16 @@ from .errors import NotTraceable
 from .names import name_of
 from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
 
-READS_DATA = frozenset(
-    [
-        "item",
-        "tolist",
-        "__bool__",
-        "__int__",
-        "__float__",
-        "__index__",
-        "__complex__",
-        "numpy",
-        "__array__",
-        "equal",
-        "allclose",
-        "is_nonzero",
-        "__contains__",
-        "__nonzero__",
-        "data_ptr",
-    ]
-)
+READS_DATA = (
+    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "numpy", "__array__",
+    "equal", "allclose", "is_nonzero", "__contains__", "__nonzero__", "data_ptr",
+)  # fmt: skip
 """Functions whose Python result depends on what a tensor holds."""
-METADATA = frozenset(
-    [
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "is_contiguous",
-        "stride",
-        "storage_offset",
-        "element_size",
-        "type",
-        "get_device",
-        "is_inference",
-        "is_conj",
-        "is_neg",
-        "is_sparse",
-        "is_same_size",
-        "untyped_storage",
-        "result_type",
-        "is_pinned",
-        "is_shared",
-        "names",
-        "has_names",
-        "requires_grad_",
-        "nbytes",
-        "itemsize",
-    ]
-)
+METADATA = (
+    "is_floating_point", "is_complex", "is_signed", "is_contiguous", "stride", "storage_offset", "element_size",
+    "type", "get_device", "is_inference", "is_conj", "is_neg", "is_sparse", "is_same_size", "untyped_storage",
+    "result_type", "is_pinned", "is_shared", "names", "has_names", "requires_grad_", "nbytes", "itemsize",
+)  # fmt: skip
 """Functions that tell about a tensor, not about what it holds."""
 MAX_NODES = 20_000
 """A longer recording is given up: nobody could read the rewritten `forward`."""
@@ -88,7 +51,7 @@ class Recorder(TorchFunctionMode):
         self._devices: list[tuple[torch.device, list[int]]] = []
         self.quiet = False
         """Whether calls go through unrecorded."""
-        self.modes = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
+        self.modes = self._modes()
 
     # ---- what there is before the first operation --------------------------------------------------
 
@@ -106,10 +69,9 @@ class Recorder(TorchFunctionMode):
         """Note that `expr relation value` held at this point of the record."""
         if self.quiet or not mentions_call(expr):
             return
-        guard = {"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)}
-        same = [g for g in self.guards if (g["expr"], g["relation"], g["value"]) == (expr, relation, value)]
-        if not same:
+        if not any((g["expr"], g["relation"], g["value"]) == (expr, relation, value) for g in self.guards):
             path, line = self.here()
+            guard = {"expr": expr, "relation": relation, "value": value, "after": len(self.nodes)}
             self.guards.append({**guard, "path": path, "line": line})
 
     def _number(self, ref: list[int], what: Any, value: int) -> Any:
@@ -150,22 +112,18 @@ class Recorder(TorchFunctionMode):
         if not args or not isinstance(args[0], torch.Tensor) or not name.startswith(("Tensor.", "torch.")):
             return None
         tensor = args[0]
-        if name in ("Tensor.shape.get", "Tensor.size"):
-            ref = self._ref(tensor)
-            dim = args[1] if len(args) > 1 else kwargs.get("dim")
-            with torch._C.DisableTorchFunction():
-                shape = tuple(tensor.shape)
-            if dim is None:
-                return (TracedSize(self._number(ref, axis, int(size)) for axis, size in enumerate(shape)),)
-            axis = plain(dim) % len(shape)
-            return (self._number(ref, axis, int(shape[axis])),)
-        if name in ("Tensor.dim", "Tensor.ndim.get", "Tensor.ndimension"):
-            with torch._C.DisableTorchFunction():
-                return (self._number(self._ref(tensor), "dim", tensor.dim()),)
-        if name in ("Tensor.numel", "torch.numel", "Tensor.nelement"):
-            with torch._C.DisableTorchFunction():
-                return (self._number(self._ref(tensor), "numel", tensor.numel()),)
         with torch._C.DisableTorchFunction():
+            if name in ("Tensor.shape.get", "Tensor.size"):
+                ref, shape = self._ref(tensor), tuple(tensor.shape)
+                dim = args[1] if len(args) > 1 else kwargs.get("dim")
+                if dim is None:
+                    return (TracedSize(self._number(ref, axis, int(size)) for axis, size in enumerate(shape)),)
+                axis = plain(dim) % len(shape)
+                return (self._number(ref, axis, int(shape[axis])),)
+            if name in ("Tensor.dim", "Tensor.ndim.get", "Tensor.ndimension"):
+                return (self._number(self._ref(tensor), "dim", tensor.dim()),)
+            if name in ("Tensor.numel", "torch.numel", "Tensor.nelement"):
+                return (self._number(self._ref(tensor), "numel", tensor.numel()),)
             if name == "Tensor.__len__":
                 size = self._number(self._ref(tensor), 0, int(tensor.shape[0]))
                 return (size.fact(),)
@@ -211,7 +169,7 @@ class Recorder(TorchFunctionMode):
             return out
         self._names()
         with torch._C.DisableTorchFunction():
-            self._describe_results(node, name, out, results, inputs, watched, mutated, before, leaf)
+            self._describe_results(node, out, inputs, watched, mutated, before, leaf)
         return out
 
     def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -224,21 +182,20 @@ class Recorder(TorchFunctionMode):
     def _describe_results(
         self,
         node: dict[str, Any],
-        name: str,
         out: Any,
-        results: list[torch.Tensor],
         inputs: list[torch.Tensor],
         watched: list[torch.Tensor],
         mutated: list[int],
         before: list[list[int] | None],
         leaf: Any,
     ) -> None:
+        name, results = node["target"], list(tensors_in(out))
         node.update(self._place())
         node["structure"] = "tensor" if isinstance(out, torch.Tensor) else "sequence"
-        if not isinstance(out, (torch.Tensor, tuple, list)) and out is not None:
+        if isinstance(out, (tuple, list)):
+            node["structure"] = "sequence" if all(isinstance(item, torch.Tensor) for item in out) else "nested"
+        elif not isinstance(out, torch.Tensor) and out is not None:
             raise self._refuse(f"{name} returns a {type(out).__name__}, which cannot be followed")
-        if isinstance(out, (tuple, list)) and not all(isinstance(item, torch.Tensor) for item in out):
-            node["structure"] = "nested"
         node["mutates"] = [before[i] for i in mutated if before[i] is not None]
         node["mutates_state"] = any(before[i] is None or self._is_outside(watched[i]) for i in mutated)
         node["outputs"] = [meta(tensor) for tensor in results]
@@ -251,8 +208,7 @@ class Recorder(TorchFunctionMode):
         )
         node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
         node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated)
-        moved = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
-        node["bytes"] = moved
+        node["bytes"] = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
         module = leaf.module if leaf is not None else None
         label = node["module"]["class"] if leaf is not None else name
         node["flops"] = 0 if node["view"] else cost.flops(label, inputs, results, module)
@@ -264,29 +220,9 @@ class Recorder(TorchFunctionMode):
         for index, tensor in enumerate(results):
             self._own(tensor, number, index)
         if node["structure"] == "nested":
-            self._index_nested(node, out)
+            node["paths"] = list(paths_in(out))
 
-    def _index_nested(self, node: dict[str, Any], out: Any) -> None:
-        """Remember how to reach each tensor of a nested result, for instance `[1][0]` of an LSTM."""
-        paths: list[str] = []
-
-        def walk(value: Any, path: str) -> None:
-            if isinstance(value, torch.Tensor):
-                paths.append(path)
-            elif isinstance(value, (tuple, list)):
-                for index, member in enumerate(value):
-                    walk(member, f"{path}[{index}]")
-
-        walk(out, "")
-        node["paths"] = paths
-
-    def _safe(
-        self,
-        out: Any,
-        inputs: list[torch.Tensor],
-        watched: list[torch.Tensor],
-        mutated: list[int],
-    ) -> bool:
+    def _safe(self, out: Any, inputs: list[torch.Tensor], watched: list[torch.Tensor], mutated: list[int]) -> bool:
         """Whether an in-place operation can be read as an ordinary one: nobody else sees the memory it changes."""
         if len(mutated) != 1 or not isinstance(out, torch.Tensor) or not inputs:
             return False
@@ -294,17 +230,10 @@ class Recorder(TorchFunctionMode):
         if out is not target or target is not inputs[0] or self._is_outside(target):
             return False
         storage = target.untyped_storage().data_ptr()
-        for reference, _, _ in list(self._tensors.values()):
-            other = reference()
-            if other is None or other is target or not _has_storage(other) or not other.numel():
-                continue
-            if other.untyped_storage().data_ptr() == storage:
-                return False
-        return not any(
-            tensor.untyped_storage().data_ptr() == storage
-            for tensor, _ in self._constants.values()
-            if _has_storage(tensor)
-        )
+        known = [reference() for reference, _, _ in self._tensors.values()]
+        others = [tensor for tensor in known if tensor is not None and _has_storage(tensor) and tensor.numel()]
+        others += [tensor for tensor, _ in self._constants.values() if _has_storage(tensor)]
+        return not any(other.untyped_storage().data_ptr() == storage for other in others if other is not target)
 
     # ---- where and under what names ---------------------------------------------------------------
 
@@ -330,20 +259,15 @@ class Recorder(TorchFunctionMode):
         return (found[0].f_code.co_filename, found[0].f_lineno) if found else (None, None)
 
     def _refuse(self, message: str) -> NotTraceable:
-        path, line = self.here()
-        return NotTraceable(message, path, line)
+        return NotTraceable(message, *self.here())
 
     def _check_modes(self) -> None:
-        now = (torch.is_grad_enabled(), torch.is_autocast_enabled(), self._cpu_autocast())
-        if now != self.modes:
+        if self._modes() != self.modes:
             raise self._refuse("the code switches autocast or gradients on or off while it runs")
 
     @staticmethod
-    def _cpu_autocast() -> bool:
-        try:
-            return bool(torch.is_autocast_enabled("cpu"))
-        except TypeError:
-            return bool(torch.is_autocast_cpu_enabled())
+    def _modes() -> tuple[bool, bool, bool]:
+        return torch.is_grad_enabled(), torch.is_autocast_enabled(), torch.is_autocast_enabled("cpu")
 
     # ---- which tensor is which --------------------------------------------------------------------
 
@@ -412,6 +336,15 @@ def tensors_in(value: Any) -> Any:
             yield from tensors_in(member)
     elif isinstance(value, slice):
         yield from tensors_in((value.start, value.stop, value.step))
+
+
+def paths_in(value: Any, path: str = "") -> Any:
+    """Yield how to reach each tensor of a nested result, for instance `[1][0]` of an LSTM."""
+    if isinstance(value, torch.Tensor):
+        yield path
+    elif isinstance(value, (tuple, list)):
+        for index, member in enumerate(value):
+            yield from paths_in(member, f"{path}[{index}]")
 
 
 def unwrap(value: Any) -> Any:

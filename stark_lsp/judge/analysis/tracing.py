@@ -15,7 +15,7 @@ from . import cost
 from .encode import number
 from .errors import NotTraceable
 from .patches import Attributes, is_leaf, module_paths, patched
-from .recorder import Recorder
+from .recorder import Recorder, tensors_in
 from .values import track
 
 VERSION = 1
@@ -37,7 +37,8 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     NotTraceable
         The computation depends on tensor data, or on something a recording cannot follow.
     """
-    device = _device_of(module, args, kwargs)
+    held = [*tensors_in((args, kwargs)), *module.parameters()]
+    device = held[0].device if held else torch.device("cpu")
     hooked = next((m for m in module.modules() if not is_leaf(m) and (m._forward_hooks or m._forward_pre_hooks)), None)
     if hooked is not None:
         raise NotTraceable(f"{type(hooked).__name__} has forward hooks, which a rewritten forward would not call")
@@ -68,7 +69,10 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         "nodes": recorder.nodes,
         "output": output,
         "guards": recorder.guards,
-        "attributes": {name: _literal(value) for name, value in attributes.read.items()},
+        "attributes": {
+            name: [number(item) for item in value] if isinstance(value, list) else number(value)
+            for name, value in attributes.read.items()
+        },
         "read_dtype": recorder.read_dtype,
     }
 
@@ -83,18 +87,6 @@ def _state_kept(module: torch.nn.Module, device: torch.device) -> Iterator[None]
         finally:
             for buffer, value in before:
                 buffer.copy_(value)
-
-
-def _literal(value: Any) -> Any:
-    return [number(item) for item in value] if isinstance(value, list) else number(value)
-
-
-def _device_of(module: torch.nn.Module, args: Any, kwargs: Any) -> torch.device:
-    from .recorder import tensors_in
-
-    for tensor in [*tensors_in((args, kwargs)), *module.parameters()]:
-        return tensor.device  # type: ignore[no-any-return]
-    return torch.device("cpu")
 
 
 def _know_state(module: torch.nn.Module, paths: dict[int, str], recorder: Recorder) -> None:

@@ -38,24 +38,12 @@ def plain(value: Any) -> Any:
 
 def track(value: Any, expr: Expr, note: Note) -> Any:
     """Return `value` as a tracked number; booleans and non-numbers stay as they are."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return TracedInt(value, expr, note)
-    if isinstance(value, float):
-        return TracedFloat(value, expr, note)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return (TracedInt if isinstance(value, int) else TracedFloat)(value, expr, note)
     return value
 
 
-_BINARY = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "pow": "**",
-}
+_BINARY = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _FACTS = ("and", "or", "xor", "lshift", "rshift")
 
@@ -97,11 +85,23 @@ def _fact_operation(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _fact_function(compute: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return compute(self.fact(), *args)
+
+    return method
+
+
 class _Tracked:
     """What tracked integers and floats share."""
 
     expr: Expr
     note: Note
+
+    def __new__(cls, value: Any, expr: Expr, note: Note) -> Any:
+        self: Any = super().__new__(cls, value)  # type: ignore[call-arg]
+        self.expr, self.note = expr, note
+        return self
 
     def fact(self) -> Any:
         """Return the plain number and note that the code relies on it."""
@@ -114,35 +114,11 @@ class _Tracked:
         self.note(["!=", self.expr, ["const", 0]], "is", value)
         return value
 
-    def __hash__(self) -> int:
-        return hash(self.fact())
-
-    def __int__(self) -> int:
-        return int(self.fact())
-
-    def __float__(self) -> float:
-        return float(self.fact())
-
-    def __str__(self) -> str:
-        return str(self.fact())
-
-    def __repr__(self) -> str:
-        return repr(self.fact())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.fact(), spec)
-
-    def __trunc__(self) -> int:
-        return math.trunc(self.fact())
-
     def __neg__(self) -> Any:
         return track(-plain(self), ["-", ["const", 0], self.expr], self.note)
 
     def __pos__(self) -> Any:
         return self
-
-    def __abs__(self) -> Any:
-        return abs(self.fact())
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other  # type: ignore[operator]
@@ -158,14 +134,9 @@ class _Tracked:
         return self
 
 
-def _round(self: _Tracked, digits: int | None = None) -> Any:
-    return round(self.fact(), digits) if digits is not None else round(self.fact())
-
-
-# Set like the operators below: int and float declare it in ways that no common method fits.
-_OTHERS = {"round": _round}
-for _name, _method in _OTHERS.items():
-    setattr(_Tracked, f"__{_name}__", _method)
+# Set here: int and float declare them in ways that no common method fits.
+for _function in (hash, int, float, str, repr, format, math.trunc, abs, round):
+    setattr(_Tracked, f"__{_function.__name__}__", _fact_function(_function))
 for _name, _symbol in _BINARY.items():
     setattr(_Tracked, f"__{_name}__", _binary(_name, _symbol, reflected=False))
     setattr(_Tracked, f"__r{_name}__", _binary(_name, _symbol, reflected=True))
@@ -178,24 +149,12 @@ for _name in _FACTS:
 class TracedInt(_Tracked, int):
     """A whole number with its expression."""
 
-    def __new__(cls, value: int, expr: Expr, note: Note) -> TracedInt:
-        self = int.__new__(cls, value)
-        self.expr = expr
-        self.note = note
-        return self
-
     def __index__(self) -> int:
         return int(self.fact())
 
 
 class TracedFloat(_Tracked, float):
     """A real number with its expression."""
-
-    def __new__(cls, value: float, expr: Expr, note: Note) -> TracedFloat:
-        self = float.__new__(cls, value)
-        self.expr = expr
-        self.note = note
-        return self
 
 
 class TracedSize(tuple):  # type: ignore[type-arg]

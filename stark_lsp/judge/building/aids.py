@@ -7,43 +7,32 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import json
 import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
-from .cache import Cache, NotTaken
+from .cache import Cache, NotTaken, key_of
 from .quicker import FACADE, PCH, SUPPORT
 
 SECONDS = 300.0
-ENTRIES = 16
-BYTES = 3 << 30
 
 
+@dataclass(eq=False)
 class Aids:
-    """All of them; safe to use from several threads.
+    """All of them; safe to use from several threads."""
 
-    Parameters
-    ----------
-    root
-        Folder kept between runs.
-    toolchain
-        Torch, compilers, architecture.
-    make
-        Has a builder make one, which lies at that path in the block; raises `NotTaken` if that fails.
-    """
+    cache: Cache
+    """Kept between runs."""
+    toolchain: list[str]
+    """Torch, compilers, architecture."""
+    make: Callable[[str, dict[str, Any]], AbstractContextManager[str]]
+    """Has a builder make one, which lies at that path in the block; raises `NotTaken` if that fails."""
 
-    def __init__(
-        self,
-        root: str,
-        toolchain: list[str],
-        make: Callable[[str, dict[str, Any]], AbstractContextManager[str]],
-    ) -> None:
-        self._cache = Cache(root, ENTRIES, BYTES)
-        self._toolchain = [*toolchain, _facade_digest()]
-        self._make = make
+    def __post_init__(self) -> None:
+        self.toolchain = [*self.toolchain, _facade_digest()]
         self._failed: dict[str, str] = {}
         self._seen: set[str] = set()
         self._found: dict[str, str] = {}
@@ -71,15 +60,14 @@ class Aids:
         return list(self._failed.values())
 
     def _key(self, what: str, with_cuda: bool, cflags: list[str]) -> str:
-        text = json.dumps([self._toolchain, what, with_cuda, cflags])
-        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+        return key_of([self.toolchain, what, with_cuda, cflags])
 
     def _look(self, key: str) -> str:
         """Return the file of a key; it is read through once in the life of this process."""
         path = self._found.get(key, "")
         if path and os.path.isfile(path):
             return path
-        entry = self._cache.get(key)
+        entry = self.cache.get(key)
         self._found[key] = entry.path if entry is not None else ""
         return self._found[key]
 
@@ -88,7 +76,7 @@ class Aids:
         path = self._look(key)
         if path or key in self._failed:
             return path
-        with self._cache.hold(key, SECONDS) as held:
+        with self.cache.hold(key, SECONDS) as held:
             path = self._look(key)
             if path or not held or key in self._failed:
                 return path
@@ -101,8 +89,8 @@ class Aids:
             }
 
             try:
-                with self._make(what, request) as left:
-                    self._found[key] = self._cache.put(key, left, name, {}).path
+                with self.make(what, request) as left:
+                    self._found[key] = self.cache.put(key, left, name, {}).path
             except (NotTaken, OSError) as error:
                 self._failed[key] = str(error)
             return self._found[key]

@@ -118,12 +118,7 @@ def text_of(error: BaseException, name: str) -> str:
 def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, bool, str], None]) -> str:
     """Call torch's own function, and return the path of the library it made.
 
-    Parameters
-    ----------
-    place
-        Folder to build in.
-    carry_out
-        Runs what torch has written for ninja.
+    It builds in the folder `place`; `carry_out` runs what torch has written for ninja.
     """
     from torch.utils import cpp_extension
 
@@ -134,9 +129,7 @@ def run_torch(request: dict[str, Any], place: str, carry_out: Callable[[str, boo
     common = {
         "name": request["name"],
         "build_directory": place,
-        "extra_cflags": list(request["extra_cflags"]),
-        "extra_cuda_cflags": list(request["extra_cuda_cflags"]),
-        "extra_ldflags": list(request["extra_ldflags"]),
+        **{key: list(request[key]) for key in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags")},
         "extra_include_paths": list(request["extra_include_paths"]),
         "with_cuda": request["with_cuda"],
         "is_python_module": True,

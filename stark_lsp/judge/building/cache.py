@@ -13,11 +13,12 @@ import json
 import os
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
+from ..device.turns import lock_file
 from ..processes import copies
 
 ENTRIES = 400
@@ -48,22 +49,18 @@ class Entry(NamedTuple):
     """What was noted about it."""
 
 
+@dataclass(eq=False)
 class Store:
-    """All entries below `root`; safe between threads, processes, and with whoever is killed.
+    """All entries below `root`; safe between threads, processes, and with whoever is killed."""
 
-    Parameters
-    ----------
-    root
-        Created when missing.
-    entries, size
-        How many entries and bytes are kept; the ones used longest ago go first.
-    """
+    root: str
+    """Created when missing."""
+    entries: int = ENTRIES
+    size: int = BYTES
+    """How many entries and bytes are kept; the ones used longest ago go first."""
 
-    def __init__(self, root: str, entries: int = ENTRIES, size: int = BYTES) -> None:
-        self._root = root
-        self._entries = entries
-        self._size = size
-        os.makedirs(root, mode=0o700, exist_ok=True)
+    def __post_init__(self) -> None:
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
         self._sweep()
         self._prune()
 
@@ -81,11 +78,10 @@ class Store:
             if held is not None:
                 held.close()
 
-    def _try_lock(self, key: str) -> IO[str] | None:
+    def _try_lock(self, key: str) -> IO[bytes] | None:
         """Return a file whose lock is given back when it is closed, None while another holds it (flock(2))."""
         # A few hundred locks for all keys: so their files can stay, and need no care.
-        path = os.path.join(self._root, f"{key[:2]}.lock")
-        file = open(path, "w", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o600))  # noqa: SIM115
+        file = lock_file(os.path.join(self.root, f"{key[:2]}.lock"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file
@@ -96,7 +92,7 @@ class Store:
     @contextlib.contextmanager
     def _made(self, key: str, note: dict[str, Any]) -> Iterator[str]:
         """Yield a new folder, which becomes the entry once the block has ended; call it while holding the key."""
-        new = os.path.join(self._root, f"{NEW}{key}-{secrets.token_hex(4)}")
+        new = os.path.join(self.root, f"{NEW}{key}-{secrets.token_hex(4)}")
         os.mkdir(new, 0o700)
         try:
             yield new
@@ -104,7 +100,7 @@ class Store:
                 json.dump(note, file)
                 file.flush()
                 os.fsync(file.fileno())
-            final = os.path.join(self._root, key)
+            final = os.path.join(self.root, key)
             shutil.rmtree(final, ignore_errors=True)
             os.rename(new, final)
         except BaseException:
@@ -114,17 +110,17 @@ class Store:
 
     def _sweep(self) -> None:
         """Remove what was being written by processes that are gone."""
-        for name in os.listdir(self._root):
+        for name in os.listdir(self.root):
             if name.startswith(NEW):
                 with self.hold(name[len(NEW) :], 0.0) as held:
                     if held:
-                        shutil.rmtree(os.path.join(self._root, name), ignore_errors=True)
+                        shutil.rmtree(os.path.join(self.root, name), ignore_errors=True)
 
     def _prune(self) -> None:
         """Remove the entries used longest ago until the rest fits."""
         found = []
-        for name in os.listdir(self._root):
-            folder = os.path.join(self._root, name)
+        for name in os.listdir(self.root):
+            folder = os.path.join(self.root, name)
             if name.startswith(NEW) or not os.path.isdir(folder):
                 continue
             try:
@@ -135,7 +131,7 @@ class Store:
         total = 0
         for index, (used, size, folder) in enumerate(sorted(found, reverse=True)):
             total += size
-            if (index >= self._entries or total > self._size) and time.time() - used > RECENT_S:
+            if (index >= self.entries or total > self.size) and time.time() - used > RECENT_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -144,7 +140,7 @@ class Cache(Store):
 
     def get(self, key: str) -> Entry | None:
         """Return an entry that is whole, None otherwise."""
-        folder = os.path.join(self._root, key)
+        folder = os.path.join(self.root, key)
         note = os.path.join(folder, NOTE)
         try:
             with open(note, encoding="utf-8") as file:
@@ -181,34 +177,23 @@ class Cache(Store):
         note: dict[str, Any] = {"file": name, "facts": facts}
         with self._made(key, note) as new:
             note["size"], note["sha256"] = take(source, os.path.join(new, name))
-        return Entry(os.path.join(self._root, key, name), facts)
+        return Entry(os.path.join(self.root, key, name), facts)
 
 
 class TritonCache(Store):
-    """What Triton compiled for each candidate source.
-
-    Parameters
-    ----------
-    cache_dir
-        Folder kept between runs.
-    toolchain
-        What besides the source decides the result: torch, Triton, architecture.
-    entries, size
-        See `Store`.
-    """
+    """What Triton compiled for each candidate source; `toolchain` is what besides the source decides the result."""
 
     def __init__(self, cache_dir: str, toolchain: list[str], entries: int = ENTRIES, size: int = TRITON_BYTES) -> None:
         super().__init__(os.path.join(cache_dir, "triton"), entries, size)
         self._toolchain = toolchain
 
     def _key(self, source: str) -> str:
-        return hashlib.sha256("\0".join([source, *self._toolchain]).encode("utf-8", "backslashreplace")).hexdigest()[
-            :32
-        ]
+        text = "\0".join([source, *self._toolchain])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     def fill(self, source: str, target: str) -> bool:
         """Copy what was compiled for a source to a candidate's own folder; returns whether there was anything."""
-        entry = os.path.join(self._root, self._key(source))
+        entry = os.path.join(self.root, self._key(source))
         with contextlib.suppress(OSError, copies.TooLarge):
             os.utime(os.path.join(entry, NOTE))
             return copies.copy_tree(os.path.join(entry, COMPILED), target, TRITON_LIMIT) > 0
@@ -221,6 +206,12 @@ class TritonCache(Store):
             if held and next(copies.files(made), None) is not None:
                 with self._made(key, {}) as new:
                     copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
+
+
+def key_of(value: Any) -> str:
+    """Return the key of some JSON values."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
 
 
 def digest(path: str) -> str:
@@ -241,22 +232,20 @@ def take(source: str, target: str) -> tuple[int, str]:
         It is no regular file, or too large.
     """
     try:
-        # Neither a symbolic link is followed nor a pipe waited for.
-        fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        left = copies.regular(source)
+    except copies.NotRegular:
+        raise NotTaken("The build left something that is no file.") from None
     except OSError as error:
         raise NotTaken(f"The build left nothing that can be read: {error.strerror}.") from error
     found = hashlib.sha256()
     size = 0
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise NotTaken("The build left something that is no file.")
-        with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy:
-            for chunk in iter(lambda: file.read(CHUNK), b""):
-                size += len(chunk)
-                if size > FILE:
-                    raise NotTaken(f"The build left more than {FILE >> 20} MiB.")
-                found.update(chunk)
-                copy.write(chunk)
-            copy.flush()
-            os.fsync(copy.fileno())
+    with left as file, open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy:
+        for chunk in iter(lambda: file.read(CHUNK), b""):
+            size += len(chunk)
+            if size > FILE:
+                raise NotTaken(f"The build left more than {FILE >> 20} MiB.")
+            found.update(chunk)
+            copy.write(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
     return size, found.hexdigest()

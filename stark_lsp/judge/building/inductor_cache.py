@@ -12,6 +12,7 @@ import os
 import shutil
 from typing import IO
 
+from ..device.turns import lock_file
 from ..processes import copies
 
 BYTES = 4 << 30
@@ -26,22 +27,16 @@ def folder(cache_dir: str) -> str:
 class InductorCache:
     """The right to use it, from now until `close` or the end of the process.
 
-    Parameters
-    ----------
-    cache_dir
-        Folder kept between runs.
-    size
-        Bytes kept when nobody else uses it at this moment.
+    Where nobody else uses it at this moment, it is cut down to `size` bytes.
     """
 
     def __init__(self, cache_dir: str, size: int = BYTES) -> None:
         self._root = folder(cache_dir)
         self._lock: IO[bytes] | None = None
         os.makedirs(self._root, mode=0o700, exist_ok=True)
-        path = self._root + ".lock"
         # A file system without locks: then nobody knows who else is there, and nothing is removed.
         with contextlib.suppress(OSError):
-            self._lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+            self._lock = lock_file(self._root + ".lock")
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

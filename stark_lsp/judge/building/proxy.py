@@ -7,13 +7,15 @@ functions return. Nothing is compiled in this process.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
+
+from ..reference.loading import module_at
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 """Sends a request to the judge and returns `{"library": path}` or `{"error": text}`."""
@@ -50,17 +52,14 @@ def _like(original: Callable[..., Any], stand_in: Callable[[dict[str, Any]], Any
     return function
 
 
+@dataclass(eq=False)
 class Loader:
-    """Has extensions built, loads them, and remembers them.
+    """Has extensions built, loads them, and remembers them."""
 
-    Parameters
-    ----------
-    ask
-        How the judge is asked.
-    """
+    ask: Ask
+    """How the judge is asked."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __post_init__(self) -> None:
         self._loaded: dict[str, Any] = {}
 
     def inline(self, given: dict[str, Any]) -> Any:
@@ -96,7 +95,7 @@ class Loader:
     def _load(self, request: dict[str, Any]) -> Any:
         key = json.dumps(request, sort_keys=True)
         if key not in self._loaded:
-            answer = self._ask(request)
+            answer = self.ask(request)
             if "library" not in answer:
                 raise RuntimeError(str(answer.get("error") or f"Error building extension '{request['name']}'"))
             self._loaded[key] = _open(request["name"], str(answer["library"]), request["is_python_module"])
@@ -110,12 +109,7 @@ def _open(name: str, path: str, is_python_module: bool) -> Any:
 
         torch.ops.load_library(path)
         return path
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded as a Python module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(name, path)
 
 
 def _list(value: Any) -> list[str]:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 
 from . import tokens
 from .steps import MANY_CORES, STOCK, Run, Step, commands, run_all
@@ -49,24 +50,20 @@ class Compile:
         return [*words[:first], *more, *words[first:]]
 
 
+@dataclass(eq=False)
 class Build:
-    """The carrying out of one build that torch has written for ninja.
+    """The carrying out of one build that torch has written for ninja."""
 
-    Parameters
-    ----------
-    aids
-        Paths of what was made ahead: `support` and `pch`, each where there is one.
-    include
-        Folder of torch's headers.
-    stock
-        Do all as torch wrote it.
-    """
+    aids: dict[str, str]
+    """Paths of what was made ahead: `support` and `pch`, each where there is one."""
+    include: str
+    """Folder of torch's headers."""
+    stock: bool
+    """Do all as torch wrote it."""
+    cores: int
 
-    def __init__(self, aids: dict[str, str], include: str, stock: bool, cores: int) -> None:
-        self._aids = aids
-        self._include = include
-        self._stock = stock or "support" not in aids
-        self._cores = cores
+    def __post_init__(self) -> None:
+        self.stock = self.stock or "support" not in self.aids
         self.steps: list[Step] = []
 
     def run(self, folder: str) -> str:
@@ -79,7 +76,7 @@ class Build:
         if not failed and quick:
             if self._linked(links, folder):
                 return ""
-            self._stock = True
+            self.stock = True
             self.steps = [step for step in self.steps if step.how != QUICK]
             failed = self._compile([item for item in compiles if item.target in quick], folder)
         for words in links if not failed else ():
@@ -92,17 +89,17 @@ class Build:
     def _compile(self, items: list[Compile], folder: str) -> str:
         steps = [self._step(item, folder) for item in items]
         self.steps += steps
-        failed = run_all(steps, folder, self._cores, self._cores >= MANY_CORES)
+        failed = run_all(steps, folder, self.cores, self.cores >= MANY_CORES)
         return "" if failed is None else f"FAILED: {os.path.basename(failed.target)}\n{failed.log}"
 
     def _step(self, item: Compile, folder: str) -> Step:
         ways = {STOCK: item.words}
         with open(item.source, encoding="utf-8", errors="replace") as file:
             text = file.read()
-        if not self._stock and tokens.uses_torch(text):
+        if not self.stock and tokens.uses_torch(text):
             ways = {QUICK: self._quick(item, text, folder), **ways}
         name = os.path.basename(item.source)
-        return Step(item.target, ways, lambda printed: genuine(printed, name, self._include))
+        return Step(item.target, ways, lambda printed: genuine(printed, name, self.include))
 
     def _quick(self, item: Compile, text: str, folder: str) -> list[str]:
         """Return the command with headers of our own, and what was compiled of them ahead."""
@@ -113,12 +110,12 @@ class Build:
         standard = tokens.standard_headers(text)
         _write(os.path.join(place, "stark_standard.h"), [f"#include <{header}>" for header in standard])
         first: list[str] = []
-        if "pch" in self._aids and not item.cuda and not needs:
+        if "pch" in self.aids and not item.cuda and not needs:
             # A compiler that cannot use what was compiled ahead reads the header beside it.
             header = os.path.join(place, PCH)
             _write(header, ["#include <torch/extension.h>"])
             with contextlib.suppress(FileExistsError):
-                os.symlink(self._aids["pch"], f"{header}.gch")
+                os.symlink(self.aids["pch"], f"{header}.gch")
             first = ["-include", header]
         last = ["-include", os.path.join(place, "stark_standard.h")]
         return item.to(f"{item.target}.{QUICK}", "-I", INCLUDE, "-I", place, *first, *last)
@@ -128,7 +125,7 @@ class Build:
         missing: list[str] = []
         for words in links:
             # Beside the other objects: libraries that come before what needs them may be dropped.
-            link = Run([*words[:1], self._aids["support"], *words[1:], *CHECKED], folder)
+            link = Run([*words[:1], self.aids["support"], *words[1:], *CHECKED], folder)
             text = link.text()
             if link.code() != 0:
                 return False
@@ -193,10 +190,8 @@ def prepare(what: str, folder: str, place: str, cuda: bool) -> str:
     ----------
     what
         `support` or `pch`.
-    folder
-        Where torch has written the build.
-    place
-        Path of the file to make.
+    folder, place
+        Where torch has written the build, and the file to make.
 
     Returns
     -------

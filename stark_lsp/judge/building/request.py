@@ -40,15 +40,13 @@ class Refused(Exception):
     """A request that is not carried out; the text says why."""
 
 
-def normal(request: dict[str, Any], allowed: list[str] | None = None) -> dict[str, Any]:
+def normal(request: dict[str, Any]) -> dict[str, Any]:
     """Return the request with every field present and checked.
 
     Parameters
     ----------
     request
         As `proxy` sends it.
-    allowed
-        Folders below which paths in flags may lie; `default_allowed()` by default.
 
     Raises
     ------
@@ -62,7 +60,7 @@ def normal(request: dict[str, Any], allowed: list[str] | None = None) -> dict[st
         raise Refused("A request to build is of no known kind.")
     if not isinstance(name, str) or not _NAME.match(name):
         raise Refused("The name of an extension must be a plain identifier.")
-    allowed = default_allowed() if allowed is None else allowed
+    allowed = default_allowed()
     found: dict[str, Any] = {"kind": kind, "name": name}
     for key in ("cpp_sources", "cuda_sources"):
         found[key] = _strings(request.get(key) or [], key, FILES, SOURCES)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import hashlib
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..processes.runner import cut
+from ...contract.errors import cut
 from ..processes.runners import (
-    RUNNER_FAILURES,
     RunnerDied,
     RunnerError,
     RunnerExceeded,
+    RunnerFailure,
     RunnerFlooded,
     RunnerProcess,
     RunnerTimedOut,
@@ -26,12 +24,14 @@ from ..processes.runners import (
 from ..transport import claims
 from . import diagnostics, tokens
 from .aids import Aids
-from .cache import Cache, NotTaken
+from .cache import Cache, NotTaken, key_of
 from .request import Refused, normal
 
 VERSION = 1
 """Raised when the same request would be built differently."""
 AID_S = 300.0
+AIDS = 16
+AID_BYTES = 3 << 30
 FAILED = 256
 """Failed builds that are kept in mind."""
 ENDED = ("Killed", "Terminated")
@@ -94,37 +94,26 @@ class Built:
         return any(word in f"{self.error}\n{self.log}" for word in words)
 
 
+@dataclass(eq=False)
 class BuildService:
-    """Builds what candidates ask for; safe to use from several threads.
+    """Builds what candidates ask for; safe to use from several threads."""
 
-    Parameters
-    ----------
-    start_builder
-        Returns a builder that is ready.
-    cache_dir
-        Folder kept between runs.
-    toolchain
-        What besides the request decides the result: torch, compilers, architecture.
-    jobs
-        Builds at once.
-    end_builder
-        Ends a builder and removes its folder; kills it by default.
-    """
+    start: Callable[[], RunnerProcess]
+    """Returns a builder that is ready."""
+    cache_dir: str
+    """Folder kept between runs."""
+    toolchain: list[str]
+    """What besides the request decides the result: torch, compilers, architecture."""
+    jobs: int
+    """Builds at once."""
+    end: Callable[[Any], None] = lambda builder: builder.kill()
+    """Ends a builder and removes its folder; kills it by default."""
 
-    def __init__(
-        self,
-        start_builder: Callable[[], RunnerProcess],
-        cache_dir: str,
-        toolchain: list[str],
-        jobs: int,
-        end_builder: Callable[[Any], None] | None = None,
-    ) -> None:
-        self._start = start_builder
-        self._end = end_builder or (lambda builder: builder.kill())
-        self._toolchain = [str(VERSION), *toolchain]
-        self._cache = Cache(os.path.join(cache_dir, "libraries"))
-        self._aids = Aids(os.path.join(cache_dir, "aids"), self._toolchain, self._prepared)
-        self._slots = threading.BoundedSemaphore(max(1, jobs))
+    def __post_init__(self) -> None:
+        self.toolchain = [str(VERSION), *self.toolchain]
+        self._cache = Cache(os.path.join(self.cache_dir, "libraries"))
+        self._aids = Aids(Cache(os.path.join(self.cache_dir, "aids"), AIDS, AID_BYTES), self.toolchain, self._prepared)
+        self._slots = threading.BoundedSemaphore(max(1, self.jobs))
         self._failed: dict[str, Built] = {}
 
     def build(self, request: dict[str, Any], *, seconds: float) -> Built:
@@ -192,22 +181,23 @@ class BuildService:
         NotTaken
             It cannot be made.
         """
-        builder = self._start()
+        builder = self.start()
         try:
             asked = normal(request)
-            answer = builder.ask("prepare", run_s=AID_S, build_s=AID_S, folder=builder.folder, what=what, request=asked)
+            answer = builder.ask(
+                "prepare", run_s=AID_S, build_s=AID_S, folder=builder.files.path, what=what, request=asked
+            )
             if "error" in answer:
                 raise NotTaken(str(answer["error"]))
-            yield os.path.join(builder.folder, "out", "aid")
-        except RUNNER_FAILURES as error:
+            yield os.path.join(builder.files.out, "aid")
+        except RunnerFailure as error:
             raise NotTaken(_trouble(error)[0]) from error
         finally:
-            self._end(builder)
+            self.end(builder)
 
     def key(self, asked: dict[str, Any]) -> str:
         """Return the key of a request in its normal form."""
-        text = json.dumps([self._toolchain, asked], sort_keys=True)
-        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:40]
+        return key_of([self.toolchain, asked])
 
     def _remember(self, key: str, built: Built) -> None:
         """Keep a source's own errors in mind; what the machine did to a compiler is not one of them."""
@@ -218,26 +208,22 @@ class BuildService:
                 self._failed.pop(next(iter(self._failed)), None)
 
     def _kept(self, key: str) -> Built | None:
-        failed = self._failed.get(key)
-        if failed is not None:
-            return failed
         entry = self._cache.get(key)
-        if entry is None:
-            return None
-        facts = entry.facts
-        return Built(library=entry.path, log=facts["log"], cached=True, resources=facts["resources"])
+        if key in self._failed or entry is None:
+            return self._failed.get(key)
+        return Built(library=entry.path, log=entry.facts["log"], cached=True, resources=entry.facts["resources"])
 
     def _build(self, asked: dict[str, Any], key: str, seconds: float, keep: bool) -> Built:
         """Have a builder of its own carry a request out."""
         prefix = f"Error building extension '{asked['name']}'"
-        builder = self._start()
+        builder = self.start()
         try:
             try:
                 aids = self._helpers(asked, builder)
                 answer = builder.ask(
-                    "build", run_s=seconds, build_s=seconds, folder=builder.folder, request=asked, aids=aids
+                    "build", run_s=seconds, build_s=seconds, folder=builder.files.path, request=asked, aids=aids
                 )
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 text, failure = _trouble(error)
                 builder.kill()
                 log = cut(builder.log(), LOG)
@@ -251,14 +237,14 @@ class BuildService:
             name = f"{asked['name']}.so"
             try:
                 # Its answer names the library too; where it lies is ours to say.
-                left = os.path.join(builder.folder, "out", "library.so")
+                left = os.path.join(builder.files.out, "library.so")
                 place = key if keep else f"{key[:2]}{os.urandom(19).hex()}"
                 entry = self._cache.put(place, left, name, {"log": log, "resources": resources})
             except (NotTaken, OSError) as error:
                 return Built(error=f"{prefix}: {error}", log=log, ways=ways, failure=Failure.BROKEN)
             return Built(library=entry.path, log=log, resources=resources, ways=ways)
         finally:
-            self._end(builder)
+            self.end(builder)
 
 
 def _trouble(error: Exception) -> tuple[str, Failure]:

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import IO
 
 POLL_S = 0.01
@@ -55,39 +56,34 @@ class Run:
         return self._log.read(LOG).decode("utf-8", "replace")
 
 
+@dataclass(eq=False)
 class Step:
-    """One source to compile.
+    """One source to compile."""
 
-    Parameters
-    ----------
-    target
-        What it makes.
-    ways
-        Commands by the names of the ways, in the order of preference; the last one is torch's own. Every other way
-        makes a file of its own name, so that one that was killed cannot spoil another's.
-    final
-        Says of what a failed way printed whether every other way would fail as well.
-    """
+    target: str
+    """What it makes."""
+    ways: dict[str, list[str]]
+    """Commands by the names of the ways, in the order of preference; the last one is torch's own. Every other way
+    makes a file of its own name, so that one that was killed cannot spoil another's."""
+    final: Callable[[str], bool]
+    """Says of what a failed way printed whether every other way would fail as well."""
 
-    def __init__(self, target: str, ways: dict[str, list[str]], final: Callable[[str], bool]) -> None:
-        self.target = target
+    def __post_init__(self) -> None:
         self.how = ""
         """The way that decided."""
         self.log = ""
         self.failed = False
-        self._waiting = dict(ways)
-        self._final = final
         self._runs: dict[str, Run] = {}
 
     def start(self, folder: str, together: bool) -> None:
         """Start the first way, or with `together` all of them."""
         self._folder = folder
-        for _ in range(len(self._waiting) if together else 1):
+        for _ in range(len(self.ways) if together else 1):
             self._next()
 
     def _next(self) -> None:
-        name = next(iter(self._waiting))
-        self._runs[name] = Run(self._waiting.pop(name), self._folder)
+        name = next(iter(self.ways))
+        self._runs[name] = Run(self.ways.pop(name), self._folder)
 
     def done(self) -> bool:
         """See how its ways are getting on; returns whether that is decided."""
@@ -97,7 +93,7 @@ class Step:
                 continue
             text = run.text()
             del self._runs[name]
-            if code == 0 or name == STOCK or self._final(text):
+            if code == 0 or name == STOCK or self.final(text):
                 self.kill()
                 target = os.path.join(self._folder, self.target)
                 if code == 0 and name != STOCK:
@@ -106,7 +102,7 @@ class Step:
                     text = ""
                 self.how, self.log, self.failed = name, text, code != 0
                 return True
-            if self._waiting:
+            if self.ways:
                 self._next()
         return False
 

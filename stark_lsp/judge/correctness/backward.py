@@ -35,12 +35,7 @@ ROUNDINGS = 4.0
 class Backward:
     """The original's gradients for one case, and what flows into its outputs for them.
 
-    Parameters
-    ----------
-    reference
-        With the weights that belong to the case.
-    case
-        Inputs as the user makes them.
+    The inputs are as the user makes them; the reference has the weights that belong to the case.
 
     Raises
     ------
@@ -53,7 +48,7 @@ class Backward:
         flows = reference.cotangents(self.cotangents_path)
         arguments = reference.arguments(case.inputs_path)
         self.expected = self._step(reference, arguments, flows)
-        self.nbytes = sum(tensor.numel() * tensor.element_size() for tensor in self.expected.values())
+        self.nbytes = modules.nbytes_of(self.expected)
         self._steady = list(self.expected)
         for seed in range(DRAWS):
             moved = self._step(

@@ -6,16 +6,17 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...contract.errors import Broken
 from ..building import diagnostics
 from ..building.service import Built, Failure
 from ..processes.runners import (
-    RUNNER_FAILURES,
     RunnerDied,
     RunnerError,
     RunnerExceeded,
+    RunnerFailure,
     RunnerFlooded,
     RunnerForged,
     RunnerProcess,
@@ -40,22 +41,17 @@ BUILD = "build"
 """`core.Stage.BUILD`."""
 
 
+@dataclass(eq=False)
 class Finding:
-    """One failure, ready for a verdict.
+    """One failure, ready for a verdict."""
 
-    Parameters
-    ----------
-    stage
-        A value of `core.Stage` if it is another one than that in which the failure was noticed.
-    """
-
-    def __init__(self, status: str, message: str, line: int | None = None, *, stage: str = "") -> None:
-        self.status = status
-        self.message = message
-        self.line = line
-        self.stage = stage
-        self.compiler: list[dict[str, Any]] = []
-        self.details = ""
+    status: str
+    message: str
+    line: int | None = None
+    stage: str = ""
+    """A value of `core.Stage` if it is another one than that in which the failure was noticed."""
+    compiler: list[dict[str, Any]] = field(default_factory=list)
+    details: str = ""
 
 
 class Failed(Exception):
@@ -85,7 +81,7 @@ def asking(runner: RunnerProcess, settings: dict[str, Any], path: str) -> Ask:
     def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
         try:
             return dict(runner.ask(command, run_s=run_s, build_s=build_s, **params))
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             raise Failed(classify(error, stage, path)) from error
 
     return ask
@@ -107,14 +103,10 @@ def classify(error: Exception, stage: str, source_path: str) -> Finding:
         The machine lacks something that every candidate of this kind needs.
     """
     if isinstance(error, RunnerTimedOut):
-        doing = (
-            "compiling"
-            if error.building
-            else {"load": "loading", "time": "a timing round"}.get(stage, "the forward pass")
-        )
-        return Finding(
-            "TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.", stage=BUILD if error.building else ""
-        )
+        doing = {"load": "loading", "time": "a timing round"}.get(stage, "the forward pass")
+        if error.building:
+            return Finding("TIMED_OUT", f"Stopped after {error.seconds:g} s of compiling.", stage=BUILD)
+        return Finding("TIMED_OUT", f"Stopped after {error.seconds:g} s of {doing}.")
     if isinstance(error, RunnerDied):
         return Finding("CRASHED", _death(error.code, stage))
     if isinstance(error, RunnerExceeded):
@@ -188,9 +180,7 @@ def _build_failure(types: set[str], everything: str, line: int | None) -> Findin
             "Install g++ (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX.",
         )
     messages = diagnostics.compiler_messages(everything)
-    finding = Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line, stage=BUILD)
-    finding.compiler = messages
-    return finding
+    return Finding("COMPILE_ERROR", diagnostics.summary(messages, everything), line, BUILD, messages)
 
 
 def build_finding(built: Built) -> Finding:
@@ -213,9 +203,7 @@ def _build_finding(built: Built) -> Finding:
         status = "TIMED_OUT" if built.failure is Failure.TIMED_OUT else "OUT_OF_MEMORY"
         return Finding(status, f"The compiler was {_after_colon(built.error)}")
     if built.failure is Failure.BROKEN:
-        finding = Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}")
-        finding.details = built.log
-        return finding
+        return Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}", details=built.log)
     finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", _after_colon(built.error))
     finding.compiler = finding.compiler or built.compiler
     finding.details = built.log
@@ -232,12 +220,12 @@ def host_compiler() -> str | None:
     return shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
 
 
-def _short(report: dict[str, Any], limit: int = 400) -> str:
+def _short(report: dict[str, Any]) -> str:
     name = (report.get("types") or ["Exception"])[0]
     # Torch adds the same advice on debugging to every CUDA error.
     text = re.split(r"\s*(?:Search for `cuda|CUDA kernel errors might be async)", str(report.get("text", "")))[0]
     text = " ".join(text.split()).rstrip(".")
-    return f"{name}: {text[:limit]}" if text else str(name)
+    return f"{name}: {text[:400]}" if text else str(name)
 
 
 def _line(report: dict[str, Any], source_path: str) -> int | None:

@@ -11,6 +11,7 @@ sums with cancellation, the tolerance is `WIDEN` times that error, up to `WIDEN_
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,29 +57,20 @@ class Mismatch(Exception):
         self.status = status
 
 
+@dataclass
 class Figures:
-    """Worst errors so far."""
+    """Worst errors so far; as a dict `core.ErrorFigures` in wire form."""
 
-    def __init__(self) -> None:
-        self.max_abs = 0.0
-        self.max_rel = 0.0
-        self.tolerance = 0.0
-        self.float64: float | None = None
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    tolerance: float = 0.0
+    float64_max_rel: float | None = None
 
     def add(self, max_abs: float, max_rel: float, tolerance: float) -> None:
         """Take in one output."""
         self.max_abs = max(self.max_abs, max_abs)
         if max_rel >= self.max_rel:
             self.max_rel, self.tolerance = max_rel, tolerance
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return `core.ErrorFigures` in wire form."""
-        return {
-            "max_abs": self.max_abs,
-            "max_rel": self.max_rel,
-            "tolerance": self.tolerance,
-            "float64_max_rel": self.float64,
-        }
 
 
 def tolerance_for(dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False) -> float:
@@ -215,9 +207,11 @@ def compare_tensors(
     """
     (ref, ref_head), (out, out_head) = expected, found
     if out.shape != ref.shape:
-        raise Mismatch("WRONG_SHAPE", f"The {name} has shape {_shape(out)} where the reference gives {_shape(ref)}.")
+        shapes = tuple(out.shape), tuple(ref.shape)
+        raise Mismatch("WRONG_SHAPE", f"The {name} has shape {shapes[0]} where the reference gives {shapes[1]}.")
     if out.dtype != ref.dtype:
-        raise Mismatch("WRONG_DTYPE", f"The {name} is {_name(out)} where the reference gives {_name(ref)}.")
+        dtypes = [str(tensor.dtype).replace("torch.", "") for tensor in (out, ref)]
+        raise Mismatch("WRONG_DTYPE", f"The {name} is {dtypes[0]} where the reference gives {dtypes[1]}.")
     if out_head.get("device") != ref_head.get("device"):
         raise Mismatch(
             "WRONG_DTYPE",
@@ -230,18 +224,10 @@ def compare_tensors(
         raise Mismatch("WRONG_SHAPE", f"The {name} {wrong}.")
     tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT))
     worst = difference(ref, out)
-    if worst.only_reference_finite is not None:
-        raise Mismatch(
-            "NOT_FINITE",
-            f"The {name} is {worst.found_text} at {_index(worst.only_reference_finite, ref)} "
-            f"where the reference gives {worst.expected_text}.",
-        )
-    if worst.other_nonfinite is not None:
-        raise Mismatch(
-            "WRONG_RESULT",
-            f"The {name} is {worst.found_text} at {_index(worst.other_nonfinite, ref)} "
-            f"where the reference gives {worst.expected_text}.",
-        )
+    if not worst.same_pattern:
+        status = "NOT_FINITE" if worst.only_reference_finite is not None else "WRONG_RESULT"
+        place = f"The {name} is {worst.found_text} at {_index(worst.at, ref)}"
+        raise Mismatch(status, f"{place} where the reference gives {worst.expected_text}.")
     figures.add(worst.max_abs, worst.max_rel, tolerance)
     if worst.max_rel > tolerance:
         share = 100.0 * worst.beyond(tolerance) / max(1, ref.numel())
@@ -254,18 +240,6 @@ def compare_tensors(
         )
 
 
-def _shape(tensor: torch.Tensor) -> str:
-    return str(tuple(tensor.shape))
-
-
-def _name(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).replace("torch.", "")
-
-
 def _index(flat: int, tensor: torch.Tensor) -> str:
     """Return a flat index as a tuple of indices."""
-    index = []
-    for size in reversed(tensor.shape):
-        index.append(flat % size)
-        flat //= size
-    return str(tuple(reversed(index)))
+    return str(tuple(flat // math.prod(tensor.shape[at + 1 :]) % size for at, size in enumerate(tensor.shape)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
@@ -11,23 +12,24 @@ CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
 """Elements compared at a time, by device."""
 
 
+@dataclass(eq=False)
 class Difference:
     """How two tensors of one shape differ."""
 
-    def __init__(self) -> None:
-        self.max_abs = 0.0
-        self.max_rel = 0.0
-        self.scale = 0.0
-        """Largest finite magnitude of the reference, 1 if that is 0."""
-        self.at = 0
-        """Flat index of the worst element."""
-        self.only_reference_finite: int | None = None
-        """Flat index of an element that only the candidate has as NaN or infinity."""
-        self.other_nonfinite: int | None = None
-        """Flat index of an element that is NaN or infinity in the reference and something else here."""
-        self.expected_text = ""
-        self.found_text = ""
-        self._pair: tuple[torch.Tensor, torch.Tensor] = (torch.empty(0), torch.empty(0))
+    pair: tuple[torch.Tensor, torch.Tensor]
+    """Both, flat."""
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    scale: float = 0.0
+    """Largest finite magnitude of the reference, 1 if that is 0."""
+    at: int = 0
+    """Flat index of the worst element; of one of the following, if there is one."""
+    only_reference_finite: int | None = None
+    """Flat index of an element that only the candidate has as NaN or infinity."""
+    other_nonfinite: int | None = None
+    """Flat index of an element that is NaN or infinity in the reference and something else here."""
+    expected_text: str = ""
+    found_text: str = ""
 
     @property
     def same_pattern(self) -> bool:
@@ -36,7 +38,7 @@ class Difference:
 
     def beyond(self, tolerance: float) -> int:
         """Return how many elements differ by more than the tolerance."""
-        ref, out = self._pair
+        ref, out = self.pair
         count = 0
         for _, a, b in _pieces(ref, out):
             gap = (_wide(a) - _wide(b)).abs()
@@ -51,8 +53,8 @@ def difference(ref: torch.Tensor, out: torch.Tensor) -> Difference:
     one of the two is there. Types of up to 32 bits are subtracted in float32, where the difference of two close
     numbers is exact (Sterbenz's lemma); pieces with NaN or infinities, and all wider types, in float64.
     """
-    result = Difference()
-    result._pair = flat_ref, flat_out = ref.reshape(-1), out.reshape(-1)
+    flat_ref, flat_out = ref.reshape(-1), out.reshape(-1)
+    result = Difference((flat_ref, flat_out))
     worst = -1.0
     for begin, a, b in _pieces(flat_ref, flat_out):
         found = _finite(a, b)
@@ -113,6 +115,7 @@ def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -
             if bool(mask.any()):
                 at = begin + int(mask.nonzero()[0])
                 setattr(result, field, at)
+                result.at = at
                 _texts(result, at)
                 return None
     zero = torch.zeros((), dtype=torch.float64, device=a.device)
@@ -124,7 +127,7 @@ def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -
 
 
 def _texts(result: Difference, at: int) -> None:
-    ref, out = result._pair
+    ref, out = result.pair
     result.expected_text, result.found_text = number_text(ref[at]), number_text(out[at])
 
 
@@ -132,6 +135,12 @@ def number_text(element: torch.Tensor) -> str:
     """Return one element as text."""
     value = element.item()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
+    other = other.to(one.device)
+    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -151,9 +160,7 @@ def relative_errors(exact: list[torch.Tensor], found: list[torch.Tensor]) -> lis
         return None
     errors = []
     for a, b in zip(exact, found):  # noqa: B905 - Python 3.9
-        if a.shape != b.shape:
-            return None
-        if a.dtype.is_complex != b.dtype.is_complex:
+        if a.shape != b.shape or a.dtype.is_complex != b.dtype.is_complex:
             return None
         gap = difference(a, b)
         floating = b.dtype.is_floating_point or b.dtype.is_complex

@@ -117,7 +117,7 @@ class Forward:
         del loaded
         mode = modules.TRAINING if cotangents else mode
         flows = tensorfile.load(cotangents, device=device, exchange=exchange).tree(device) if cotangents else None
-        arriving = late and device == "cuda" and sum(map(_nbytes, modules.tensors_of(arguments))) <= LATE_LIMIT
+        arriving = late and device == "cuda" and modules.nbytes_of(arguments) <= LATE_LIMIT
         with poisoned(device, poison or []):
             if arriving:
                 arrive_late(modules.tensors_of(arguments))
@@ -141,10 +141,6 @@ class Forward:
             self._held = found if hold else []
         marks = [fingerprint(tensor) for tensor in modules.tensors_of(arguments)] if fingerprints else []
         return {"odd": [], "ranges": ranges, "fingerprints": marks, "differentiable": differentiable}
-
-
-def _nbytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
 
 
 def arrive_late(tensors: list[torch.Tensor]) -> None:
@@ -306,10 +302,9 @@ def differentiable(arguments: Arguments) -> list[torch.Tensor]:
 
 def _gradient(tensor: torch.Tensor) -> torch.Tensor:
     """Return the gradient of a leaf, zeros if nothing flowed into it; always contiguous."""
-    gradient = tensor.grad
-    return (
-        torch.zeros_like(tensor, memory_format=torch.contiguous_format) if gradient is None else gradient.contiguous()
-    )
+    if tensor.grad is None:
+        return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    return tensor.grad.contiguous()
 
 
 def fingerprint(tensor: torch.Tensor) -> int:

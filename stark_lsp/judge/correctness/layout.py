@@ -107,14 +107,12 @@ def shared(ranges: Any, results: int | None = None) -> list[set[str]]:
     """
     if any(len(ranges[owner]) > MOST for owner in (INPUT, WEIGHT, EARLIER)):
         raise ValueError("more tensors than there can be")
-    found = []
-    for begin, end in ranges["outputs"][:results]:
-        owners = set()
-        for owner in (INPUT, WEIGHT, EARLIER):
-            if any(int(b) < int(end) and int(begin) < int(e) for b, e in ranges[owner]):
-                owners.add(owner)
-        found.append(owners)
-    return found
+
+    def owned(begin: Any, end: Any, owner: str) -> bool:
+        return any(int(b) < int(end) and int(begin) < int(e) for b, e in ranges[owner])
+
+    outputs = ranges["outputs"][:results]
+    return [{owner for owner in (INPUT, WEIGHT, EARLIER) if owned(begin, end, owner)} for begin, end in outputs]
 
 
 def sharing_problem(expected: list[set[str]], found: list[set[str]]) -> str | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-
-import torch
+from dataclasses import dataclass
 
 from ..inputs.cases import Case, CaseKind
 from ..processes.runners import RunnerProcess
@@ -15,7 +14,7 @@ from ..reference.reference import Reference
 from ..transport import claims, tensorfile, values
 from . import compare, layout
 from .classify import Ask, Failed, Finding
-from .difference import relative_errors
+from .difference import equal, relative_errors
 
 ROOM = 1 << 20
 """Bytes an output file may be longer than the reference's."""
@@ -27,6 +26,7 @@ AFTER_LIMIT = 64 << 20
 """Bytes of inputs up to which they are written as they are after a call; of larger ones there are fingerprints, unless
 the reference changes them."""
 
+OVERWRITTEN = "A later call overwrote the result of an earlier one: allocate outputs in each call, not once."
 STALE_WEIGHTS = "Once it was called, it does not follow weights that are loaded into it"
 WITHOUT_GRADIENT = (
     "Its result has no gradient where the original's has one, so nothing could be trained through it. Put the kernel "
@@ -38,27 +38,21 @@ OUT_OF_STREAM = (
 )
 
 
+@dataclass(eq=False)
 class Verifier:
-    """Holds one candidate against the reference.
+    """Holds one candidate against the reference; raises `Failed` at the first thing that is wrong."""
 
-    Parameters
-    ----------
-    reference
-        The prepared reference; its expected outputs never leave this process.
-    ask
-        Asks the candidate's runner.
-    runner
-        The candidate's runner.
-    weights_message
-        Why the reference's weights could not be loaded, empty if they were.
-    """
+    reference: Reference
+    """The prepared reference; its expected outputs never leave this process."""
+    ask: Ask
+    """Asks the candidate's runner."""
+    runner: RunnerProcess
+    """The candidate's runner."""
+    weights_message: str
+    """Why the reference's weights could not be loaded, empty if they were."""
 
-    def __init__(self, reference: Reference, ask: Ask, runner: RunnerProcess, weights_message: str) -> None:
-        self._reference = reference
-        self._ask = ask
-        self._runner = runner
-        self._weights_message = weights_message
-        self._last = reference.cases[0]
+    def __post_init__(self) -> None:
+        self._last = self.reference.cases[0]
         self._held: tensorfile.Loaded | None = None
         self.figures = compare.Figures()
         self._without_gradient = False
@@ -71,12 +65,8 @@ class Verifier:
         The order is: inputs as the user makes them, special inputs, other weights than the constructor gives. In each
         case outputs, their layout and memory, and the inputs afterwards are checked; after the first also that its
         result outlives a call with other inputs.
-
-        Raises
-        ------
-        Failed
         """
-        reference = self._reference
+        reference = self.reference
         plain = [case for case in reference.cases if not case.trained]
         first = plain[0]
         outputs = self._check(first, hold=first.outputs.nbytes <= HOLD_LIMIT)
@@ -85,7 +75,7 @@ class Verifier:
             # Of a large problem only the first samples were run in float64.
             found = first_rows([outputs.tensors[number] for number in order], first.exact)
             errors = relative_errors(first.exact, found or [])
-            self.figures.float64 = max(errors) if errors else None
+            self.figures.float64_max_rel = max(errors) if errors else None
         self._held = outputs if outputs.nbytes <= HELD_LIMIT else None
         self._repeat(first, "Called again with equal inputs, it gave another result: ")
         for case in plain[1:] + [case for case in reference.special if not case.trained]:
@@ -97,20 +87,15 @@ class Verifier:
         """Compare gradients with the original's."""
         if self._without_gradient:
             raise Failed(Finding("WRONG_RESULT", WITHOUT_GRADIENT))
-        expected = self._reference.backward
-        if expected is None or self._weights_message:
+        expected = self.reference.backward
+        if expected is None or self.weights_message:
             return
-        path = os.path.join(self._runner.files.out, "gradients.raw")
-        self._ask(
-            "forward",
-            "forward",
-            inputs=self._runner.give(case.inputs_path),
-            outputs=path,
-            cotangents=self._runner.give(expected.cotangents_path),
-        )
+        path = os.path.join(self.runner.files.out, "gradients.raw")
+        inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
+        self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
         room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
         try:
-            found = tensorfile.load(path, room, "cpu", self._runner.exchange)
+            found = tensorfile.load(path, room, "cpu", self.runner.exchange)
         except tensorfile.Damaged as error:
             raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
         if problem := expected.problem(found):
@@ -118,11 +103,11 @@ class Verifier:
 
     def _check_trained(self) -> None:
         """Compare on the cases with other weights; a candidate they do not load into matches, if at all, without."""
-        cases = [case for case in self._reference.special + self._reference.cases if case.trained]
-        if not cases or self._weights_message:
+        cases = [case for case in self.reference.special + self.reference.cases if case.trained]
+        if not cases or self.weights_message:
             return
         # First into the module that was used already, as when a user loads a checkpoint late or goes on training.
-        self._ask("load", "use_weights", weights=self._runner.give(self._reference.trained_path))
+        self.ask("load", "use_weights", weights=self.runner.give(self.reference.trained_path))
         stale: Failed | None = None
         try:
             self._check(cases[0])
@@ -130,7 +115,7 @@ class Verifier:
             if failure.finding.status not in ("WRONG_RESULT", "NOT_FINITE"):
                 raise
             stale = failure
-        self._ask("load", "rebuild", weights=self._runner.give(self._reference.trained_path))
+        self.ask("load", "rebuild", weights=self.runner.give(self.reference.trained_path))
         for case in cases:
             self._check(case)
         if stale is not None:
@@ -138,17 +123,12 @@ class Verifier:
             raise stale
 
     def check_again(self) -> None:
-        """Run the last case once more, after the candidate was timed.
-
-        Raises
-        ------
-        Failed
-        """
-        reference = self._reference
+        """Run the last case once more, after the candidate was timed."""
+        reference = self.reference
         if reference.mode == modules.TRAINING:
             # Timed steps have moved the running statistics.
             weights = reference.trained_path if self._last.trained else reference.weights_path
-            self._ask("time", "use_weights", weights=self._runner.give(weights))
+            self.ask("time", "use_weights", weights=self.runner.give(weights))
         self._repeat(self._last, "After it was timed, it gave another result: ")
 
     def _check(self, case: Case, *, hold: bool = False) -> tensorfile.Loaded:
@@ -162,15 +142,15 @@ class Verifier:
                 outputs,
                 self.figures,
                 case.own_errors,
-                self._reference.what,
+                self.reference.what,
                 dense=case.kind is not CaseKind.STRIDED,
             )
             self.compared = True
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
-            if self._reference.device == "cuda" and self._right_if_waited_for(case):
-                raise Failed(Finding("WRONG_RESULT", _with(OUT_OF_STREAM, case))) from error
-            raise Failed(Finding(error.status, _with(str(error), case))) from error
+            if self.reference.device == "cuda" and self._right_if_waited_for(case):
+                raise _failed("WRONG_RESULT", OUT_OF_STREAM, case) from error
+            raise _failed(error.status, str(error), case) from error
         self._check_inputs(case, after)
         self._check_sharing(case, outputs, sharing)
         return outputs
@@ -179,25 +159,25 @@ class Verifier:
         """Whether a wrong result is right once the inputs are there before the call."""
         try:
             outputs, _, _ = self._forward(case, look_back=False, late=False)
-            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self._reference.what)
+            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self.reference.what)
         except (Failed, compare.Mismatch):
             return False
         return True
 
     def _check_sharing(self, case: Case, outputs: tensorfile.Loaded, sharing: list[set[str]]) -> None:
         """See that outputs, of the right structure, lie in memory of their own, unless the reference's do not."""
-        first = self._reference.cases[0]
+        first = self.reference.cases[0]
         allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
         problem = layout.sharing_problem(allowed, [sharing[number] for number in order if number < len(sharing)])
         if problem is not None:
-            raise Failed(Finding("WRONG_RESULT", _with(problem, case)))
+            raise _failed("WRONG_RESULT", problem, case)
 
     def _repeat(self, case: Case, words: str) -> None:
         """Run a case once more; what matched before and does not now is not deterministic."""
         outputs, sharing, _ = self._forward(case, look_back=False, late=False)
         try:
-            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self._reference.what)
+            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self.reference.what)
         except compare.Mismatch as error:
             raise Failed(Finding("NONDETERMINISTIC", words + str(error))) from error
         self._check_sharing(case, outputs, sharing)
@@ -216,7 +196,7 @@ class Verifier:
         late
             Have the inputs arrive on the stream only after the call was made, see `forward.Forward.run`.
         """
-        folder = self._runner.files.out
+        folder = self.runner.files.out
         paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
         marking = case.inputs_after is None and case.inputs_nbytes > AFTER_LIMIT
         for path in paths.values():
@@ -226,13 +206,13 @@ class Verifier:
         if look_back:
             self._held = None
         try:
-            answer = self._ask(
+            answer = self.ask(
                 "forward",
                 "forward",
-                inputs=self._runner.give(case.inputs_path),
+                inputs=self.runner.give(case.inputs_path),
                 outputs=paths["outputs"],
                 inputs_after="" if marking else paths["after"],
-                cotangents=self._runner.give(case.cotangents_path) if case.cotangents_path else "",
+                cotangents=self.runner.give(case.cotangents_path) if case.cotangents_path else "",
                 poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
                 hold=hold,
                 held=paths["held"] if held is not None else "",
@@ -244,40 +224,33 @@ class Verifier:
         except Failed as failure:
             failure.finding.message = _with(failure.finding.message, case)
             raise
-        if case.recorded and self._reference.differentiable and not answer.get("differentiable"):
+        if case.recorded and self.reference.differentiable and not answer.get("differentiable"):
             self._without_gradient = True
         odd = ", ".join(claims.texts(answer.get("odd")))[:200]
         if odd:
-            raise Failed(Finding("WRONG_SHAPE", _with(f"It returned a {odd}, not a plain torch.Tensor.", case)))
-        device = self._reference.device
+            raise _failed("WRONG_SHAPE", f"It returned a {odd}, not a plain torch.Tensor.", case)
+        device = self.reference.device
         try:
-            shared = self._runner.exchange
+            shared = self.runner.exchange
             found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
             after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
             earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
             sharing = layout.shared(answer["ranges"], case.results)
         except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
-        if marking and answer.get("fingerprints") != self._reference.fingerprints(case):
-            raise Failed(
-                Finding("MUTATED_INPUT", _with("It changed its inputs, which the reference leaves as they are.", case))
-            )
+        if marking and answer.get("fingerprints") != self.reference.fingerprints(case):
+            raise _failed("MUTATED_INPUT", "It changed its inputs, which the reference leaves as they are.", case)
         if held is not None and earlier is not None and not self._same(held, earlier):
-            raise Failed(
-                Finding(
-                    "WRONG_RESULT",
-                    "A later call overwrote the result of an earlier one: allocate outputs in each call, not once.",
-                )
-            )
+            raise Failed(Finding("WRONG_RESULT", OVERWRITTEN))
         return found, sharing, after
 
     def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
         """Whether a result is still what it was; one that shares the memory of weights may not be."""
-        first = self._reference.cases[0]
+        first = self.reference.cases[0]
         order = values.matched(first.outputs.skeleton, held.skeleton)
         pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(
-            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and _equal(a, b))
+            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and equal(a, b))
             for (a, b), owners in zip(pairs, first.sharing)  # noqa: B905 - Python 3.9
         )
 
@@ -286,21 +259,20 @@ class Verifier:
         if after is None:
             return
         if case.inputs_after is None:
-            before = tensorfile.load(case.inputs_path, device=_device(after))
+            before = tensorfile.load(case.inputs_path, device=after.tensors[0].device.type if after.tensors else "cpu")
             if unchanged(before, after):
                 return
             changed = "its inputs"
             for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):  # noqa: B905 - Python 3.9
-                if a.shape != b.shape or not _equal(a, b):
+                if a.shape != b.shape or not equal(a, b):
                     changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
                     break
             message = f"It changed {changed}, which the reference leaves as it is."
-            raise Failed(Finding("MUTATED_INPUT", _with(message, case)))
+            raise _failed("MUTATED_INPUT", message, case)
         try:
             compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")
         except compare.Mismatch as error:
-            message = f"It changes its inputs unlike the reference: {error}"
-            raise Failed(Finding("MUTATED_INPUT", _with(message, case))) from error
+            raise _failed("MUTATED_INPUT", f"It changes its inputs unlike the reference: {error}", case) from error
 
 
 def _with(message: str, case: Case) -> str:
@@ -308,11 +280,5 @@ def _with(message: str, case: Case) -> str:
     return f"{message} ({case.words})" if case.words else message
 
 
-def _device(loaded: tensorfile.Loaded) -> str:
-    return str(loaded.tensors[0].device.type) if loaded.tensors else "cpu"
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
-    other = other.to(one.device)
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+def _failed(status: str, message: str, case: Case) -> Failed:
+    return Failed(Finding(status, _with(message, case)))

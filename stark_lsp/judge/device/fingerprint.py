@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -20,13 +21,10 @@ def device_name(device: str) -> str:
     """Return the device's name for a person."""
     if device == "cuda":
         return str(torch.cuda.get_device_name(0))
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor() or platform.machine() or "CPU"
 
 
@@ -48,12 +46,10 @@ def load_notes(load: float | None) -> list[str]:
 
 def driver_version() -> str | None:
     """Return the NVIDIA driver's version, None where there is none."""
-    try:
-        with open("/proc/driver/nvidia/version", encoding="utf-8", errors="replace") as file:
-            found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", file.readline())
-    except OSError:
-        return None
-    return found.group(1) if found else None
+    with contextlib.suppress(OSError), open("/proc/driver/nvidia/version", encoding="utf-8", errors="replace") as file:
+        found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", file.readline())
+        return found.group(1) if found else None
+    return None
 
 
 def compilers(device: str) -> str | None:

@@ -48,14 +48,7 @@ class _Process(ctypes.Structure):
 
 
 class Gpu:
-    """One GPU.
-
-    Parameters
-    ----------
-    uuid
-        As torch gives it.
-    index
-        Number of the GPU where there is no `uuid`.
+    """One GPU, by the UUID that torch gives it, or by its number where there is none.
 
     Raises
     ------

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -93,9 +96,7 @@ def gpu_notes(states: list[nvml.State], ours: set[int]) -> list[str]:
         Our own processes, seen in the same way as NVML sees them.
     """
     notes = []
-    reasons = 0
-    for state in states:
-        reasons |= state.throttled
+    reasons = functools.reduce(operator.or_, (state.throttled for state in states), 0)
     if reasons & nvml.HEAT:
         hottest = max((state.celsius for state in states if state.celsius is not None), default=None)
         at = f" ({hottest} °C)" if hottest is not None else ""
@@ -171,34 +172,27 @@ def look_around() -> None:
     STRANGERS.were_there(nvml.computing())
 
 
+@dataclass(eq=False)
 class Watch:
     """What was seen; complete once the block of `observing` has ended."""
 
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        """For a user."""
-        self.others = 0.0
-        """Share of the machine's CPUs that other programs kept busy."""
+    notes: list[str] = field(default_factory=list)
+    """For a user."""
+    others: float = 0.0
+    """Share of the machine's CPUs that other programs kept busy."""
+    busy: bool = True
+    """Whether others kept the machine busy, as far as can be told."""
+    unlucky: float = 0.0
+    """What other programs add to the standard deviation between two processes, on the logarithmic scale.
 
-        self.busy = True
-        """Whether others kept the machine busy, as far as can be told."""
-        self.unlucky = 0.0
-        """What other programs add to the standard deviation between two processes, on the logarithmic scale.
-
-        Which of two processes suffers more from them is a matter of luck that lasts for a session. On two CPUs, the
-        unchanged reference was off by 0.3 where others kept three quarters of them busy.
-        """
+    Which of two processes suffers more from them is a matter of luck that lasts for a session. On two CPUs, the
+    unchanged reference was off by 0.3 where others kept three quarters of them busy.
+    """
 
 
 @contextlib.contextmanager
 def observing(device: str) -> Iterator[Watch]:
-    """Watch during the block.
-
-    Parameters
-    ----------
-    device
-        `cpu` or `cuda`.
-    """
+    """Watch a device, `cpu` or `cuda`, during the block."""
     watch = Watch()
     gpu = _GpuWatch() if device == "cuda" else None
     before, begin = cpu_time(), time.monotonic()

@@ -67,7 +67,7 @@ def _must_be_ours(path: str) -> None:
         os.chmod(path, 0o700)
 
 
-def _open(path: str) -> IO[bytes]:
+def lock_file(path: str) -> IO[bytes]:
     """Open a lock file, made when it is not there; as is its folder, which may have been cleared away."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
@@ -82,7 +82,7 @@ class _Ticket:
             self.name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
             # Made under another name first: nobody may take it for a dead one before it is locked.
             hidden = os.path.join(folder, f".{self.name}")
-            self._file = _open(hidden)
+            self._file = lock_file(hidden)
             fcntl.flock(self._file, fcntl.LOCK_EX)
             try:
                 os.rename(hidden, os.path.join(folder, self.name))
@@ -104,13 +104,7 @@ class _Ticket:
 
 
 def living(folder: str, mine: str = "") -> list[str]:
-    """Return the tickets whose owners live, oldest first, and remove the others.
-
-    Parameters
-    ----------
-    mine
-        A ticket that is known to live.
-    """
+    """Return the tickets whose owners live (`mine` is known to), oldest first, and remove the others."""
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -144,12 +138,7 @@ class Turns:
     Those who wait to measure go first, in their order: once one of them waits for those who work, nobody begins to
     work. Not to be nested: a thread that works must not measure before its work ends, nor the other way round.
 
-    Parameters
-    ----------
-    folder
-        The user's folder for locks.
-    key
-        Names the device: the UUID of a GPU, or `cpu`.
+    The user's folder holds the locks; the key names the device: the UUID of a GPU, or `cpu`.
     """
 
     def __init__(self, folder: str, key: str) -> None:
@@ -185,8 +174,8 @@ class Turns:
         """
         if self._measures == threading.get_ident():
             raise RuntimeError("A thread that measures cannot wait for its own end to work")
-        with _open(self._room) as room:
-            with _open(self._gate) as gate:
+        with lock_file(self._room) as room:
+            with lock_file(self._gate) as gate:
                 _lock(gate, fcntl.LOCK_SH)
                 _lock(room, fcntl.LOCK_SH)
             yield
@@ -201,7 +190,7 @@ class Turns:
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
         with contextlib.ExitStack() as held:
-            gate, room = held.enter_context(_open(self._gate)), held.enter_context(_open(self._room))
+            gate, room = held.enter_context(lock_file(self._gate)), held.enter_context(lock_file(self._room))
             if self._present is not None:
                 ticket = _Ticket(self._tickets)
                 held.callback(ticket.end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import math
 import sys
@@ -19,7 +20,7 @@ def nothing_of(frames: list[Any]) -> list[str]:
     """Return the variables that stand for None in the innermost failing statement that is neither torch's nor ours."""
     for frame, line in reversed(frames):
         if not frame.f_globals.get("__name__", "").startswith(("torch.", f"{__package__.partition('.')[0]}.")):
-            node = _node_at(linecache.getlines(frame.f_code.co_filename), frame, line)
+            node = _node_at(frame, line)
             names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)] if node is not None else []
             return [name for name in dict.fromkeys(names) if frame.f_locals.get(name, "") is None][:12]
     return []
@@ -34,7 +35,7 @@ def unset_of(error: BaseException, frames: list[Any]) -> list[str]:
     words: set[str] = set()
     near = frames[-6:]
     for frame, line in reversed(near):
-        node = _node_at(linecache.getlines(frame.f_code.co_filename), frame, line)
+        node = _node_at(frame, line)
         for part in ast.walk(node) if node is not None and not hasattr(node, "body") else ():
             if isinstance(part, ast.Attribute) and _value(frame, part) is None:
                 found[part.attr] = None
@@ -46,14 +47,11 @@ def unset_of(error: BaseException, frames: list[Any]) -> list[str]:
                     if field is None and not name.startswith("_") and words & set(name.split("_")) - {"num", "n"}:
                         found[name] = None
     for frame, line in near if "None" in str(error) else ():
-        function = _function_at(linecache.getlines(frame.f_code.co_filename), frame, line)
+        function = _function_at(frame, line)
         for part in ast.walk(function) if function is not None else ():
-            if (
-                isinstance(part, ast.Attribute)
-                and ast.unparse(part.value) != "self"
-                and part.attr[0] != "_"
-                and _value(frame, part) is None
-            ):
+            if not isinstance(part, ast.Attribute) or ast.unparse(part.value) == "self" or part.attr[0] == "_":
+                continue
+            if _value(frame, part) is None:
                 found[part.attr] = None
     return list(found)[:12]
 
@@ -61,7 +59,7 @@ def unset_of(error: BaseException, frames: list[Any]) -> list[str]:
 def statement_of(frame: types.FrameType, line: int) -> dict[str, Any]:
     """Return the text of a statement, and which of the names in it stand for what."""
     source = linecache.getlines(frame.f_code.co_filename)
-    node = _node_at(source, frame, line)
+    node = _node_at(frame, line)
     text = ast.unparse(node) if node is not None else (source[line - 1].strip() if 0 < line <= len(source) else "")
     return {
         "function": frame.f_code.co_name,
@@ -79,40 +77,37 @@ def _kind(value: Any) -> Any:
     return {"type": type(value).__name__}
 
 
-def _node_at(source: list[str], frame: types.FrameType, line: int) -> ast.stmt | None:
+def _node_at(frame: types.FrameType, line: int) -> ast.stmt | None:
     """Return the smallest statement of the frame's function at a line."""
-    tree = _parsed(frame.f_code.co_filename, source)
+    tree = _parsed(frame.f_code.co_filename)
     found: ast.stmt | None = None
     for node in ast.walk(tree) if tree is not None else ():
-        around = isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        if isinstance(node, ast.stmt) and around and (found is None or node.lineno >= found.lineno):
+        if isinstance(node, ast.stmt) and _around(node, line) and (found is None or node.lineno >= found.lineno):
             found = node
     return found
 
 
-def _function_at(source: list[str], frame: types.FrameType, line: int) -> ast.FunctionDef | None:
+def _function_at(frame: types.FrameType, line: int) -> ast.FunctionDef | None:
     """Return the function of a frame."""
-    tree = _parsed(frame.f_code.co_filename, source)
-    found = [
-        node
-        for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, ast.FunctionDef)
-        and node.name == frame.f_code.co_name
-        and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    return found[-1] if found else None
+    tree = _parsed(frame.f_code.co_filename)
+    found = None
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.FunctionDef) and node.name == frame.f_code.co_name and _around(node, line):
+            found = node
+    return found
 
 
-_TREES: dict[str, Any] = {}
+def _around(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
-def _parsed(path: str, source: list[str]) -> Any:
-    if path not in _TREES:
-        try:
-            _TREES[path] = ast.parse("".join(source)) if source else None
-        except (SyntaxError, ValueError, RecursionError):
-            _TREES[path] = None
-    return _TREES[path]
+@functools.cache
+def _parsed(path: str) -> Any:
+    source = "".join(linecache.getlines(path))
+    try:
+        return ast.parse(source) if source else None
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 _READ = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp, ast.Tuple, ast.UnaryOp, ast.Call)
@@ -123,21 +118,16 @@ def facts_of(frame: types.FrameType, line: int) -> list[dict[str, Any]]:
 
     They are evaluated again only if they read values: names, attributes, items, sizes.
     """
-    source = linecache.getlines(frame.f_code.co_filename)
-    tree = _parsed(frame.f_code.co_filename, source)
+    tree = _parsed(frame.f_code.co_filename)
     if tree is None:
         return []
     found: list[dict[str, Any]] = []
     tests: list[ast.AST] = []
-    statement = _node_at(source, frame, line)
+    statement = _node_at(frame, line)
     if statement is not None and not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         tests.append(statement.test if isinstance(statement, (ast.If, ast.While)) else statement)
     if isinstance(statement, ast.Raise):
-        tests += [
-            node.test
-            for node in ast.walk(tree)
-            if isinstance(node, ast.If) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        ][-2:]
+        tests += [node.test for node in ast.walk(tree) if isinstance(node, ast.If) and _around(node, line)][-2:]
     for test in tests:
         for node in ast.walk(test):
             if isinstance(node, ast.Compare):
@@ -157,14 +147,8 @@ def _pair(frame: types.FrameType, operator: str, left: ast.expr, right: ast.expr
     one, other = _value(frame, left), _value(frame, right)
     if not (_told(one) and _told(other)):
         return []
-    return [
-        {
-            "op": operator,
-            "left": ast.unparse(left)[:200],
-            "right": ast.unparse(right)[:200],
-            "values": [_plain(one), _plain(other)],
-        }
-    ]
+    sides = {"left": ast.unparse(left)[:200], "right": ast.unparse(right)[:200]}
+    return [{"op": operator, **sides, "values": [_plain(one), _plain(other)]}]
 
 
 def _told(value: Any) -> bool:

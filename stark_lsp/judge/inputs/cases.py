@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum
 
 import torch
@@ -28,47 +29,38 @@ class CaseKind(str, Enum):
     """Zeros, tiny values, NaN, infinities, negative zero, denormals."""
 
 
+@dataclass(eq=False)
 class Case:
-    """One set of inputs.
+    """One set of inputs."""
 
-    Parameters
-    ----------
-    kind
-        What is special about it.
-    words
-        The same for messages, such as "with a batch of 3 instead of 16"; empty for the first case.
-    inputs_path
-        Tensor file of the arguments.
-    outputs
-        What the reference gives; with gradients and buffers in training mode.
-    sharing
-        For each output whose memory the reference's shares (see `layout.shared`).
-    """
+    kind: CaseKind
+    """What is special about it."""
+    words: str
+    """The same for messages, such as "with a batch of 3 instead of 16"; empty for the first case."""
+    inputs_path: str
+    """Tensor file of the arguments."""
+    outputs: tensorfile.Loaded
+    """What the reference gives; with gradients and buffers in training mode."""
+    sharing: list[set[str]]
+    """For each output whose memory the reference's shares (see `layout.shared`)."""
+    cotangents_path: str = ""
+    """Tensor file of the gradients that flow into the outputs, in training mode."""
+    own_errors: list[float] | None = None
+    """For each output tensor the reference's relative error against float64, where it was affordable."""
+    exact: list[torch.Tensor] | None = None
+    """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
+    inputs_after: tensorfile.Loaded | None = None
+    """The inputs after the call, where the reference changes them."""
+    fingerprints: list[int] | None = None
+    """Of the inputs, once they were needed."""
+    inputs_nbytes: int = 0
+    forms: list[torch.Tensor] = field(default_factory=list)
+    """Shapes, strides and dtypes of the inputs, as tensors without memory."""
+    recorded: bool = False
+    """Whether it is called where gradients are recorded."""
 
-    def __init__(
-        self, kind: CaseKind, words: str, inputs_path: str, outputs: tensorfile.Loaded, sharing: list[set[str]]
-    ) -> None:
-        self.kind = kind
-        self.words = words
-        self.inputs_path = inputs_path
-        self.outputs = outputs
-        self.sharing = sharing
-        self.cotangents_path = ""
-        """Tensor file of the gradients that flow into the outputs, in training mode."""
-        self.own_errors: list[float] | None = None
-        """For each output tensor the reference's relative error against float64, where it was affordable."""
-        self.exact: list[torch.Tensor] | None = None
-        """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
-        self.inputs_after: tensorfile.Loaded | None = None
-        """The inputs after the call, where the reference changes them."""
-        self.fingerprints: list[int] | None = None
-        """Of the inputs, once they were needed."""
-        self.inputs_nbytes = 0
-        self.forms: list[torch.Tensor] = []
-        """Shapes, strides and dtypes of the inputs, as tensors without memory."""
-        self.results = len(sharing)
+    def __post_init__(self) -> None:
+        self.results = len(self.sharing)
         """How many of the outputs are results of `forward`; in training mode gradients and buffers follow."""
-        self.recorded = False
-        """Whether it is called where gradients are recorded."""
-        self.trained = kind is CaseKind.MOVED_WEIGHTS
+        self.trained = self.kind is CaseKind.MOVED_WEIGHTS
         """Whether the weights of `Reference.trained_path` belong to it, not those of the constructor."""

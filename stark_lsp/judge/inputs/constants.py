@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..correctness.difference import equal
 from ..reference import modules
 
 Leaf = Any
@@ -29,18 +30,6 @@ LOOK = 4096
 PATTERN = "another pattern of zeros and ones"
 
 
-def leaves_of(tree: Any) -> list[Leaf]:
-    """Return the tensors and Python floats of a tree in order."""
-    found: list[Leaf] = []
-
-    def note(leaf: Leaf) -> Leaf:
-        found.append(leaf)
-        return leaf
-
-    modules.map_leaves(tree, note)
-    return found
-
-
 def fixed(arguments: Any, others: list[Any]) -> list[int]:
     """Return which leaves the user's function makes alike for every seed; Python floats always count as such.
 
@@ -49,8 +38,8 @@ def fixed(arguments: Any, others: list[Any]) -> list[int]:
     others
         Arguments from other seeds; without any nothing but floats is known to be alike.
     """
-    leaves = leaves_of(arguments)
-    rows = [leaves_of(other) for other in others]
+    leaves = modules.leaves_of(arguments)
+    rows = [modules.leaves_of(other) for other in others]
     if any(len(row) != len(leaves) for row in rows):
         return []
     return [
@@ -67,8 +56,7 @@ def _equal(one: torch.Tensor, other: Leaf) -> bool:
     # Of gigabytes of random numbers the first few tell.
     if flat and one.numel() > LOOK and not _equal(one.view(-1)[:LOOK], other.view(-1)[:LOOK]):
         return False
-    other = other.to(one.device)
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+    return equal(one, other)
 
 
 def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], Any]]]:
@@ -77,16 +65,12 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
     At most `ALONE` are changed alone; if there are more, the last variant changes all the rest.
     """
     names = _names(arguments)
-    changes = {}
-    for index, leaf in enumerate(leaves_of(arguments)):
-        if index in chosen:
-            found = changed(leaf, torch.Generator().manual_seed(SEED + index))
-            if found is not None:
-                changes[index] = found
+    leaves = [(index, leaf) for index, leaf in enumerate(modules.leaves_of(arguments)) if index in chosen]
+    tried = {index: changed(leaf, torch.Generator().manual_seed(SEED + index)) for index, leaf in leaves}
+    changes = {index: found for index, found in tried.items() if found is not None}
     order = list(changes)
-    groups = [[index] for index in order[:ALONE]] + ([order[ALONE:]] if order[ALONE:] else [])
     result = []
-    for group in groups:
+    for group in [*([index] for index in order[:ALONE]), *([order[ALONE:]] if order[ALONE:] else [])]:
         named = " and ".join(dict.fromkeys(names[index] for index in group))
         what = ", ".join(dict.fromkeys(changes[index][0] for index in group))
         result.append((f"{ONLY}{named} changed: {what}", _replacing(arguments, group, changes)))
@@ -97,7 +81,7 @@ def _replacing(arguments: Any, group: list[int], changes: dict[int, tuple[str, L
     """Return what makes the arguments with the leaves of a group replaced."""
 
     def make() -> Any:
-        places = iter(range(len(leaves_of(arguments))))
+        places = iter(range(len(modules.leaves_of(arguments))))
 
         def change(leaf: Leaf) -> Leaf:
             place = next(places)
@@ -113,7 +97,7 @@ def _names(arguments: Any) -> list[str]:
     args, kwargs = arguments
     named = [(f"input number {number}", value) for number, value in enumerate(args, 1)]
     named += [(f"the input {name}", value) for name, value in kwargs.items()]
-    return [name for name, value in named for _ in leaves_of(value)]
+    return [name for name, value in named for _ in modules.leaves_of(value)]
 
 
 def changed(leaf: Leaf, generator: torch.Generator) -> tuple[str, Leaf] | None:

@@ -8,6 +8,7 @@ ill-conditioned there, and an honest candidate with another order of summation w
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,7 @@ from .cases import Case, CaseKind
 
 if TYPE_CHECKING:
     from ..reference.examine import Examination
+    from ..reference.operators import Operators
     from ..reference.reference import Reference
 
 MOST = 12
@@ -51,22 +53,18 @@ TOPICS = {
 """What is not checked, for notes."""
 
 
+@dataclass(eq=False)
 class SpecialCases:
-    """Makes the cases with special inputs and adds them to the reference.
+    """Makes the cases with special inputs and adds them to the reference."""
 
-    Parameters
-    ----------
-    reference
-        With its first case; cases and notes are added to it.
-    examination
-        Of that reference, done.
-    """
+    reference: Reference
+    """With its first case; cases and notes are added to it."""
+    examination: Examination
+    """Of that reference, done."""
 
-    def __init__(self, reference: Reference, examination: Examination) -> None:
-        self._reference = reference
-        self._examination = examination
-        self._exact = examination.exact
-        self._base = reference.cases[0]
+    def __post_init__(self) -> None:
+        self._exact = self.examination.exact
+        self._base = self.reference.cases[0]
         """What the others are variants of: the first case, or a part of its batch."""
         self._again: list[tuple[CaseKind, str, Callable[[], Any]]] = []
         """Kind, words and maker of what is also tried with other weights."""
@@ -81,13 +79,13 @@ class SpecialCases:
         other
             Inputs of another seed, to see which ones never change.
         """
-        reference = self._reference
+        reference = self.reference
         fixed = constants.fixed(arguments, [other])
         size = 0
         if self._heavy():
             arguments, size = self._reduce(arguments)
-        operators = self._exact.operators if self._exact is not None else None
-        screen = self._screen(operators.flops if operators else None)
+        operators = self._operators
+        screen = self._screen(operators.flops if operators is not None else None)
         names = operators.names if operators is not None else None
         watch, spent = Stopwatch(), self._base.inputs_nbytes + self._base.outputs.nbytes
         room = min(MOST, max(len(reference.special), BYTES // max(1, spent)))
@@ -95,7 +93,9 @@ class SpecialCases:
             self._note_missing(list(TOPICS))
             return
         arguments = modules.to_device(arguments, "cpu")
-        variants = special.specials(arguments, names, fixed, size, ties=self._only_floating())
+        # An output that is no floating one may be a place among the inputs.
+        floating = all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
+        variants = special.specials(arguments, names, fixed, size, ties=floating)
         for number, variant in enumerate(variants):
             if variant.changes_values and screen is None:
                 continue
@@ -107,13 +107,12 @@ class SpecialCases:
 
     def _try(self, variant: special.Special, screen: Exact | None) -> None:
         """Add the first alternative of a variant that is fair."""
-        reference = self._reference
+        reference = self.reference
         for words, make in variant.alternatives:
             case = self._fair(variant, words, make, screen)
             if case is not None:
                 reference.special.append(case)
-                if variant.again:
-                    self._again.append((variant.kind, words, make))
+                self._again += [(variant.kind, words, make)] if variant.again else []
                 return
 
     def make_moved(self) -> None:
@@ -122,16 +121,15 @@ class SpecialCases:
         A weight that only matters for large values, as a bias in front of a bound, moves nothing else. Where the
         whole batch is too large for more than a few calls, its part is repeated as well.
         """
-        reference, base = self._reference, self._base
+        reference, base = self.reference, self._base
         again = list(self._again)
         if base is not reference.cases[0]:
             again.insert(0, (CaseKind.BATCH, base.words, lambda: reference.loaded(base.inputs_path)))
         if not again:
             return
-        flops = None
+        flops = self._operators.flops if self._operators is not None else None
         if self._exact is not None and self._exact.usable:
-            flops = self._exact.operators.flops if self._exact.operators is not None else None
-            self._exact = self._examination.wide()
+            self._exact = self.examination.wide()
         screen = self._screen(flops)
         for kind, words, make in again:
             if screen is None and kind is not CaseKind.BATCH:
@@ -144,11 +142,10 @@ class SpecialCases:
 
     def _heavy(self) -> bool:
         """Whether a call is too much work for some dozens of them."""
-        first, exact = self._base, self._exact
-        operators = exact.operators if exact is not None else None
+        first, operators = self._base, self._operators
         return (
             max(first.inputs_nbytes, first.outputs.nbytes) > WHOLE_LIMIT
-            or self._examination.seconds > WHOLE_SECONDS
+            or self.examination.seconds > WHOLE_SECONDS
             or (operators is not None and operators.flops > SCREEN_FLOPS)
         )
 
@@ -160,30 +157,32 @@ class SpecialCases:
         tuple
             The arguments of the base, and the user's batch; `arguments` and 0 where there is no smaller one.
         """
-        reference = self._reference
+        reference = self.reference
         variant = special.smaller(arguments)
-        for words, make in variant.alternatives if variant is not None else []:
-            assert variant is not None
+        if variant is None:
+            return arguments, 0
+        for words, make in variant.alternatives:
             case = self._fair(variant, words, make, None)
             if case is None:
                 continue
             size = next(tensor.shape[0] for tensor in modules.tensors_of(arguments) if tensor.dim())
             reference.special.append(case)
             self._base = case
-            self._exact = self._examination.wide()
+            self._exact = self.examination.wide()
             _, errors = measure(reference, self._exact, case)
             case.own_errors = errors or case.own_errors
             return reference.loaded(case.inputs_path), size
         return arguments, 0
 
-    def _only_floating(self) -> bool:
-        """Whether all outputs are floating; an integer may be a place among the inputs."""
-        return all(tensor.dtype.is_floating_point for tensor in self._base.outputs.tensors)
+    @property
+    def _operators(self) -> Operators | None:
+        """What a call runs; None if that is unknown."""
+        return self._exact.operators if self._exact is not None else None
 
     def _note_missing(self, kinds: list[CaseKind]) -> None:
         """Say what was not checked because the reference is large or slow, and its batch cannot be made smaller."""
         missing = ", ".join(dict.fromkeys(TOPICS[kind] for kind in kinds))
-        self._reference.notes.append(
+        self.reference.notes.append(
             f"The reference is large or slow, also with a smaller batch if it takes one: not checked with {missing}."
         )
 
@@ -193,7 +192,7 @@ class SpecialCases:
         A value out of range (an index computed from a NaN, a probability above 1) raises on a CPU, while on a GPU it
         ends the use of the GPU by this process.
         """
-        reference = self._reference
+        reference = self.reference
         if self._exact is None or not self._exact.usable or reference.mode == modules.TRAINING:
             return None
         if reference.device == "cpu":
@@ -204,7 +203,7 @@ class SpecialCases:
 
     def _fair(self, variant: special.Special, words: str, make: Callable[[], Any], screen: Exact | None) -> Case | None:
         """Return the case of a variant, None unless it is a fair one."""
-        reference, base = self._reference, self._base
+        reference, base = self.reference, self._base
         try:
             arguments = make()
         except (RuntimeError, NotImplementedError, TypeError):
@@ -273,7 +272,7 @@ class SpecialCases:
             It does not.
         """
         try:
-            modules.synchronize(self._reference.device)
+            modules.synchronize(self.reference.device)
         except RuntimeError as error:
             raise Broken(
                 f"The reference left the GPU unusable when it was tried with special inputs: {error}.",

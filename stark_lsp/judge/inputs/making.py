@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -44,28 +45,25 @@ def as_arguments(value: Any, what: str, path: str, line: int | None) -> Argument
     )
 
 
+@dataclass(eq=False)
 class InputMaker:
-    """Makes fresh inputs for a seed, and the constructor's arguments.
+    """Makes fresh inputs for a seed, and the constructor's arguments."""
 
-    Parameters
-    ----------
-    module
-        The loaded document.
-    spec
-        `InputSpec` in wire form.
-    path
-        The document.
-    """
+    module: types.ModuleType
+    """The loaded document."""
+    spec: dict[str, Any]
+    """`InputSpec` in wire form."""
+    path: str
+    """The document."""
 
-    def __init__(self, module: types.ModuleType, spec: dict[str, Any], path: str) -> None:
-        self._module = module
-        self._spec = spec
-        self._path = path
-        self._table: dict[str, Any] = spec.get("table") or {}
-        self._table_path: str = spec.get("table_path") or path
-        if spec.get("source") not in ("functions", "table"):
+    def __post_init__(self) -> None:
+        self._table: dict[str, Any] = self.spec.get("table") or {}
+        self._table_path: str = self.spec.get("table_path") or self.path
+        if self.spec.get("source") not in ("functions", "table"):
             raise Bad(
-                "The class has no inputs.", "Add a get_inputs() function to the file, or a stark.input table.", path
+                "The class has no inputs.",
+                "Add a get_inputs() function to the file, or a stark.input table.",
+                self.path,
             )
         self._refuses = False
         """Whether the user's function does not bear another default device than the CPU."""
@@ -79,9 +77,9 @@ class InputMaker:
             The user's function raises, or the table cannot be read.
         """
         torch.manual_seed(seed)
-        if self._spec["source"] == "table":
+        if self.spec["source"] == "table":
             return tuple(self._table.get("init_args") or ()), dict(self._table.get("init_kwargs") or {})
-        name = self._spec.get("init_function")
+        name = self.spec.get("init_function")
         if not name:
             return (), {}
         return self._call(name, "It must return the constructor's arguments as a list or a dict.")
@@ -112,23 +110,23 @@ class InputMaker:
 
     def _made(self, seed: int) -> Arguments:
         torch.manual_seed(seed)
-        if self._spec["source"] == "table":
+        if self.spec["source"] == "table":
             args = tuple(self._entry(entry, f"args[{i}]") for i, entry in enumerate(self._table.get("args") or ()))
             kwargs = {name: self._entry(entry, name) for name, entry in (self._table.get("kwargs") or {}).items()}
             return args, kwargs
-        name = self._spec.get("inputs_function") or "get_inputs"
+        name = self.spec.get("inputs_function") or "get_inputs"
         return self._call(name, "It must return the forward arguments as a list or a dict.")
 
     def _call(self, name: str, cure: str) -> Arguments:
-        function = lookup(self._module, name)
+        function = lookup(self.module, name)
         if not callable(function):
-            raise Bad(f"After loading the file there is no function {name}.", "Define it.", self._path)
+            raise Bad(f"After loading the file there is no function {name}.", "Define it.", self.path)
         line = getattr(getattr(function, "__code__", None), "co_firstlineno", None)
         try:
             value = function()
         except (Exception, SystemExit) as error:
-            raise blame(error, f"{name}() raised", cure, self._path, line) from error
-        return as_arguments(value, f"{name}()", self._path, line)
+            raise blame(error, f"{name}() raised", cure, self.path, line) from error
+        return as_arguments(value, f"{name}()", self.path, line)
 
     def _entry(self, entry: Any, where: str) -> Any:
         """Return one argument that a table describes."""
@@ -142,52 +140,42 @@ class InputMaker:
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise Bad(
                 f"The input {where} of the stark.input table cannot be made: {type(error).__name__}: {error}.",
-                f"Use the keys shape, dtype, kind ({', '.join(sorted(_KINDS))}), low, high, value, strides.",
+                f"Use the keys shape, dtype, kind ({', '.join(_KINDS)}), low, high, value, strides.",
                 self._table_path,
             ) from error
 
 
-def _dtype(entry: dict[str, Any], default: str) -> torch.dtype:
-    name = str(entry.get("dtype", default)).replace("torch.", "")
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(f"there is no dtype {name!r}")
-    return dtype
-
-
-def _randn(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
-    return torch.randn(shape, dtype=torch.float32).to(_dtype(entry, "float32"))
-
-
 def _rand(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
     low, high = float(entry.get("low", 0.0)), float(entry.get("high", 1.0))
-    return (torch.rand(shape, dtype=torch.float32) * (high - low) + low).to(_dtype(entry, "float32"))
+    return torch.rand(shape, dtype=torch.float32) * (high - low) + low
 
 
-def _randint(entry: dict[str, Any], shape: list[int]) -> torch.Tensor:
-    high = int(entry["high"])
-    return torch.randint(int(entry.get("low", 0)), high, shape).to(_dtype(entry, "int64"))
-
-
-def _filled(entry: dict[str, Any], shape: list[int], value: Any) -> torch.Tensor:
-    return torch.full(shape, value, dtype=_dtype(entry, "float32"))
-
-
-_KINDS: dict[str, Callable[[dict[str, Any], list[int]], torch.Tensor]] = {
-    "randn": _randn,
+_DRAWN: dict[str, Callable[[dict[str, Any], list[int]], torch.Tensor]] = {
+    "randn": lambda entry, shape: torch.randn(shape, dtype=torch.float32),
     "rand": _rand,
-    "randint": _randint,
-    "zeros": lambda entry, shape: _filled(entry, shape, 0),
-    "ones": lambda entry, shape: _filled(entry, shape, 1),
-    "value": lambda entry, shape: _filled(entry, shape, entry["value"]),
+    "randint": lambda entry, shape: torch.randint(int(entry.get("low", 0)), int(entry["high"]), shape),
 }
+_FILLED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "zeros": lambda entry: 0,
+    "ones": lambda entry: 1,
+    "value": lambda entry: entry["value"],
+}
+_KINDS = sorted([*_DRAWN, *_FILLED])
 
 
 def _make(kind: str, entry: dict[str, Any]) -> torch.Tensor:
     """Return the tensor that a table entry describes."""
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r}")
-    made = _KINDS[kind](entry, [int(size) for size in entry["shape"]])
+    name = str(entry.get("dtype", "int64" if kind == "randint" else "float32")).replace("torch.", "")
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"there is no dtype {name!r}")
+    shape = [int(size) for size in entry["shape"]]
+    if kind in _DRAWN:
+        made = _DRAWN[kind](entry, shape).to(dtype)
+    else:
+        made = torch.full(shape, _FILLED[kind](entry), dtype=dtype)
     if "strides" not in entry:
         return made
     laid = torch.empty_strided(made.shape, [int(stride) for stride in entry["strides"]], dtype=made.dtype)

@@ -7,6 +7,7 @@ be tried. Whether a variant makes a fair case is decided by running the referenc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -114,13 +115,11 @@ def has_order(operators: set[str]) -> bool:
 
 def has_products(operators: set[str]) -> bool:
     """Whether one of the operators (names such as `aten.mm.default`) mixes inputs in products."""
-    for operator in operators:
-        name = operator.split(".")[1] if operator.count(".") else operator
-        if "vector_norm" in name:
-            continue
-        if name.strip("_") in PRODUCTS or any(part in name for part in PRODUCT_PARTS):
-            return True
-    return False
+    names = [operator.split(".")[1] if "." in operator else operator for operator in operators]
+    return any(
+        "vector_norm" not in name and (name.strip("_") in PRODUCTS or any(part in name for part in PRODUCT_PARTS))
+        for name in names
+    )
 
 
 def scaling(arguments: Arguments, scale: float) -> Callable[[], Arguments]:
@@ -162,11 +161,8 @@ def batch_of(arguments: Arguments, new: int, whole: int = 0) -> Special:
     alike = [tensor for tensor in tensors if tensor.shape[0] == size]
     words = f"with a batch of {new} instead of {whole or size}"
     choices = [alike, tensors[:1]] if len(alike) > 1 else [alike]
-    return Special(
-        CaseKind.BATCH,
-        [(words, resized(arguments, {id(tensor) for tensor in choice}, new)) for choice in choices],
-        lambda before, now: took_batch(before, now, size, new),
-    )
+    made = [(words, resized(arguments, {id(tensor) for tensor in choice}, new)) for choice in choices]
+    return Special(CaseKind.BATCH, made, lambda before, now: took_batch(before, now, size, new))
 
 
 def smaller(arguments: Arguments) -> Special | None:
@@ -217,15 +213,11 @@ def strided(arguments: Arguments) -> Iterator[Special]:
     if not tensors:
         return
     words = "with inputs that are not contiguous: {}; use .contiguous() or their strides"
-    yield Special(
-        CaseKind.STRIDED,
-        [(words.format("every second element of wider tensors"), lambda: modules.map_tensors(arguments, spread))],
-    )
+    ways = [("every second element of wider tensors", spread)]
     if any(tensor.dim() > 1 for tensor in tensors):
-        yield Special(
-            CaseKind.STRIDED,
-            [(words.format("transposed in memory"), lambda: modules.map_tensors(arguments, transposed))],
-        )
+        ways.append(("transposed in memory", transposed))
+    for what, way in ways:
+        yield Special(CaseKind.STRIDED, [(words.format(what), partial(modules.map_tensors, arguments, way))])
 
 
 def filler(tensor: torch.Tensor) -> float | int:
@@ -237,9 +229,7 @@ def filler(tensor: torch.Tensor) -> float | int:
 
 def spread(tensor: torch.Tensor) -> torch.Tensor:
     """Return the same values as every second element of a tensor twice as wide."""
-    if tensor.numel() < 2:
-        return tensor
-    if not tensor.dim() or tensor.shape[-1] == 0:
+    if tensor.numel() < 2 or not tensor.dim():
         return tensor
     wide = torch.full((*tensor.shape[:-1], 2 * tensor.shape[-1]), filler(tensor), dtype=tensor.dtype)
     view = wide[..., ::2]

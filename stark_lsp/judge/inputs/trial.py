@@ -7,6 +7,7 @@ values, the module that refused its input, and how far the call came.
 
 from __future__ import annotations
 
+import traceback
 import types
 from typing import Any
 
@@ -29,14 +30,7 @@ STAGES = ("init", "construct", "inputs", "forward", "output")
 
 
 class Trial:
-    """Tries inputs for one class of a document.
-
-    Parameters
-    ----------
-    path, text, qualname
-        The document and the class.
-    device
-        Value of `core.DeviceChoice`.
+    """Tries inputs for one class of a document, on a device that is a value of `core.DeviceChoice`.
 
     Raises
     ------
@@ -117,11 +111,7 @@ class Trial:
             raise NoOutput("the output has no finite value")
 
     def _failure(self, error: BaseException) -> dict[str, Any]:
-        frames = []
-        trace = error.__traceback__
-        while trace is not None:
-            frames.append((trace.tb_frame, trace.tb_lineno))
-            trace = trace.tb_next
+        frames = list(traceback.walk_tb(error.__traceback__))
         own = [
             (frame, line)
             for frame, line in frames
@@ -201,9 +191,8 @@ def _annotation(annotation: Any, empty: Any) -> str:
         return ""
     if isinstance(annotation, str):
         return annotation
-    return str(getattr(annotation, "__name__", "") if isinstance(annotation, type) else annotation).replace(
-        "typing.", ""
-    )
+    name = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return name.replace("typing.", "")
 
 
 def _own_numbers(module: Any) -> dict[str, int]:
@@ -224,21 +213,12 @@ def _module(frame: types.FrameType) -> dict[str, Any]:
     """Return what a module is that refused its input: its kind, its sizes, and the shapes it was given."""
     module = frame.f_locals["self"]
     names = [cls.__name__ for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn")]
-    sizes = {
-        name: value if isinstance(value, int) else list(value)
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not isinstance(value, bool)
-        and (
-            isinstance(value, int)
-            or (isinstance(value, (tuple, list)) and value and all(type(item) is int for item in value))
-        )
-    }
-    shapes = [
-        list(value.shape)
-        for name, value in frame.f_locals.items()
-        if isinstance(value, torch.Tensor) and name != "self"
-    ]
+    sizes = {}
+    for name, value in vars(module).items():
+        listed = isinstance(value, (tuple, list)) and value and all(type(item) is int for item in value)
+        if not name.startswith("_") and not isinstance(value, bool) and (isinstance(value, int) or listed):
+            sizes[name] = list(value) if listed else value
+    shapes = [list(value.shape) for value in frame.f_locals.values() if isinstance(value, torch.Tensor)]
     made = "_parameters" in vars(module)  # not before its own constructor called nn.Module's
     weights = [list(weight.shape) for weight in list(module.parameters(recurse=False))[:4]] if made else []
     return {

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..reference.loading import module_at
+
 if TYPE_CHECKING:
     from ..timing.timed import Timed
 
@@ -96,9 +98,4 @@ def _launch(tensor: torch.Tensor) -> None:
     path = os.path.join(tempfile.gettempdir(), "stark_add_one.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(KERNEL)
-    spec = importlib.util.spec_from_file_location("stark_add_one", path)
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.add_one[(1,)](tensor, SIZE=128)
+    module_at("stark_add_one", path).add_one[(1,)](tensor, SIZE=128)

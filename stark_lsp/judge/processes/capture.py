@@ -14,14 +14,9 @@ FLOOD = 64 << 20
 
 
 class Capture:
-    """Reads a pipe in a thread so that its writer never blocks; memory stays bounded.
+    """Reads a pipe in a thread so that its writer never blocks, and closes it when the writers are gone.
 
-    Parameters
-    ----------
-    fd
-        The pipe's read end; closed when the writers are gone.
-    limit
-        Bytes that are kept: the first and the last half of it.
+    The first and the last half of `limit` bytes are kept.
     """
 
     def __init__(self, fd: int, limit: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ...contract.errors import Bad
 from .. import sandbox
@@ -16,23 +17,16 @@ Tool = Callable[[list[str], Folder], list[str]]
 """Returns a command that runs another one under a tool, such as a memory checker; the tool may write to `out`."""
 
 
+@dataclass(eq=False)
 class Confinement:
-    """How a child is kept apart from the rest of the machine.
+    """How a child is kept apart from the rest of the machine."""
 
-    Parameters
-    ----------
-    layer
-        The layer that works here.
-    gpu
-        Whether candidates compute on a GPU.
-    read
-        Files of the user's project that a candidate may import.
-    """
-
-    def __init__(self, layer: Layer, *, gpu: bool, read: Iterable[str] = ()) -> None:
-        self.layer = layer
-        self._gpu = gpu
-        self._read = tuple(read)
+    layer: Layer
+    """The layer that works here."""
+    gpu: bool
+    """Whether candidates compute on a GPU."""
+    read: Iterable[str] = ()
+    """Files of the user's project that a candidate may import."""
 
     @property
     def wraps(self) -> bool:
@@ -68,7 +62,7 @@ class Confinement:
         if role == "builder":
             policy = sandbox.build_policy(folder.path)
         else:
-            policy = sandbox.run_policy(folder.path, gpu=self._gpu, watched=tool is not None, read=self._read)
+            policy = sandbox.run_policy(folder.path, gpu=self.gpu, watched=tool is not None, read=self.read)
         told = [*command, sandbox.instructions(self.layer, policy), *arguments]
         watched = tool(told, folder) if tool is not None else told
         return sandbox.wrap(self.layer, policy, watched), private_environment(environment, folder)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
 from collections.abc import Iterator
+from typing import BinaryIO
 
 
 class TooLarge(Exception):
     """The folder holds more than may be copied."""
+
+
+class NotRegular(OSError):
+    """It is no regular file."""
 
 
 def copy_tree(source: str, target: str, limit: int) -> int:
@@ -18,17 +24,12 @@ def copy_tree(source: str, target: str, limit: int) -> int:
 
     Links are left out rather than followed: they may point to what the writer could not read itself.
 
-    Parameters
-    ----------
-    target
-        Made when missing.
-    limit
-        Most bytes.
+    The target is made when it is missing.
 
     Raises
     ------
     TooLarge
-        There is more than that.
+        There are more bytes than the limit.
     """
     total = 0
     for where, _, names in os.walk(source, followlinks=False):
@@ -50,16 +51,27 @@ def files(folder: str) -> Iterator[tuple[str, int, float]]:
                     yield path, int(info.st_size), info.st_mtime
 
 
+def regular(path: str) -> BinaryIO:
+    """Open a regular file to read it: no symbolic link is followed, no pipe waited for.
+
+    Raises
+    ------
+    NotRegular, OSError
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotRegular(errno.EINVAL, "not a regular file")
+    return os.fdopen(fd, "rb")
+
+
 def _copy(source: str, target: str, room: int) -> int:
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        fd = os.open(source, flags)
+        opened = regular(source)
     except OSError:
         return 0
-    with os.fdopen(fd, "rb") as file:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            return 0
+    with opened as file:
+        info = os.fstat(file.fileno())
         if info.st_size > room:
             raise TooLarge(f"{source} holds {info.st_size} bytes")
         # A file that is mapped into a process, such as a library, must not change under it.

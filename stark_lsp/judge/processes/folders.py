@@ -9,13 +9,7 @@ import tempfile
 
 
 class Folder:
-    """One child's folder, with `in` (written by the judge) and `out` (written by the child).
-
-    Parameters
-    ----------
-    parent
-        Where it is made.
-    """
+    """One child's folder, made below `parent`, with `in` (written by the judge) and `out` (written by the child)."""
 
     def __init__(self, parent: str) -> None:
         self.path = tempfile.mkdtemp(prefix="child-", dir=os.path.realpath(parent))
@@ -43,13 +37,11 @@ class Folder:
         if os.path.join(self.inside, name or os.path.basename(path)) == path:
             return path
         place = self.place(path, name)
-        if link:
-            try:
+        # On another file system, or one without hard links, it is copied.
+        with contextlib.suppress(OSError):
+            if link:
                 os.link(path, place)
                 return place
-            except OSError:
-                # Another file system, or one without hard links.
-                pass
         shutil.copyfile(path, place)
         return place
 

@@ -60,13 +60,7 @@ class Limits:
 
 
 def disk_limit(folder: str, written: int) -> int:
-    """Return the bytes that a child may write to its folder on a disk that others need as well.
-
-    Parameters
-    ----------
-    written
-        Bytes that it has written.
-    """
+    """Return the bytes that a child, which has `written` some, may write to a disk that others need as well."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -75,24 +69,21 @@ def disk_limit(folder: str, written: int) -> int:
     return max(DISK_LEAST, int(DISK_SHARE * (free + written)))
 
 
+@dataclass(eq=False)
 class RestWatch:
-    """Looks at a child, in a thread of its own, until it is ended.
+    """Looks at a child, in a thread of its own, until it is ended."""
 
-    Parameters
-    ----------
-    look
-        Looks once; never raises.
-    """
+    look: Callable[[], None]
+    """Looks once; never raises."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    def __post_init__(self) -> None:
         self._ended = threading.Event()
-        self._look = look
         self._thread = threading.Thread(target=self._watch, name="stark-rest-watch", daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._ended.wait(REST_WATCH_S):
-            self._look()
+            self.look()
 
     def end(self) -> None:
         """Look no more, also not in the midst of it; safe to call twice."""

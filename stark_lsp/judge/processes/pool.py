@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 from ...contract import process_trees
 from ...contract.errors import Broken
@@ -23,7 +24,7 @@ from .ahead import DRIVER
 from .confinement import Confinement, Tool
 from .folders import Folder
 from .limits import Limits
-from .runners import RUNNER_FAILURES, RunnerProcess
+from .runners import RunnerFailure, RunnerProcess
 
 RUNNER = "runner"
 BUILDER = "builder"
@@ -37,56 +38,35 @@ FEW = 3
 """On a GPU: with no more than so many left, they are replaced while a compiler is at work."""
 
 
+@dataclass(eq=False)
 class Pool:
-    """All children of one judge; safe to use from several threads.
+    """All children of one judge; safe to use from several threads."""
 
-    Parameters
-    ----------
-    environment
-        Environment of every child.
-    folder
-        Private folder that holds theirs.
-    log_limit
-        Characters of a child's output that are kept.
-    confinement
-        What candidates and compilers are kept in.
-    limits
-        What a confined child may take.
-    gpu
-        What a runner shares with the judge; None on a CPU.
-    turns
-        Keep the start of spares apart from timing, which it would disturb.
-    spares
-        How many runners, and as many builders, are to be ready.
-    """
+    environment: dict[str, str]
+    """Environment of every child."""
+    folder: str
+    """Private folder that holds theirs."""
+    log_limit: int
+    """Characters of a child's output that are kept."""
+    confinement: Confinement
+    """What candidates and compilers are kept in."""
+    limits: Limits | None
+    """What a confined child may take."""
+    turns: Turns
+    """Keep the start of spares apart from timing, which it would disturb."""
+    gpu: Gpu | None = None
+    """What a runner shares with the judge; None on a CPU."""
+    spares: int = 1
+    """How many runners, and as many builders, are to be ready."""
 
-    def __init__(
-        self,
-        environment: dict[str, str],
-        folder: str,
-        log_limit: int,
-        confinement: Confinement,
-        limits: Limits | None,
-        gpu: Gpu | None = None,
-        *,
-        turns: Turns,
-        spares: int = 1,
-    ) -> None:
-        self._environment = environment
-        self._folder = folder
-        self._log_limit = log_limit
-        self._confinement = confinement
-        self._limits = limits
-        self._gpu = gpu
-        self._driver = os.path.join(folder, DRIVER)
-        self._turns = turns
+    def __post_init__(self) -> None:
+        self._driver = os.path.join(self.folder, DRIVER)
         self._growing = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-spare")
         self._ending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-ending")
         self._ended: list[Future[None]] = []
         self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
-        self._wanted = {RUNNER} if gpu is None else {RUNNER, BUILDER}
+        self._wanted = {RUNNER} if self.gpu is None else {RUNNER, BUILDER}
         """Roles of which some are started ahead; on a CPU most candidates have nothing built."""
-        self._count = spares
         self._under_way = 0
         self._calm: threading.Timer | None = None
         self._lock = threading.Lock()
@@ -101,7 +81,7 @@ class Pool:
 
     def watched_runner(self, tool: Tool) -> RunnerProcess:
         """Start a confined runner under a tool, such as a memory checker."""
-        return self._start(RUNNER, self._confinement, tool)
+        return self._start(RUNNER, self.confinement, tool)
 
     def take(self, role: str) -> RunnerProcess:
         """Return a confined child of a role that is ready and has loaded nothing yet.
@@ -129,7 +109,7 @@ class Pool:
     def fill(self, count: int = 0) -> None:
         """See that so many of each role that is wanted, by default as many as are to be ready, are under way."""
         for role in tuple(self._wanted):
-            self.keep_spares(role, count or self._count)
+            self.keep_spares(role, count or self.spares)
 
     def keep_spares(self, role: str, count: int) -> None:
         """See that so many children of a role are under way before they are wanted."""
@@ -158,7 +138,7 @@ class Pool:
         finally:
             with self._lock:
                 self._under_way -= 1
-                patient = self._gpu is not None and bool(self._spares[RUNNER])
+                patient = self.gpu is not None and bool(self._spares[RUNNER])
                 if patient and self._under_way == 0:
                     self._calm = threading.Timer(CALM_S, self._fill_late)
                     self._calm.daemon = True
@@ -169,7 +149,7 @@ class Pool:
     def building(self) -> None:
         """Take note that a compiler is at work, so that nothing is timed for a while."""
         # On a CPU new processes would get in the way of the timing that follows.
-        if self._gpu is not None and len(self._spares[RUNNER]) <= FEW:
+        if self.gpu is not None and len(self._spares[RUNNER]) <= FEW:
             self.fill()
 
     def _fill_late(self) -> None:
@@ -235,17 +215,17 @@ class Pool:
         with contextlib.ExitStack() as working:
             if role == RUNNER:
                 # Those who want a builder may be working themselves, and who works must not wait to work.
-                working.enter_context(self._turns.working())
-            child = self._start(role, self._confinement)
+                working.enter_context(self.turns.working())
+            child = self._start(role, self.confinement)
             try:
-                if self._gpu is not None:
+                if self.gpu is not None:
                     working.close()
                 child.wait_ready()
-                if self._gpu is not None and role == RUNNER:
-                    working.enter_context(self._turns.working())
+                if self.gpu is not None and role == RUNNER:
+                    working.enter_context(self.turns.working())
                     child.warm_up()
                     self._keep_driver(child)
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 self.kill(child)
                 log = child.log()
                 child.files.remove()
@@ -261,7 +241,7 @@ class Pool:
                 os.rename(f"{self._driver}.new", self._driver)
 
     def _start(self, role: str, confinement: Confinement | None, tool: Tool | None = None) -> RunnerProcess:
-        folder = Folder(self._folder)
+        folder = Folder(self.folder)
         if role == RUNNER and confinement is not None:
             with contextlib.suppress(OSError, copies.TooLarge):
                 copies.copy_tree(self._driver, os.path.join(folder.temporary, DRIVER), DRIVER_LIMIT)
@@ -269,15 +249,15 @@ class Pool:
             # Kept before anybody could take it for an orphan.
             with self._keeping:
                 child = RunnerProcess(
-                    self._environment,
+                    self.environment,
                     folder,
-                    self._log_limit,
+                    self.log_limit,
                     role=role,
                     confinement=confinement,
-                    limits=self._limits if confinement is not None else None,
+                    limits=self.limits if confinement is not None else None,
                     tool=tool,
                     # A tool may not know memory that processes share.
-                    gpu=self._gpu if role == RUNNER and tool is None else None,
+                    gpu=self.gpu if role == RUNNER and tool is None else None,
                 )
                 self._kept.append(child)
         except BaseException:

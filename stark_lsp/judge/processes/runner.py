@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...contract import imports, process_trees
-from ...contract.errors import Bad
+from ...contract.errors import Bad, cut, full_text
 from ...contract.frames import Channel, ChannelClosed, take_private_pipes
 from ..building import proxy
 
@@ -74,18 +73,15 @@ def report(error: BaseException) -> dict[str, Any]:
     while current is not None and current not in chain and len(chain) < 8:
         chain.append(current)
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    frames = [
-        {"path": frame.filename, "line": frame.lineno, "name": frame.name}
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
+    trace = traceback.extract_tb(error.__traceback__)[-50:]
     syntax = error if isinstance(error, SyntaxError) else None
     return {
         "types": [cls.__name__ for cls in type(error).__mro__],
         "text": cut(safe_text(error), 20000),
         "causes": [{"type": type(item).__name__, "text": cut(safe_text(item), 20000)} for item in chain[1:]],
-        "frames": frames[-50:],
+        "frames": [{"path": frame.filename, "line": frame.lineno, "name": frame.name} for frame in trace],
         "syntax": {"path": syntax.filename or "", "line": syntax.lineno or 0} if syntax else None,
-        "traceback": cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), 20000),
+        "traceback": full_text(error),
     }
 
 
@@ -97,9 +93,11 @@ def safe_text(error: BaseException) -> str:
         return f"(its text cannot be read: {type(inner).__name__})"
 
 
-def cut(text: str, limit: int) -> str:
-    """Return head and tail of a long text."""
-    return text if len(text) <= limit else text[: limit // 2] + "\n…\n" + text[-limit // 2 :]
+COMMANDS = (
+    "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile", "written", "forward", "hold",
+    "profile", "counters", "use_weights", "record",
+)  # fmt: skip
+"""Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
 
 
 class Runner:
@@ -156,28 +154,18 @@ class Runner:
     def _load(self, path: str, device: str = "cpu") -> Any:
         return self._files.load(path, device=device, exchange=self._exchange)
 
+    def _arguments(self, inputs: str) -> Any:
+        """Return the arguments of a call on the device."""
+        return self._load(inputs, self._device).tree(self._device, self._lookup)
+
     def handle(self, request: dict[str, Any]) -> Any:
         """Carry out one request of the judge."""
         command = request.pop("command")
         if self._exchange is not None:
             self._exchange.reset()
-        commands: dict[str, Callable[..., dict[str, Any]]] = {
-            "warm_up": self.warm_up,
-            "load_candidate": self.load_candidate,
-            "load_document": self.load_document,
-            "load_reference": self.load_reference,
-            "rebuild": self.rebuild,
-            "compile": self.compile,
-            "written": self.written,
-            "forward": self.forward,
-            "hold": self.hold,
-            "profile": self.profile,
-            "counters": self.counters,
-            "use_weights": self.use_weights,
-            "record": self.record,
-            **self._timed.commands(),
-        }
-        return commands[command](**request)
+        if command in COMMANDS:
+            return getattr(self, command)(**request)
+        return self._timed.commands()[command](**request)
 
     def _ask_to_build(self, request: dict[str, Any]) -> dict[str, Any]:
         """Have the judge build something in the midst of a command."""
@@ -312,7 +300,7 @@ class Runner:
         """Return what torch.compile writes for the module, see `analysis.inductor.program`; `none` says why not."""
         from ..analysis import NotTraceable, inductor
 
-        args, kwargs = self._load(inputs, self._device).tree(self._device, self._lookup)
+        args, kwargs = self._arguments(inputs)
         try:
             return inductor.program(self._module, args, kwargs, self._path, recipe)
         except NotTraceable as error:
@@ -344,36 +332,28 @@ class Runner:
             self._module, self._lookup, mode=self._mode, device=self._device, exchange=self._exchange, **request
         )
 
-    def hold(self, *, inputs: list[str], warmup: int, round_ms: float, picking: bool) -> dict[str, Any]:
-        """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round."""
+    def hold(self, *, inputs: list[str], **how: Any) -> dict[str, Any]:
+        """Load the input sets that timed calls rotate through, warm up, and fix the calls of a round: `Timed.hold`."""
         if self._device == "cuda":
             # Blocks of the sizes of checked calls.
             self._torch.cuda.empty_cache()
-        sets = [self._load(path, self._device).tree(self._device, self._lookup) for path in inputs]
-        return self._timed.hold(
-            self._call,
-            sets,
-            self._device,
-            warmup=warmup,
-            round_ms=round_ms,
-            gradients=self._recording,
-            lookup=self._lookup,
-            picking=picking,
-        )
+        sets = [self._arguments(path) for path in inputs]
+        calls: dict[str, Any] = {"gradients": self._recording, "lookup": self._lookup}
+        return self._timed.hold(self._call, sets, self._device, **calls, **how)
 
     def profile(self, *, inputs: str) -> dict[str, Any]:
         """Tell what one forward pass launches, see `profile.launches.profile_call`."""
         from ..profile.launches import profile_call
 
-        arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
+        arguments = self._arguments(inputs)
         with self._modules.forward_context(self._mode, gradients=self._gradients):
-            return profile_call(lambda: self._call(arguments), self._device, tempfile.gettempdir())
+            return profile_call(lambda: self._call(arguments), self._device)
 
     def counters(self, *, inputs: str) -> dict[str, Any]:
         """Run one forward pass for Nsight Compute, which this process was started under."""
         from ..profile.counters import forward
 
-        arguments = self._load(inputs, self._device).tree(self._device, self._lookup)
+        arguments = self._arguments(inputs)
         with self._modules.forward_context(self._mode, gradients=self._gradients):
             forward(lambda: self._call(arguments))
         return {}

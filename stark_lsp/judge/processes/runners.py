@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from ...contract import process_trees
@@ -40,7 +41,11 @@ _FORKING = ThreadPoolExecutor(1, thread_name_prefix="stark-spawner")
 """Starts all children: a parent-death signal (prctl(2), PR_SET_PDEATHSIG) fires when the *thread* that forked ends."""
 
 
-class RunnerError(Exception):
+class RunnerFailure(Exception):
+    """Asking a child failed; the classes below are all ways in which it does."""
+
+
+class RunnerError(RunnerFailure):
     """The runner's module raised; `report` is what `runner.report` returned."""
 
     def __init__(self, report: dict[str, Any]) -> None:
@@ -48,30 +53,16 @@ class RunnerError(Exception):
         self.report = report
 
 
-class RunnerDied(Exception):
-    """The runner's process ended by itself.
-
-    Parameters
-    ----------
-    code
-        Its exit code; negative for a signal.
-    """
+class RunnerDied(RunnerFailure):
+    """The runner's process ended by itself; `code` is its exit code, negative for a signal."""
 
     def __init__(self, code: int) -> None:
         super().__init__(exit_text(code))
         self.code = code
 
 
-class RunnerTimedOut(Exception):
-    """A deadline passed and the process tree was killed.
-
-    Parameters
-    ----------
-    building
-        Whether compilers were at work when it passed.
-    seconds
-        The limit that was passed.
-    """
+class RunnerTimedOut(RunnerFailure):
+    """A limit in seconds passed and the tree was killed; `building` says whether compilers were at work then."""
 
     def __init__(self, building: bool, seconds: float) -> None:
         super().__init__("building" if building else "running")
@@ -79,30 +70,21 @@ class RunnerTimedOut(Exception):
         self.seconds = seconds
 
 
-class RunnerFlooded(Exception):
+class RunnerFlooded(RunnerFailure):
     """The runner printed without end and was killed."""
 
 
-class RunnerForged(Exception):
+class RunnerForged(RunnerFailure):
     """Something other than our code wrote to the judge's pipe."""
 
 
-class RunnerExceeded(Exception):
-    """The process tree passed a limit on memory, processes or disk, and was killed.
-
-    Parameters
-    ----------
-    exceeded
-        Which limit, with the figure.
-    """
+class RunnerExceeded(RunnerFailure):
+    """The process tree passed a limit on memory, processes or disk, and was killed."""
 
     def __init__(self, exceeded: Exceeded) -> None:
         super().__init__(exceeded.text)
         self.exceeded = exceeded
 
-
-RUNNER_FAILURES = (RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerForged, RunnerTimedOut)
-"""All ways in which asking a child fails."""
 
 Builder = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers a runner's request to build something: `{"library": path}` or `{"error": text}`."""
@@ -116,68 +98,34 @@ def exit_text(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
 
 
+@dataclass(eq=False)
 class RunnerProcess:
-    """One child: a runner, or a builder.
+    """One child: a runner, or a builder; whatever waits for it may raise `RunnerFailure`."""
 
-    Parameters
-    ----------
-    environment
-        Its environment, complete.
-    folder
-        Its private folder.
-    log_limit
-        Bytes of its output that are kept.
-    role
-        `runner` or `builder`.
-    confinement
-        What it is kept in; None for the user's own code.
-    limits
-        What its process tree may take.
-    tool
-        Runs it under a tool; only for a confined one.
-    gpu
-        What it shares with the judge on the GPU.
-    """
+    environment: dict[str, str]
+    """Its environment, complete."""
+    files: Folder
+    """Its private folder."""
+    log_limit: int
+    """Bytes of its output that are kept."""
+    role: str = "runner"
+    """`runner` or `builder`."""
+    confinement: Confinement | None = None
+    """What it is kept in; None for the user's own code."""
+    limits: Limits | None = None
+    """What its process tree may take."""
+    tool: Tool | None = None
+    """Runs it under a tool; only for a confined one."""
+    gpu: Gpu | None = None
+    """What it shares with the judge on the GPU."""
 
-    def __init__(
-        self,
-        environment: dict[str, str],
-        folder: Folder,
-        log_limit: int,
-        *,
-        role: str = "runner",
-        confinement: Confinement | None = None,
-        limits: Limits | None = None,
-        tool: Tool | None = None,
-        gpu: Gpu | None = None,
-    ) -> None:
-        self._resident = gpu.resident if gpu is not None else None
-        self.exchange = gpu.exchange() if gpu is not None else None
+    def __post_init__(self) -> None:
+        self.exchange = self.gpu.exchange() if self.gpu is not None else None
         """GPU memory that it shares with the judge."""
-        self.device = "cpu" if gpu is None else "cuda"
+        self.device = "cpu" if self.gpu is None else "cuda"
         """Where its outputs are compared."""
-        self._asked = True
-        main = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
-        command = [sys.executable, "-u", main, role]
-        arguments = [gpu.argument(self.exchange)] if gpu is not None else []
         try:
-            if confinement is not None:
-                command, environment = confinement.apply(
-                    role, command, environment, folder, arguments=arguments, tool=tool
-                )
-            else:
-                command = [*command, "", *arguments]
-            self._process = _FORKING.submit(
-                subprocess.Popen,
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                env=environment,
-                cwd=folder.out,
-                pass_fds=() if self.exchange is None else (self.exchange.fd,),
-            ).result()
+            self._process = self._started()
         except BaseException:
             # Nobody else knows of it yet.
             self._unshare()
@@ -190,21 +138,14 @@ class RunnerProcess:
             if stream is not None:
                 stream.close()
         self._channel = Channel(read_fd, write_fd)
-        self._capture = Capture(log_fd, log_limit)
-        self._ready = False
-        self._cold = gpu is not None
-        self._limits = limits
+        self._capture = Capture(log_fd, self.log_limit)
+        self._ready = self._stopped = self._collected = False
+        self._asked = True
+        self._cold = self.gpu is not None
         self._looked = 0.0
         self._rests: float | None = None
-        self._stopped = False
         self._exceeded: Exceeded | None = None
-        self._collected = False
-        self.files = folder
-        """Its private folder."""
-        self._wrapped = confinement is not None and confinement.wraps
-        self._watched = tool is not None
-        # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
-        self._links = confinement is None or confinement.separates_files
+        self._wrapped = self.confinement is not None and self.confinement.wraps
         self.builds: Builder | None = None
         """Answers its requests to build; without one they fail."""
         self.build_s = 0.0
@@ -212,17 +153,37 @@ class RunnerProcess:
         self.stuck = False
         """Whether it could not be killed."""
 
-    @property
-    def folder(self) -> str:
-        """Path of its private folder, with `in` and `out` below it."""
-        return self.files.path
+    def _started(self) -> subprocess.Popen[bytes]:
+        main = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
+        command = [sys.executable, "-u", main, self.role]
+        arguments = [self.gpu.argument(self.exchange)] if self.gpu is not None else []
+        environment = self.environment
+        if self.confinement is not None:
+            command, environment = self.confinement.apply(
+                self.role, command, environment, self.files, arguments=arguments, tool=self.tool
+            )
+        else:
+            command = [*command, "", *arguments]
+        return _FORKING.submit(
+            subprocess.Popen,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=environment,
+            cwd=self.files.out,
+            pass_fds=() if self.exchange is None else (self.exchange.fd,),
+        ).result()
 
     def give(self, path: str, name: str = "") -> str:
         """Hand a file over; returns the path under which the child can read it."""
-        shares = self._resident is not None and self.exchange is not None and not self._cold
-        loaded = self._resident.get(path) if shares and self._resident is not None else None
+        shares = self.gpu is not None and self.exchange is not None and not self._cold
+        loaded = self.gpu.resident.get(path) if shares and self.gpu is not None else None
         if loaded is None or self.exchange is None:
-            return self.files.give(path, name, link=self._links)
+            # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
+            links = self.confinement is None or self.confinement.separates_files
+            return self.files.give(path, name, link=links)
         if self._asked:
             # What was handed over before the last request has been read.
             self.exchange.reset()
@@ -262,24 +223,14 @@ class RunnerProcess:
         return self._capture.text(0.0 if self.alive else 0.5)
 
     def wait_ready(self) -> None:
-        """Wait until torch is imported.
-
-        Raises
-        ------
-        RunnerDied, RunnerTimedOut
-        """
+        """Wait until torch is imported."""
         if not self._ready:
             self._receive(START_S, START_S)
             self._ready = True
             self._rests = time.monotonic()
 
     def warm_up(self) -> None:
-        """Have it start using the GPU; the first request does that otherwise.
-
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
-        """
+        """Have it start using the GPU; the first request does that otherwise."""
         if not self._cold:
             return
         self._cold = False
@@ -295,10 +246,6 @@ class RunnerProcess:
             Seconds it may take while no compiler is at work.
         build_s
             Seconds it may take in addition while processes below it (compilers) are.
-
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         self.wait_ready()
         self._rests = None
@@ -365,7 +312,7 @@ class RunnerProcess:
 
     def _compilers(self) -> list[int]:
         """Return the processes it started itself, such as those of a just-in-time compiler."""
-        if self._watched:
+        if self.tool is not None:
             # Those of the tool, which are there all the time, cannot be told from them.
             return []
         # A sandbox stands around it as two processes: one outside of the new namespaces, one inside.
@@ -397,10 +344,10 @@ class RunnerProcess:
             self.kill()
             raise RunnerFlooded
         now = time.monotonic()
-        if self._limits is None or now - self._looked < WATCH_S:
+        if self.limits is None or now - self._looked < WATCH_S:
             return
         self._looked = now
-        exceeded = self._limits.check(self.pid, self.files.out)
+        exceeded = self.limits.check(self.pid, self.files.out)
         if exceeded is not None:
             self.kill()
             raise RunnerExceeded(exceeded)
@@ -411,9 +358,9 @@ class RunnerProcess:
         Called from another thread while it waits for a turn or a build: what it has started goes on meanwhile.
         """
         rests = self._rests
-        if self._limits is None or rests is None or self._exceeded is not None or time.monotonic() - rests < REST_S:
+        if self.limits is None or rests is None or self._exceeded is not None or time.monotonic() - rests < REST_S:
             return
-        self._exceeded = self._limits.check(self.pid, self.files.out)
+        self._exceeded = self.limits.check(self.pid, self.files.out)
         if self._exceeded is not None:
             self._kill_tree()
 
@@ -465,21 +412,24 @@ class RunnerProcess:
         Whoever waits for an answer in another thread is told that the child died. Some that were being started may be
         left, which `kill` finds.
         """
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGSTOP)
+        if self._hold():
             for pid in process_trees.descendants(self.pid):
                 process_trees.kill(pid)
             process_trees.kill(self.pid)
 
-    def _kill_tree(self) -> None:
-        """Send SIGKILL to the process and all below it."""
-        if self._process.poll() is None:
-            # Stopped first, it cannot start more while those below it are found.
+    def _hold(self) -> bool:
+        """Stop it, so that it cannot start more while those below it are found; returns whether it lives."""
+        lives = self.alive
+        if lives:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGSTOP)
+        return lives
+
+    def _kill_tree(self) -> None:
+        """Send SIGKILL to the process and all below it."""
+        if self._hold():
             process_trees.kill_below(self.pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        if self._process.poll() is None:
+        if self.alive:
             process_trees.kill(self.pid)

@@ -50,17 +50,14 @@ def hidden_bytes(pid: int) -> int:
     """
     sizes: dict[tuple[int, int], int] = {}
     for member in tree(pid):
-        try:
+        numbers: list[str] = []
+        with contextlib.suppress(OSError):
             numbers = os.listdir(f"/proc/{member}/fd")
-        except OSError:
-            continue
         for number in numbers:
-            try:
+            with contextlib.suppress(OSError):
                 found = os.stat(f"/proc/{member}/fd/{number}")
-            except OSError:
-                continue
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                sizes[(found.st_dev, found.st_ino)] = found.st_blocks * BLOCK
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                    sizes[(found.st_dev, found.st_ino)] = found.st_blocks * BLOCK
     return sum(sizes.values())
 
 

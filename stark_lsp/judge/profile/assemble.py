@@ -95,9 +95,9 @@ def never_launched(kernels: Iterable[str], claimed: Mapping[str, Any] | None) ->
     if not defined or not isinstance(claimed, Mapping) or claimed.get("complete") is not True:
         return False
     ran = claimed.get("names")
-    if not isinstance(ran, list):
-        return False
-    return not any(names.same(name, other) for name in defined for other in ran if isinstance(other, str))
+    return isinstance(ran, list) and not any(
+        names.same(name, other) for name in defined for other in ran if isinstance(other, str)
+    )
 
 
 def _bound(memory_us: float | None, compute_us: float | None, runtime_us: float | None, device_us: float | None) -> str:
@@ -162,17 +162,13 @@ def _merged(launch: dict[str, Any], instances: list[Mapping[str, Any]]) -> dict[
     known = launch.get("registers")
     alike = [figures for figures in instances if known is not None and figures.get("registers") == known]
     chosen = max(alike or instances, key=lambda figures: _whole(figures.get("registers")) or 0)
-    merged = dict(launch)
     # The driver's own figures stand; shared memory of a launch includes what was asked for at run time.
     figures = {
         "registers": _whole(chosen.get("registers")),
         "shared_bytes": _whole(chosen.get("shared_bytes")),
         "spill_bytes": _spilled(chosen),
     }
-    for key, value in figures.items():
-        if merged.get(key) is None:
-            merged[key] = value
-    return merged
+    return {**launch, **{key: value for key, value in figures.items() if launch.get(key) is None}}
 
 
 def _spilled(figures: Mapping[str, Any]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,10 +58,8 @@ def distinct_bytes(tensors: list[torch.Tensor]) -> int:
     regions: dict[tuple[str, int], int] = {}
     total = 0
     for tensor in tensors:
-        count = 1
-        for size, stride in zip(tensor.shape, _strides(tensor)):  # noqa: B905 - Python 3.9
-            count *= size if stride != 0 else min(size, 1)
-        needed = count * tensor.element_size()
+        pairs = zip(tensor.shape, _strides(tensor))  # noqa: B905 - Python 3.9
+        needed = math.prod(size if stride else min(size, 1) for size, stride in pairs) * tensor.element_size()
         place = _place(tensor)
         if place is None:
             total += needed

@@ -51,27 +51,10 @@ def command(ncu: str, argv: list[str], out: str) -> list[str]:
     Only what `forward` runs is looked at. Clocks are left as they are: to lock them takes rights, and others may be
     at work on the GPU.
     """
-    return [
-        ncu,
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--metrics",
-        ",".join([*METRICS, DURATION]),
-        "--profile-from-start",
-        "off",
-        "--target-processes",
-        "all",
-        "--launch-count",
-        str(LAUNCHES),
-        "--clock-control",
-        "none",
-        "--log-file",
-        out,
-        *argv,
-    ]
+    form = "--csv --page raw --print-units base"
+    what = f"--profile-from-start off --target-processes all --launch-count {LAUNCHES} --clock-control none"
+    metrics = ",".join([*METRICS, DURATION])
+    return [ncu, *form.split(), "--metrics", metrics, *what.split(), "--log-file", out, *argv]
 
 
 def forward(call: Callable[[], Any]) -> None:
@@ -101,13 +84,10 @@ def read(text: str) -> tuple[list[dict[str, Any]], list[str]]:
     for metric, name in METRICS.items():
         seen = [(kernel[metric], kernel.get(DURATION, 0.0)) for kernel in kernels if metric in kernel]
         weight = sum(duration for _, duration in seen)
-        if not seen:
-            continue
-        if weight > 0:
-            value = sum(value * duration for value, duration in seen) / weight
-        else:
-            value = sum(value for value, _ in seen) / len(seen)
-        found.append({"name": name, "value": value, "unit": "%"})
+        if seen:
+            weighed = [(value, duration if weight > 0 else 1.0) for value, duration in seen]
+            value = sum(value * share for value, share in weighed) / sum(share for _, share in weighed)
+            found.append({"name": name, "value": value, "unit": "%"})
     if found:
         return found, []
     errors = [line.partition("==ERROR==")[2].strip() for line in text.splitlines() if line.startswith("==ERROR==")]

@@ -16,6 +16,7 @@ import torch
 from torch.autograd import profiler
 
 from ...contract.errors import first_line
+from ..timing.clock import last_level_cache
 from . import names, traces
 
 TRACE_LIMIT = 64 << 20
@@ -30,7 +31,7 @@ LONG_S = 0.5
 _now = time.perf_counter
 
 
-def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str, Any]:
+def profile_call(call: Callable[[], Any], device: str) -> dict[str, Any]:
     """Run `call` and tell what it launched; never raises.
 
     Run it after timing: once the GPU's profiler has been on, launches may stay a little slower in this process.
@@ -41,8 +42,6 @@ def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str,
         One forward pass. It is made once untold, so that what is built or tuned at first use does not count.
     device
         `cpu` or `cuda`.
-    folder
-        Where a trace may be written for a moment.
 
     Returns
     -------
@@ -53,7 +52,7 @@ def profile_call(call: Callable[[], Any], device: str, folder: str) -> dict[str,
     # Kineto prints to standard error otherwise, which is the candidate's log.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     try:
-        found = _cuda(call, folder) if device == "cuda" else _cpu(call)
+        found = _cuda(call) if device == "cuda" else _cpu(call)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - reported: a missing profile fails no candidate
         found = _result([], False, [f"Not profiled: {first_line(error)}."])
     return {"device": device, **found}
@@ -106,25 +105,21 @@ def _sum(totals: dict[str, tuple[int, float]]) -> float:
     return sum(own for _, own in totals.values())
 
 
-def _cuda(call: Callable[[], Any], folder: str) -> dict[str, Any]:
+def _cuda(call: Callable[[], Any]) -> dict[str, Any]:
     """Record kernels, copies and fills through CUPTI."""
     call()
     torch.cuda.synchronize()
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    mark = getattr(torch.cuda, "_sleep", None)
-    cold = _flush_buffer(properties)
+    cold = _flush_buffer()
     with profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True) as recorded:
         if cold is not None:
             cold.zero_()  # as in timing, inputs come from memory and not from the cache
-        if mark is not None:
-            mark(1000)
+        torch.cuda._sleep(1000)
         torch.cuda.synchronize()
         call()
         torch.cuda.synchronize()
-        if mark is not None:
-            mark(1000)
+        torch.cuda._sleep(1000)
         torch.cuda.synchronize()
-    events, notes = _gpu_events(recorded, folder)
+    events, notes = _gpu_events(recorded)
     if not events:
         return _result([], False, [NO_KERNELS])
     inside, complete = traces.between(events, MARK)
@@ -139,24 +134,24 @@ NO_KERNELS = (
 )
 
 
-def _flush_buffer(properties: Any) -> Any:
+def _flush_buffer() -> Any:
     """Return memory twice as large as the L2 cache, None where there is not enough."""
-    size = 2 * (int(getattr(properties, "L2_cache_size", 0)) or (64 << 20))
+    size = 2 * last_level_cache("cuda")
     if torch.cuda.mem_get_info()[0] < 4 * size:
         return None
     return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
-def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[str]]:
+def _gpu_events(recorded: Any) -> tuple[list[traces.Event], list[str]]:
     """Read the trace by way of a file; where that fails, names and times without launch figures."""
-    handle, path = tempfile.mkstemp(suffix=".json", prefix="trace-", dir=folder)
-    os.close(handle)
     try:
-        recorded.export_chrome_trace(path)
-        if os.path.getsize(path) > TRACE_LIMIT:
-            raise ValueError("the trace is too long")
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return traces.gpu_events(json.load(file, strict=False)), []
+        with tempfile.TemporaryDirectory(prefix="trace-") as folder:
+            path = os.path.join(folder, "trace.json")
+            recorded.export_chrome_trace(path)
+            if os.path.getsize(path) > TRACE_LIMIT:
+                raise ValueError("the trace is too long")
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return traces.gpu_events(json.load(file, strict=False)), []
     except (OSError, ValueError, RuntimeError) as error:
         plain = [
             {"cat": "kernel", "name": event.name(), "ts": event.start_ns() / 1e3, "dur": event.duration_ns() / 1e3}
@@ -165,5 +160,3 @@ def _gpu_events(recorded: Any, folder: str) -> tuple[list[traces.Event], list[st
         ]
         notes = [f"Grids and registers are not listed: {first_line(error)}."]
         return traces.gpu_events({"traceEvents": plain}), notes if plain else []
-    finally:
-        os.unlink(path)

@@ -12,6 +12,7 @@ ARGUMENTS_LIMIT = 60
 _COPIES = ("Memcpy", "Memset")
 _NAMESPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NESTED = re.compile(r"_ZN[KVr]*")
 _TRITON_SUFFIX = re.compile(r"_(?:\d+[a-z]*)+$")
 """Triton once appended each argument's specialisation to the name: `add_kernel_0d1d2de3c`."""
 
@@ -108,26 +109,18 @@ def _last_part(head: str) -> str:
     return head
 
 
+def mangled_parts(name: str) -> list[str]:
+    """Return namespaces and name of a mangled function (Itanium C++ ABI, section 5.1); nothing if unreadable."""
+    nested = _NESTED.match(name)
+    rest = name[nested.end() if nested else 2 :]
+    parts: list[str] = []
+    # `L` stands for internal linkage.
+    while (nested or not parts) and (digits := re.match(r"L*(\d+)", rest)):
+        end = digits.end() + int(digits[1][:6])
+        parts.append(rest[digits.end() : end])
+        rest = rest[end:]
+    return parts
+
+
 def _from_mangled(name: str) -> str:
-    """Return the function's name of a mangled one (Itanium C++ ABI, section 5.1); empty if it cannot be read."""
-    position = 2
-    nested = name[position : position + 1] == "N"
-    if nested:
-        position += 1
-        while name[position : position + 1] in ("K", "V", "r"):
-            position += 1
-    found = ""
-    while position < len(name):
-        if name[position] == "L":  # internal linkage
-            position += 1
-            continue
-        digits = re.match(r"\d+", name[position:])
-        if digits is None:
-            break
-        position += digits.end()
-        length = min(int(digits[0][:6]), len(name))
-        found = name[position : position + length]
-        position += length
-        if not nested:
-            break
-    return found
+    return "".join(mangled_parts(name)[-1:])

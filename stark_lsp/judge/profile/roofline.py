@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ DTYPES = ("float32", "tf32", "float64", "bfloat16", "float16")
 """In the order they are measured; tf32 on a GPU only."""
 
 Calibration = dict[str, Any]
-"""`bandwidth` (bytes read and written a second), `rates` (operations a second by dtype), `cache_bytes`, `notes`."""
+"""`bandwidth` (bytes read and written a second), `rates` (operations a second by dtype), `notes`."""
 
 _now = time.perf_counter
 
@@ -66,12 +67,8 @@ def floor(bytes: int | None, flops: int | None, dtype: str, calibration: Calibra
     some products can be done in fewer operations (Winograd, or by algebra), and what a mask removes need not be read.
     On an H200, an honest masked softmax took 30.2 us where all of it takes 35.9.
     """
-    times = [
-        time_us
-        for time_us in (memory_us(bytes, calibration), compute_us(flops, fastest(dtype, calibration), calibration))
-        if time_us is not None
-    ]
-    return max(times) if times else None
+    times = memory_us(bytes, calibration), compute_us(flops, fastest(dtype, calibration), calibration)
+    return max((time_us for time_us in times if time_us is not None), default=None)
 
 
 def memory_us(bytes: int | None, calibration: Calibration | None) -> float | None:
@@ -93,15 +90,7 @@ def fastest(dtype: str, calibration: Calibration | None) -> str:
 
 
 def calibration(cache_dir: str, device: str) -> Calibration:
-    """Return the device's calibration, from the cache folder or taken now and kept there.
-
-    Parameters
-    ----------
-    cache_dir
-        Folder that is kept between runs.
-    device
-        `cpu` or `cuda`.
-    """
+    """Return the device's calibration, from the folder that is kept between runs or taken now and kept there."""
     found = load(cache_dir, device)
     if found is not None:
         return found
@@ -171,27 +160,21 @@ def calibrate(device: str) -> Calibration:
         "taken": time.time(),
         "bandwidth": bandwidth,
         "rates": rates,
-        "cache_bytes": cache_bytes(device),
-        "seconds": _now() - begin,
         "notes": notes,
     }
 
 
-def cache_bytes(device: str) -> int:
-    """Return the size of the device's last cache."""
-    if device == "cuda":
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return int(getattr(properties, "L2_cache_size", 0)) or (64 << 20)
-    return clock.last_level_cache()
-
-
 def _bandwidth(device: str, until: float) -> float:
     """Return the best rate of a copy that no cache holds, in bytes read and written a second."""
-    size = 4 * cache_bytes(device)
+    size = 4 * clock.last_level_cache(device)
     if device == "cuda":
         size = min(max(size, 256 << 20), torch.cuda.mem_get_info()[0] // 4)
     else:
-        size = min(max(size, 64 << 20), CPU_COPY_LIMIT, _free_memory() // 8)
+        # What is free or can be freed (Linux); elsewhere a gigabyte.
+        free = 1 << 30
+        with contextlib.suppress(OSError, ValueError):
+            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        size = min(max(size, 64 << 20), CPU_COPY_LIMIT, free // 8)
     source = torch.ones(max(1, size // 4), dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     seconds = _best(lambda: target.copy_(source), device, until, repeats=COPIES[device])
@@ -213,11 +196,7 @@ def _rate(device: str, dtype: str, until: float) -> float:
         while True:
             left, right = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
             out = torch.empty(size, size, dtype=kind, device=device)
-
-            def product(left: Any = left, right: Any = right, out: Any = out) -> None:
-                torch.mm(left, right, out=out)
-
-            seconds = _best(product, device, until, repeats=6)
+            seconds = _best(partial(torch.mm, left, right, out=out), device, until, repeats=6)
             rate = max(rate, 2.0 * size**3 / seconds)
             # Twice the size is eight times the work.
             if size >= largest or 8 * seconds > longest_s or _now() > until:
@@ -264,14 +243,6 @@ def _best(call: Callable[[], Any], device: str, until: float, repeats: int) -> f
     return max(min(times), 1e-9)
 
 
-def _free_memory() -> int:
-    """Return the bytes of memory that are free or can be freed (Linux); elsewhere a gigabyte."""
-    try:
-        return int(os.sysconf("SC_AVPHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
-    except (OSError, ValueError):
-        return 1 << 30
-
-
 def _path(cache_dir: str, device: str) -> str:
     digest = hashlib.sha256(key(device).encode("utf-8", "backslashreplace")).hexdigest()[:24]
     return os.path.join(cache_dir, "roofline", f"{digest}.json")
@@ -279,17 +250,12 @@ def _path(cache_dir: str, device: str) -> str:
 
 def _save(path: str, data: Calibration) -> None:
     """Write the file in one step, so that another process never reads half of it."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+        new = os.path.join(folder, "new")
+        with open(new, "w", encoding="utf-8") as file:
             json.dump(data, file)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        os.replace(new, path)
 
 
 def _valid(data: Any, wanted: str) -> bool:
@@ -301,7 +267,6 @@ def _valid(data: Any, wanted: str) -> bool:
         _positive(data.get("bandwidth"))
         and isinstance(rates, dict)
         and all(isinstance(name, str) and _positive(rate) for name, rate in rates.items())
-        and isinstance(data.get("cache_bytes"), int)
         and isinstance(data.get("notes"), list)
         and _positive(taken)
         and -86400.0 < time.time() - float(taken or 0) < KEPT_S

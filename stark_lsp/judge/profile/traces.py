@@ -34,11 +34,9 @@ def gpu_events(trace: Any) -> list[Event]:
     for event in listed if isinstance(listed, list) else []:
         if not isinstance(event, dict) or str(event.get("cat", "")).lower() not in GPU_KINDS:
             continue
-        if not isinstance(event.get("name"), str) or not _is_number(event.get("ts")):
-            continue
-        if not _is_number(event.get("dur")) or event["dur"] < 0:
-            continue
-        found.append(event)
+        timed = _is_number(event.get("ts")) and _is_number(event.get("dur")) and event["dur"] >= 0
+        if timed and isinstance(event.get("name"), str):
+            found.append(event)
     return sorted(found, key=lambda event: float(event["ts"]))
 
 
@@ -116,23 +114,21 @@ def _figures(args: Any) -> dict[str, Any]:
     """Return what a kernel event tells besides its time; nothing for a copy."""
     if not isinstance(args, dict):
         return {}
-    grid, block = _triple(args.get("grid")), _triple(args.get("block"))
-    registers, shared = _whole(args.get("registers per thread")), _whole(args.get("shared memory"))
     percent = args.get("est. achieved occupancy %")
     share = min(1.0, float(percent) / 100) if isinstance(percent, (int, float)) and 0 < percent < 1e9 else None
     return {
-        "grid": "x".join(map(str, grid)),
-        "block": "x".join(map(str, block)),
-        "registers": registers,
-        "shared_bytes": shared,
+        "grid": _sizes(args.get("grid")),
+        "block": _sizes(args.get("block")),
+        "registers": _whole(args.get("registers per thread")),
+        "shared_bytes": _whole(args.get("shared memory")),
         "occupancy": share,
     }
 
 
-def _triple(value: Any) -> list[int]:
+def _sizes(value: Any) -> str:
     if isinstance(value, list) and 1 <= len(value) <= 3 and all(_whole(item) is not None for item in value):
-        return [int(item) for item in value]
-    return []
+        return "x".join(str(int(item)) for item in value)
+    return ""
 
 
 def _whole(value: Any) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,46 +24,42 @@ SAME_FUNCTION = 0.5
 branches on the dtype."""
 
 
+@dataclass(eq=False)
 class Exact:
-    """A copy of a module in float64.
+    """A copy of a module in float64."""
 
-    Parameters
-    ----------
-    module
-        The reference, with the weights it is to be run with.
-    device, mode
-        Where and how it runs.
-    note
-        Told in words why there are no float64 results, if there are none.
-    """
+    module: Any
+    """The reference, with the weights it is to be run with."""
+    device: str
+    mode: str
+    """Where and how it runs."""
+    note: Callable[[str], None]
+    """Told in words why there are no float64 results, if there are none."""
 
-    def __init__(self, module: Any, device: str, mode: str, note: Callable[[str], None]) -> None:
-        self._device = device
-        self._mode = mode
-        self._note = note
+    def __post_init__(self) -> None:
         self._ran = False
         self.operators: Operators | None = None
         """What the first call ran; None if it could not be observed."""
         try:
             # The original never leaves its device.
-            self._module: Any = copy.deepcopy(module).to(device).double()
+            self._wide: Any = copy.deepcopy(self.module).to(self.device).double()
         except Exception as error:  # noqa: BLE001 - a class need not bear it; said in the notes
-            self._module = None
+            self._wide = None
             self._refuse(error)
 
     def run(self, arguments: Any, cotangents: list[torch.Tensor | None] | None = None) -> list[torch.Tensor] | None:
         """Return the output tensors (in training mode with gradients and buffers), None where it raises."""
-        if self._module is None:
+        if self._wide is None:
             return None
-        wide = modules.map_tensors(arguments, lambda tensor: widen(tensor.detach().to(self._device)))
+        wide = modules.map_tensors(arguments, lambda tensor: widen(tensor.detach().to(self.device)))
         flows = None if cotangents is None else [None if flow is None else widen(flow) for flow in cotangents]
 
         def call() -> Any:
-            return forward.step(self._module, wide, self._mode, flows)
+            return forward.step(self._wide, wide, self.mode, flows)
 
         try:
             result = self._observed(call) if self.operators is None else call()
-            modules.synchronize(self._device)
+            modules.synchronize(self.device)
             self._ran = True
             return [tensor.detach() for tensor in modules.tensors_of(result)]
         except Exception as error:  # noqa: BLE001 - as above
@@ -74,26 +71,25 @@ class Exact:
         try:
             result, self.operators = observe(call)
             return result
-        except Exception as error:
-            if self._mode == modules.TRAINING:
+        except Exception:
+            if self.mode == modules.TRAINING:
                 raise
-            del error
-            return call()
+        return call()
 
     def give_up(self) -> None:
         """Stop using it: its results are those of another function."""
-        self._module = None
+        self._wide = None
 
     @property
     def usable(self) -> bool:
         """Whether there may be results."""
-        return self._module is not None
+        return self._wide is not None
 
     def _refuse(self, error: Exception) -> None:
         if self._ran:
             # It does run; these inputs are out of its range.
             return
-        self._note(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
+        self.note(f"No float64 comparison: the class does not run in float64 ({type(error).__name__}).")
 
 
 def measure(reference: Reference, exact: Exact, case: Case) -> tuple[list[torch.Tensor] | None, list[float] | None]:

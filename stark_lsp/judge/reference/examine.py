@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,20 +38,16 @@ class Constant(Degenerate):
     """Its result does not depend on its inputs."""
 
 
+@dataclass(eq=False)
 class Examination:
-    """The examination of a reference, by its first case.
+    """The examination of a reference, by its first case."""
 
-    Parameters
-    ----------
-    reference
-        To be examined; notes and cases are added to it.
-    first
-        Its first case, run once.
-    """
+    reference: Reference
+    """To be examined; notes and cases are added to it."""
+    first: Case
+    """Its first case, run once."""
 
-    def __init__(self, reference: Reference, first: Case) -> None:
-        self._reference = reference
-        self._first = first
+    def __post_init__(self) -> None:
         self.seconds = 0.0
         """That a call takes, with all that goes with it."""
         self.call_s = 0.0
@@ -65,7 +62,7 @@ class Examination:
         ------
         Bad, Degenerate
         """
-        reference, first = self._reference, self._first
+        reference, first = self.reference, self.first
         watch = Stopwatch()
         again, ranges, after = reference.call(first.inputs_path, first.cotangents_path, with_inputs=True, keep=False)
         self.seconds, self.call_s = watch.seconds(), reference.call_s
@@ -94,7 +91,7 @@ class Examination:
         Only where the reference maps samples one by one: what it gives for these alone must be what it gave for them
         among the others.
         """
-        reference, first = self._reference, self._first
+        reference, first = self.reference, self.first
         variant = special.smaller(reference.arguments(first.inputs_path))
         for _, make in variant.alternatives if variant is not None else []:
             try:
@@ -109,7 +106,7 @@ class Examination:
 
     def _random(self, text: str) -> Bad:
         """Return the refusal of a random reference, with what makes it random where that is known."""
-        reference = self._reference
+        reference = self.reference
         dropping = [
             f"{name or 'the module itself'} (p={module.p:g})"
             for name, module in reference.module.named_modules()
@@ -122,38 +119,37 @@ class Examination:
             cure = "Use eval mode, or set the dropout to 0."
         elif self._draws():
             message += f" It draws random numbers ({', '.join(self._draws())}), and nobody can match its choices."
-        return Degenerate(message, cure, reference.path, reference.line)
+        return reference.refusal(message, cure, Degenerate)
 
     def _draws(self) -> list[str]:
         """Return the operators of a call that draw random numbers."""
-        reference, first = self._reference, self._first
+        reference, first = self.reference, self.first
         _, operators = observe(lambda: reference.call(first.inputs_path, first.cotangents_path))
         names = sorted({name.split(".")[1] for name in operators.names if name.count(".")})
         return [name for name in names if any(part in name for part in RANDOM)]
 
     def _refuse_not_finite(self) -> None:
         """Refuse outputs without any finite number: whatever is NaN everywhere would pass."""
-        floating = [tensor for tensor in self._first.outputs.tensors if tensor.numel()]
+        floating = [tensor for tensor in self.first.outputs.tensors if tensor.numel()]
         if not floating or any(bool(torch.isfinite(tensor).any()) for tensor in floating):
             return
-        reference = self._reference
-        raise Degenerate(
+        reference = self.reference
+        raise reference.refusal(
             f"The result of {reference.qualname} holds no finite number, so that nothing can be compared.",
             "Check the weights and inputs for NaN, infinities and overflow.",
-            reference.path,
-            reference.line,
+            Degenerate,
         )
 
     def wide(self) -> Exact:
         """Return a copy of the reference in float64, with the weights it has now."""
-        reference = self._reference
+        reference = self.reference
         return Exact(reference.module, reference.device, reference.mode, reference.notes.append)
 
     def measure_moved(self, case: Case) -> None:
         """Measure the reference's own errors with the weights it has now."""
         if self.exact is None or not self.exact.usable:
             return
-        _, errors = measure(self._reference, self.wide(), case)
+        _, errors = measure(self.reference, self.wide(), case)
         if errors is not None:
             case.own_errors = errors
 
@@ -178,11 +174,10 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     """
     first = reference.cases[0]
     if not any(tensor.numel() for tensor in first.forms):
-        raise Degenerate(
+        raise reference.refusal(
             f"{reference.qualname} takes no tensor: its result is the same in each call.",
             "Give forward() the tensors it works on, or compute the result once and keep it.",
-            reference.path,
-            reference.line,
+            Degenerate,
         )
     others = reference.cases[1:]
     probe = os.path.join(reference.folder, "probe.raw")
@@ -217,14 +212,13 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     raise _constant(reference)
 
 
-def _constant(reference: Reference) -> Constant:
+def _constant(reference: Reference) -> Bad:
     tolerance = compare.tolerance_for(reference.cases[0].outputs.tensors[0].dtype)
     within = f", within the tolerance ({tolerance:.0e} of its largest value)" if tolerance else ""
-    return Constant(
+    return reference.refusal(
         f"{reference.qualname} gives the same result for different inputs{within}: any constant would pass.",
         "Check what forward() does with these inputs; a result that does not depend on them can be computed once.",
-        reference.path,
-        reference.line,
+        Constant,
     )
 
 

@@ -180,18 +180,29 @@ def load_document(path: str, text: str) -> types.ModuleType:
             if missing and isinstance(error, ModuleNotFoundError)
             else "Check the import and what is installed for " + sys.executable + "."
         )
-        raise Bad(
-            f"An import failed: {describe(error)}.", cure, path, line_in(error, path), full_text(error)
-        ) from error
+        message = f"An import failed: {describe(error)}."
+        raise Bad(message, cure, path, line_in(error, path), full_text(error)) from error
     except MemoryError as error:
         raise blame(error, "Loading the file ran out of memory", "Make the file load with less.", path) from error
     except (Exception, SystemExit) as error:
-        raise blame(
-            error,
-            "Loading the file raised",
-            "Make the file import cleanly; keep scripts under `if __name__ == '__main__':`.",
-            path,
-        ) from error
+        cure = "Make the file import cleanly; keep scripts under `if __name__ == '__main__':`."
+        raise blame(error, "Loading the file raised", cure, path) from error
+
+
+def module_at(name: str, path: str) -> types.ModuleType:
+    """Load a file as a module of its own, which nobody else imports.
+
+    Raises
+    ------
+    ImportError
+        It is none.
+    """
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def lookup(module: types.ModuleType, qualname: str) -> Any:
@@ -216,12 +227,8 @@ def find_class(module: types.ModuleType, path: str, qualname: str, line: int | N
 
     found = lookup(module, qualname)
     if not isinstance(found, type):
-        raise Bad(
-            f"After loading the file there is no class {qualname}.",
-            "Define it at the top level of the file, outside any condition that is false here.",
-            path,
-            line,
-        )
+        cure = "Define it at the top level of the file, outside any condition that is false here."
+        raise Bad(f"After loading the file there is no class {qualname}.", cure, path, line)
     if not issubclass(found, torch.nn.Module):
         raise Bad(f"{qualname} is not a torch.nn.Module.", "Derive it from torch.nn.Module.", path, line)
     return found

@@ -117,39 +117,19 @@ def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
 def lacking(sizes: Sizes, free: int) -> str | None:
     """Say that a GPU cannot hold the original and a candidate that take turns, None if it can."""
     needed = 2 * timed_bytes(sizes, 1, 0)
-    if needed <= free:
-        return None
-    return (
-        f"The original and a candidate, timed by turns, would take {needed / 2**30:.1f} GiB of the GPU's memory; "
-        f"{free / 2**30:.1f} GiB are free"
-    )
+    words = f"The original and a candidate, timed by turns, would take {needed / 2**30:.1f} GiB of the GPU's memory"
+    return f"{words}; {free / 2**30:.1f} GiB are free" if needed > free else None
 
 
 def on_cpu(sizes: Sizes, seeds: int, memory: int) -> Plan:
-    """Return the plan for a CPU.
-
-    Parameters
-    ----------
-    seeds
-        Different inputs that were asked for.
-    memory
-        Bytes of the machine.
-    """
+    """Return the plan for a CPU: `seeds` different inputs were asked for, the machine has so many bytes of memory."""
     small = sizes.inputs <= TWIN_LIMIT
     cases = max(1, min(seeds, int(MEMORY_SHARE * memory / max(1, sizes.inputs + sizes.outputs))))
     return Plan(cases, _sets(sizes, "cpu"), recheck.MOST, small, small, COMPILED, PARALLEL)
 
 
 def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan:
-    """Return the plan for a GPU.
-
-    Parameters
-    ----------
-    seeds, memory
-        See `on_cpu`.
-    free, total
-        Bytes of the GPU before any process of the judge uses it, and of all of it.
-    """
+    """Return the plan for a GPU; so many bytes of it are free before any process of the judge uses it, and in total."""
     budget = max(free // 2, TIMES * sizes.problem)
     room = max(kept.LEAST["cuda"], min(total // kept.SHARE["cuda"], free // kept.FREE_SHARE))
     most = _sets(sizes, "cuda")

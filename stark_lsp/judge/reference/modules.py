@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -78,17 +78,28 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
     return tree
 
 
+def leaves_of(tree: Any) -> list[Any]:
+    """Return the tensors and Python floats of a tree in order."""
+    if isinstance(tree, torch.Tensor) or type(tree) is float:
+        return [tree]
+    inner: Iterable[Any] = ()
+    if isinstance(tree, (list, tuple)):
+        inner = tree
+    elif isinstance(tree, dict):
+        inner = tree.values()
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        inner = (getattr(tree, field.name) for field in dataclasses.fields(tree))
+    return [leaf for item in inner for leaf in leaves_of(item)]
+
+
 def tensors_of(tree: Any) -> list[torch.Tensor]:
     """Return the tensors of a tree in order."""
-    if isinstance(tree, torch.Tensor):
-        return [tree]
-    if isinstance(tree, (list, tuple)):
-        return [tensor for item in tree for tensor in tensors_of(item)]
-    if isinstance(tree, dict):
-        return [tensor for item in tree.values() for tensor in tensors_of(item)]
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        return [tensor for field in dataclasses.fields(tree) for tensor in tensors_of(getattr(tree, field.name))]
-    return []
+    return [leaf for leaf in leaves_of(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def nbytes_of(tree: Any) -> int:
+    """Return the bytes that the elements of a tree's tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(tree))
 
 
 def synchronize(device: str) -> None:

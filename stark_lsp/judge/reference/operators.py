@@ -7,11 +7,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-
-try:
-    from torch.utils.flop_counter import flop_registry
-except ImportError:  # pragma: no cover - a torch without this table; the count is then of nothing
-    flop_registry = {}
+from torch.utils.flop_counter import flop_registry
 
 
 class Operators(TorchDispatchMode):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -68,13 +69,8 @@ class Original:
         except torch.cuda.OutOfMemoryError as error:
             raise self._too_large(error) from error
         except (Exception, SystemExit) as error:
-            raise blame(
-                error,
-                f"{self.qualname} cannot be constructed",
-                "Check get_init_inputs() or init_args: they are the arguments of __init__.",
-                self.path,
-                self.line,
-            ) from error
+            cure = "Check get_init_inputs() or init_args: they are the arguments of __init__."
+            raise blame(error, f"{self.qualname} cannot be constructed", cure, self.path, self.line) from error
 
     def _save_weights(self, module: Any) -> None:
         state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
@@ -88,18 +84,21 @@ class Original:
         Bad
             It holds what cannot be handed over.
         """
-        try:
+        with self._plain(message):
             return tensorfile.save(path, tree)
-        except values.NotPlain as error:
-            raise self._not_plain(message, error) from error
 
-    def _not_plain(self, message: str, error: values.NotPlain) -> Bad:
-        return Bad(
-            f"{message}: {error}.",
-            "Use tensors, numbers, texts, lists, tuples, dicts, dataclasses and modules of these.",
-            self.path,
-            self.line,
-        )
+    def refusal(self, message: str, cure: str, kind: type[Bad] = Bad) -> Bad:
+        """Return an error that is about the class."""
+        return kind(message, cure, self.path, self.line)
+
+    @contextlib.contextmanager
+    def _plain(self, message: str) -> Iterator[None]:
+        """Refuse what is not plain in the block."""
+        try:
+            yield
+        except values.NotPlain as error:
+            cure = "Use tensors, numbers, texts, lists, tuples, dicts, dataclasses and modules of these."
+            raise self.refusal(f"{message}: {error}.", cure) from error
 
     def _too_large(self, error: BaseException) -> Bad:
         return blame(error, "The reference does not fit into memory", "Use smaller inputs.", self.path, self.line)
@@ -123,7 +122,7 @@ class Original:
         """Return fresh inputs of a case on the device."""
         loaded = self.before(inputs_path)
         if self._latest is not None and loaded is self._latest[1]:
-            loaded = _copied(loaded)
+            loaded = loaded.copied()
         tree = self._tree(loaded, self.device)
         return tree[0], tree[1]
 
@@ -171,23 +170,17 @@ class Original:
         result = self._call(lambda: forward.step(self.module, arguments, self.mode, flows))
         unfit = f"{self.qualname} returned something that cannot be compared"
         found: list[torch.Tensor] = []
-        try:
+        with self._plain(unfit):
             values.encode(result, found)
-        except values.NotPlain as error:
-            raise self._not_plain(unfit, error) from error
         ranges = layout.report(found, arguments, self.module, self._held)
-        self._held = found if hold and nbytes_of(result) <= HOLD_LIMIT else []
+        self._held = found if hold and modules.nbytes_of(result) <= HOLD_LIMIT else []
         outputs = self._capture(result, unfit, keep)
         after = None
         if with_inputs or self.changes_inputs:
             after = self._capture(arguments, UNFIT, keep)
         if not outputs.tensors:
-            raise Bad(
-                f"{self.qualname} returned no tensor.",
-                "Return a tensor, or a tuple, list, dict or dataclass that holds one.",
-                self.path,
-                self.line,
-            )
+            cure = "Return a tensor, or a tuple, list, dict or dataclass that holds one."
+            raise self.refusal(f"{self.qualname} returned no tensor.", cure)
         return outputs, ranges, after
 
     def _call(self, call: Callable[[], Any]) -> Any:
@@ -196,13 +189,8 @@ class Original:
         except (torch.cuda.OutOfMemoryError, MemoryError) as error:
             raise self._too_large(error) from error
         except (Exception, SystemExit) as error:
-            raise blame(
-                error,
-                f"The forward pass of {self.qualname} raised",
-                "Check that get_inputs() or the table fits forward().",
-                self.path,
-                self.line,
-            ) from error
+            cure = "Check that get_inputs() or the table fits forward()."
+            raise blame(error, f"The forward pass of {self.qualname} raised", cure, self.path, self.line) from error
 
     def _passing(self, nbytes: int) -> bool:
         """Whether so many bytes may lie on the device for a short while."""
@@ -222,12 +210,12 @@ class Original:
         self.call_s = time.monotonic() - begin
         if self.device == "cuda":
             taken = torch.cuda.max_memory_allocated() - before
-            self._working = max(self._working, taken - nbytes_of(result))
+            self._working = max(self._working, taken - modules.nbytes_of(result))
         return result
 
     def _capture(self, tree: Any, message: str, keep: bool) -> tensorfile.Loaded:
         """Return a copy of a tree; on the GPU while there is room for it."""
-        nbytes = nbytes_of(tree)
+        nbytes = modules.nbytes_of(tree)
         place = "cpu"
         if self.device == "cuda":
             _, total = torch.cuda.mem_get_info()
@@ -239,30 +227,14 @@ class Original:
         return self._copy(tree, place, message)
 
     def _copy(self, tree: Any, device: str, message: str) -> tensorfile.Loaded:
-        try:
+        with self._plain(message):
             return tensorfile.capture(tree, device)
-        except values.NotPlain as error:
-            raise self._not_plain(message, error) from error
 
     def release(self) -> None:
         """Give the device's memory back; the module stays on the CPU."""
         if self.device == "cuda":
             self.module = self.module.cpu()
             torch.cuda.empty_cache()
-
-
-def nbytes_of(tree: Any) -> int:
-    """Return the bytes that the elements of a tree's tensors take."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in modules.tensors_of(tree))
-
-
-def _copied(loaded: tensorfile.Loaded) -> tensorfile.Loaded:
-    """Return the same in memory of its own."""
-    copies = [
-        tensorfile.bytes_of(tensor).clone().view(tensor.dtype).as_strided(tensor.shape, tensor.stride())
-        for tensor in loaded.tensors
-    ]
-    return tensorfile.Loaded(loaded.skeleton, copies, loaded.heads)
 
 
 def choose_device(wanted: str) -> str:

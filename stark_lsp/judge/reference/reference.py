@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from ...contract.errors import Bad, Degenerate, describe
+from ...contract.errors import Degenerate, describe
 from ..correctness import backward, compare, forward, layout
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile, values
 from . import examine, memory_plan, modules, training
-from .original import UNFIT, Original, memory, nbytes_of
+from .original import UNFIT, Original, memory
 
 RESCALED = (
     "With the weights of its constructor the result hardly depends on the inputs, so that a constant would pass: it is "
@@ -149,7 +149,7 @@ class Reference(Original):
 
     def _planned(self, first: Case, seconds: float, seeds: int) -> memory_plan.Plan:
         """Return how much of this problem is made and kept at a time."""
-        weights = nbytes_of(dict(self.module.state_dict()))
+        weights = modules.nbytes_of(dict(self.module.state_dict()))
         sizes = memory_plan.Sizes(
             first.inputs_nbytes, first.outputs.nbytes, weights, self._working, seconds, self._making_s
         )
@@ -158,7 +158,7 @@ class Reference(Original):
         free, total = torch.cuda.mem_get_info()
         free += torch.cuda.memory_reserved()
         if lacking := memory_plan.lacking(sizes, free):
-            raise Bad(f"{lacking}.", "Use smaller inputs, or another GPU.", self.path, self.line)
+            raise self.refusal(f"{lacking}.", "Use smaller inputs, or another GPU.")
         return memory_plan.on_gpu(sizes, seeds, memory(), free, total)
 
     def _record(self, first: Case) -> None:
@@ -205,7 +205,7 @@ class Reference(Original):
         path = os.path.join(self.folder, name)
         # What is there need not be read again.
         self._latest = None
-        nbytes = nbytes_of(arguments)
+        nbytes = modules.nbytes_of(arguments)
         if self._passing(nbytes):
             self._latest = path, self._copy(arguments, self.device, UNFIT)
         if keep or self._latest is None:
@@ -217,12 +217,9 @@ class Reference(Original):
         recorded = self.gradients and next(self._numbers) % 2 == 0
         if self.cases and self.gradients and not recorded and kind in (CaseKind.SEEDED, CaseKind.MOVED_WEIGHTS):
             words += ", under torch.no_grad()"
-        case = Case(kind, words, path, outputs, layout.shared(ranges))
+        case = Case(kind, words, path, outputs, layout.shared(ranges), cotangents, inputs_nbytes=nbytes, forms=forms)
         case.recorded = recorded
         case.results = sum(name.startswith("output") for name in self.output_names(outputs))
-        case.cotangents_path = cotangents
-        case.inputs_nbytes = nbytes
-        case.forms = forms
         case.inputs_after = after if self.changes_inputs else None
         return case
 
@@ -232,12 +229,8 @@ class Reference(Original):
             result = self._call(lambda: forward.training_step(self.module, self.arguments(inputs_path), []))
         flows = forward.random_cotangents(result)
         if not any(flow is not None for flow in flows):
-            raise Bad(
-                f"No output of {self.qualname} has a gradient, so there is nothing to train.",
-                "Use mode eval, or return a result that depends on weights or floating inputs.",
-                self.path,
-                self.line,
-            )
+            cure = "Use mode eval, or return a result that depends on weights or floating inputs."
+            raise self.refusal(f"No output of {self.qualname} has a gradient, so there is nothing to train.", cure)
         path = os.path.splitext(inputs_path)[0] + "-cotangents.raw"
         tensorfile.save(path, flows)
         return path
@@ -262,8 +255,3 @@ class Reference(Original):
         if case.fingerprints is None:
             case.fingerprints = [forward.fingerprint(tensor) for tensor in self.before(case.inputs_path).tensors]
         return case.fingerprints
-
-    @property
-    def own_errors(self) -> list[float] | None:
-        """For each output the reference's own relative error against float64, on the first case; None if unknown."""
-        return self.cases[0].own_errors

@@ -64,17 +64,7 @@ def rescale(module: Any, call: Callable[[], Any]) -> bool:
     With torch's own initialization what a deep network makes of its inputs shrinks from layer to layer, until nothing
     but biases is left of it. Directions of weights stay; statistics of normalizations become those of one call.
 
-    Parameters
-    ----------
-    module
-        Changed in place.
-    call
-        Calls it once.
-
-    Returns
-    -------
-    bool
-        Whether anything was changed by more than a little.
+    Returns whether anything of the module was changed by more than a little; `call` calls it once.
     """
     changed = off_scale(module)
     with torch.no_grad():

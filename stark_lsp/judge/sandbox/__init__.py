@@ -7,17 +7,13 @@ The judge: `choose` a layer, make a `run_policy` or `build_policy` for the child
 from __future__ import annotations
 
 from .confine import EXIT_UNCONFINED, confine, enter, instructions, read_instructions
-from .kernel import hide_memory
-from .layers import Choice, ConfinementFailed, Layer, Refused
-from .paths import read_paths
+from .layers import Choice, Layer, Refused
 from .policy import Policy, build_policy, run_policy
 from .probe import choose, wrap
-from .rlimits import limit_address_space
 
 __all__ = [
     "EXIT_UNCONFINED",
     "Choice",
-    "ConfinementFailed",
     "Layer",
     "Policy",
     "Refused",
@@ -25,11 +21,8 @@ __all__ = [
     "choose",
     "confine",
     "enter",
-    "hide_memory",
     "instructions",
-    "limit_address_space",
     "read_instructions",
-    "read_paths",
     "run_policy",
     "wrap",
 ]

@@ -74,7 +74,8 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     for path in places.real:
         line += ["--ro-bind", path, path]
     for path, target in places.links:
-        if not _made_by_bubblewrap(path):
+        # These it fills itself.
+        if not any(inside(path, place) for place in ("/proc", "/dev", "/sys")):
             line += ["--symlink", target, path]
     line += ["--ro-bind", policy.inside, policy.inside, "--bind", policy.out, policy.out]
     if policy.gpu:
@@ -84,8 +85,3 @@ def command(bwrap: str, policy: Policy, argv: list[str]) -> list[str]:
     # Last: a root that was built from nothing is otherwise a writable tmpfs without a bound.
     line += ["--chdir", policy.out, "--remount-ro", "/", "--", *argv]
     return line
-
-
-def _made_by_bubblewrap(path: str) -> bool:
-    """Return whether a path is one that bubblewrap fills itself."""
-    return any(inside(path, place) for place in ("/proc", "/dev", "/sys"))

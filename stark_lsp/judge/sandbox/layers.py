@@ -28,15 +28,7 @@ class Choice(NamedTuple):
 
 
 class Refused(Exception):
-    """No layer that the settings allow works on this machine.
-
-    Parameters
-    ----------
-    reason
-        What does not work, for a person.
-    cure
-        What mends it.
-    """
+    """No layer that the settings allow works here; `reason` says to a person what does not, `cure` what mends it."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(reason)

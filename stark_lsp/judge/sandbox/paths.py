@@ -6,6 +6,7 @@ prefix only.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import importlib.util
 import os
@@ -123,13 +124,11 @@ def _too_much() -> frozenset[str]:
 def _homes() -> set[str]:
     """Return the user's home folders: the environment's, and the one on record."""
     homes = {os.path.expanduser("~")}
-    try:
+    # A system or a container may keep no record of this user.
+    with contextlib.suppress(ImportError, KeyError):
         import pwd
 
         homes.add(pwd.getpwuid(os.getuid()).pw_dir)
-    except (ImportError, KeyError):
-        # A system or a container that keeps no record of this user.
-        return homes
     return homes
 
 

@@ -88,10 +88,7 @@ def run_policy(folder: str, *, gpu: bool, watched: bool = False, read: Iterable[
 def build_policy(folder: str) -> Policy:
     """Return what a process may do that compiles a candidate: no GPU, and bounds that stop compile bombs.
 
-    Parameters
-    ----------
-    folder
-        The child's private folder; see `run_policy`.
+    The folder is as of `run_policy`.
     """
     return Policy(
         folder=_prepare(folder),

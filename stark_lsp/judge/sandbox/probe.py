@@ -128,12 +128,8 @@ def _cure(layer: Layer) -> str:
     with contextlib.suppress(OSError), open(restricted) as file:
         if file.read().strip() == "1" and os.getuid() != 0:
             return APPARMOR
-    return CONTAINER if _contained() else APPARMOR
-
-
-def _contained() -> bool:
-    """Return whether this looks like a container."""
-    return any(os.path.exists(path) for path in ("/.dockerenv", "/run/.containerenv")) or "container" in os.environ
+    contained = any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))) or "container" in os.environ
+    return CONTAINER if contained else APPARMOR
 
 
 def _try_child(layer: Layer, *, gpu: bool) -> str:
@@ -201,11 +197,8 @@ def _environment() -> dict[str, str]:
 
 def _wake_gpu() -> None:
     """Have the driver make its nodes, which it may not be able to do from inside a sandbox."""
-    if (
-        devices.gpu_present()
-        and not all(map(os.path.exists, (*devices.NVIDIA[:2],)))
-        and not os.path.exists(devices.WSL)
-    ):
+    ready = all(map(os.path.exists, devices.NVIDIA[:2])) or os.path.exists(devices.WSL)
+    if devices.gpu_present() and not ready:
         line = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run([sys.executable, "-I", "-S", "-c", line], capture_output=True, timeout=TRIAL_S, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -35,29 +36,22 @@ def _escapes(task: dict[str, Any]) -> list[str]:
     """Return what worked and must not."""
     found = []
     for what, flags in (("read", os.O_RDONLY), ("changed", os.O_WRONLY | os.O_APPEND)):
-        try:
+        with contextlib.suppress(OSError):
             os.close(os.open(task["secret"], flags))
             found.append(f"a file outside can be {what}")
-        except OSError:
-            continue
     targets = [
         ("the network", socket.AF_INET, ("127.0.0.1", task["tcp"])),
         ("a Unix socket", socket.AF_UNIX, task["unix"]),
         ("an abstract Unix socket", socket.AF_UNIX, "\0" + task["abstract"]),
     ]
     for what, family, address in targets:
-        try:
-            with socket.socket(family, socket.SOCK_STREAM) as client:
-                client.settimeout(2)
-                client.connect(address)
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as client:
+            client.settimeout(2)
+            client.connect(address)
             found.append(f"{what} can be reached")
-        except OSError:
-            continue
-    try:
+    with contextlib.suppress(OSError):
         os.kill(task["pid"], 0)
         found.append("processes outside can be signalled")
-    except OSError:
-        pass
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from ..building.service import BuildService, Built
@@ -21,23 +22,18 @@ LATE_BUILD = "It built a kernel while it was timed: building all of them when it
 LATE_BUILDS = "It went on building kernels while it was timed; build all of them when it is loaded or first called."
 
 
+@dataclass(eq=False)
 class Asked:
-    """What one candidate asked for.
+    """What one candidate asked for."""
 
-    Parameters
-    ----------
-    told
-        What the server read in it.
-    service
-        Builds.
-    seconds
-        How long one build may take.
-    """
+    told: Told
+    """What the server read in it."""
+    service: BuildService
+    """Builds."""
+    seconds: float
+    """How long one build may take."""
 
-    def __init__(self, told: Told, service: BuildService, seconds: float) -> None:
-        self._told = told
-        self._service = service
-        self._seconds = seconds
+    def __post_init__(self) -> None:
         self._made: list[tuple[str, Built]] = []
         self._by: Counter[int] = Counter()
         self._late_s = 0.0
@@ -66,25 +62,21 @@ class Asked:
         """
         if self._by[runner.pid] >= MOST_BUILDS:
             return {"error": f"More than {MOST_BUILDS} extensions."}
-        built = self._late(request) if timed else self._patiently(request)
+        built = self._late(request) if timed else self.service.build(request, seconds=self.seconds)
+        if built.ended and not timed:
+            # Perhaps not its own fault; what the source does to a compiler, it does again.
+            built = self.service.build(request, seconds=self.seconds)
         self._by[runner.pid] += 1
         self._made.append((str(request.get("name")), built))
         return {"library": runner.give(built.library)} if built.library else {"error": built.error}
 
-    def _patiently(self, request: dict[str, Any]) -> Built:
-        built = self._service.build(request, seconds=self._seconds)
-        if built.ended:
-            # Perhaps not its own fault; what the source does to a compiler, it does again.
-            built = self._service.build(request, seconds=self._seconds)
-        return built
-
     def _late(self, request: dict[str, Any]) -> Built:
-        left = self._seconds - self._late_s
+        left = self.seconds - self._late_s
         if left <= 0.0:
             raise Failed(Finding("TIMED_OUT", LATE_BUILDS, stage=BUILD))
         begin = time.monotonic()
         try:
-            built = self._service.build(request, seconds=left)
+            built = self.service.build(request, seconds=left)
         finally:
             self._late_s += time.monotonic() - begin
         self.notes.append(LATE_BUILD)
@@ -104,7 +96,7 @@ class Asked:
         for name, one in reversed(self._made):
             if one.library:
                 follows = name
-            elif name not in built and self._told.may_replace(name) and self._told.may_replace(follows):
+            elif name not in built and self.told.may_replace(name) and self.told.may_replace(follows):
                 replaced.append(REPLACED.format(name=claims.text(name)[:NAMED], other=claims.text(follows)[:NAMED]))
             elif name not in built:
                 missing.append(one)

@@ -6,15 +6,16 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...contract.errors import cut
 from ..correctness.classify import Failed, Finding, asking, stages
 from ..correctness.verify import Verifier
 from ..processes.limits import RestWatch
 from ..processes.pool import RUNNER
-from ..processes.runner import cut
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
 from ..timing import timing
@@ -42,51 +43,32 @@ WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
 
 
+@dataclass(eq=False)
 class Attempt:
-    """The judging of one candidate.
+    """The judging of one candidate."""
 
-    Parameters
-    ----------
-    judge
-        Everything that was made once for the problem.
-    candidate
-        `core.Candidate` in wire form.
-    final
-        Time it longer, and against torch.compile as well.
-    progress
-        Told what begins and how long it may take.
-    told
-        What the server read in it; nothing, unless it is given.
-    tools
-        Run a finalist on a GPU under the tools for finalists as well.
-    """
+    judge: Judge
+    """Everything that was made once for the problem."""
+    candidate: dict[str, Any]
+    """`core.Candidate` in wire form."""
+    final: bool
+    """Time it longer, and against torch.compile as well."""
+    progress: Progress
+    """Told what begins and how long it may take."""
+    told: Told
+    """What the server read in it."""
+    tools: bool = False
+    """Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        candidate: dict[str, Any],
-        final: bool,
-        progress: Progress,
-        *,
-        told: Told | None = None,
-        tools: bool = False,
-    ) -> None:
-        self._judge = judge
-        self._progress = progress
-        self._bench = judge.bench
-        self._reference = judge.reference
-        self._settings = judge.settings
-        self._source: str = candidate["source"]
-        self._told = told or Told(self._source)
-        self._class_name: str = candidate["class_name"]
-        self._final = final
-        self._tools = tools and judge.reference.device == "cuda"
+    def __post_init__(self) -> None:
+        self._bench, self._reference, self._settings = self.judge.bench, self.judge.reference, self.judge.settings
+        self._source: str = self.candidate["source"]
         self._runner: RunnerProcess | None = None
         self._rest: RestWatch | None = None
         self._cached = False
         """Whether Triton has compiled this source before."""
         self._forwarded = False
-        self._asked = Asked(self._told, judge.builds, float(self._settings["build_timeout_s"]))
+        self._asked = Asked(self.told, self.judge.builds, float(self._settings["build_timeout_s"]))
         self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
@@ -105,7 +87,7 @@ class Attempt:
         """Go through all steps up to the first failure."""
         try:
             with self._stage("start"):
-                self._judge.clear()
+                self.judge.clear()
                 runner = self._start()
             with self._working():
                 with self._stage("load"):
@@ -122,7 +104,7 @@ class Attempt:
                 examined = self._examine(runner)
             if examined is not None:
                 claimed, metrics = examined
-                known = self._asked.resources, self._judge.cost, self._judge.calibration
+                known = self._asked.resources, self.judge.cost, self.judge.calibration
                 runtime_ms = measured.times.median("candidate")
                 self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes)
             self._measured = measured
@@ -134,26 +116,28 @@ class Attempt:
         except torch.cuda.OutOfMemoryError:
             # In this process: outputs are compared beside whatever the candidate holds.
             return self._verdict(Finding("OUT_OF_MEMORY", "It left too little memory to compare its outputs."))
-        return self._verdict(self._asked.considered(Finding("OK", self._praise())))
+        text = " ".join(self._weights_message.split())[:300]
+        praise = f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
+        return self._verdict(self._asked.considered(Finding("OK", praise)))
 
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
         self._end_runner()
         if self._runner is not None:
             if self._forwarded and not self._cached:
-                self._judge.triton.keep(self._source, self._runner.files.triton)
+                self.judge.triton.keep(self._source, self._runner.files.triton)
             self._runner.files.remove()
 
     def _end_runner(self) -> None:
         if self._rest is not None:
             self._rest.end()
         if self._runner is not None:
-            self._judge.pool.kill(self._runner)
+            self.judge.pool.kill(self._runner)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         """Measure a stage, and tell how long it may take at most."""
-        self._progress(STAGES[name], self._limit(name))
+        self.progress(STAGES[name], self._limit(name))
         begin = time.monotonic()
         try:
             yield
@@ -167,8 +151,8 @@ class Attempt:
         """Return after how many seconds in a stage something other than the candidate must be broken."""
         run_s, build_s = float(self._settings["run_timeout_s"]), float(self._settings["build_timeout_s"])
         if name == "time":
-            turns = int(self._settings["final_rounds" if self._final else "rounds"])
-            compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self._judge.compiled))
+            turns = int(self._settings["final_rounds" if self.final else "rounds"])
+            compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self.judge.compiled))
             return run_s * 3 * (turns + 4) + compile_s + build_s
         return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
 
@@ -210,9 +194,9 @@ class Attempt:
 
     def _start(self) -> RunnerProcess:
         """Take a runner and give it the candidate."""
-        runner = self._runner = self._judge.pool.take(RUNNER)
+        runner = self._runner = self.judge.pool.take(RUNNER)
         self._rest = RestWatch(runner.watch_rest)
-        self._cached = self._judge.triton.fill(self._source, runner.files.triton)
+        self._cached = self.judge.triton.fill(self._source, runner.files.triton)
         return runner
 
     def _load(self, runner: RunnerProcess) -> str:
@@ -230,10 +214,10 @@ class Attempt:
         runner.builds = lambda request: self._build(runner, request)
         return {
             # Named after nothing that leads to the expected outputs.
-            "path": runner.files.write("candidate.py", self._told.judged),
+            "path": runner.files.write("candidate.py", self.told.judged),
             "context": self._reference.path,
-            "class_name": self._class_name,
-            **loading(self._reference, runner, self._judge.threads, self._weights),
+            "class_name": self.candidate["class_name"],
+            **loading(self._reference, runner, self.judge.threads, self._weights),
         }
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
@@ -242,22 +226,15 @@ class Attempt:
         with self._aside():
             if not self._works:
                 self._bench.wake()
-            return self._asked.answer(runner, {**request, "stock": self._final}, timed=not self._works)
+            return self._asked.answer(runner, {**request, "stock": self.final}, timed=not self._works)
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
-        return timing.measure(
-            self._bench,
-            runner,
-            self._settings,
-            final=self._final,
-            compiled=self._judge.compiled,
-            path=self._path,
-            weights=self._weights,
-            both_modes=self._reference.differentiable,
-            waiting=lambda text: self._progress(text, WAITING_S),
-            begin=lambda: self._progress(STAGES["time"], self._limit("time")),
-        )
+        compiled = self.judge.compiled
+        timed = timing.Timing(self._bench, runner, self._settings, self.final, compiled, self._path, self._weights)
+        with self._bench.turn(lambda text: self.progress(text, WAITING_S)):
+            self.progress(STAGES["time"], self._limit("time"))
+            return timed.run(both_modes=self._reference.differentiable)
 
     def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Look at what it launches; of a finalist also at memory errors and hardware counters.
@@ -271,25 +248,26 @@ class Attempt:
             return None
         inputs = self._reference.cases[0].inputs_path
         claimed = self._ask("forward", "profile", inputs=runner.give(inputs))
-        kernels = self._told.kernels
+        kernels = self.told.kernels
         if never_launched(kernels, claimed):
             names = ", ".join(sorted(kernels)[:3])
             self._notes.append(
                 f"A forward pass launches none of its kernels ({names}): what is fast is PyTorch's own work."
             )
+        watched = self.final and self.tools and self._reference.device == "cuda"
         metrics: list[dict[str, Any]] = []
-        if self._final and self._tools and self._settings["sanitizer"]:
-            self._progress("Looking for memory errors", self._limit("profile"))
-            self._notes += finalist.check_memory(self._judge, self._load_again, kernels, lambda: self._asked.resources)
-        if self._final and self._tools and self._settings["counters"]:
-            self._progress("Reading hardware counters", self._limit("profile"))
-            metrics, notes = finalist.read_counters(self._judge, self._load_again)
+        if watched and self._settings["sanitizer"]:
+            self.progress("Looking for memory errors", self._limit("profile"))
+            self._notes += finalist.check_memory(self.judge, self._load_again, kernels, lambda: self._asked.resources)
+        if watched and self._settings["counters"]:
+            self.progress("Reading hardware counters", self._limit("profile"))
+            metrics, notes = finalist.read_counters(self.judge, self._load_again)
             self._notes += notes
         return claimed, metrics
 
     def _device_share(self) -> float | None:
         """Return its device time over the reference's, where the search is to rank by that; None if unknown."""
-        ours, theirs = ((profile or {}).get("device_us") for profile in (self._profile, self._judge.profile))
+        ours, theirs = ((profile or {}).get("device_us") for profile in (self._profile, self.judge.profile))
         return ours / theirs if self._settings.get("objective") == "device" and ours and theirs else None
 
     def _considering_weights(self, finding: Finding) -> Finding:
@@ -298,10 +276,6 @@ class Attempt:
             text = " ".join(self._weights_message.split())[:600]
             return Finding("LOAD_ERROR", f"The reference's weights do not load, and built anew it differs: {text}")
         return finding
-
-    def _praise(self) -> str:
-        text = " ".join(self._weights_message.split())[:300]
-        return f"The reference's weights do not load into it, it only matches when built anew: {text}" if text else ""
 
     def _verdict(self, finding: Finding) -> dict[str, Any]:
         """Put the verdict together; the runner does nothing more by then, so that its log is complete."""
@@ -313,19 +287,9 @@ class Attempt:
                 self._runner.strike()
             else:
                 self._end_runner()
-            captured = self._runner.log()
-            log = f"{captured}\n{log}" if captured and log else captured or log
+            log = "\n".join(filter(None, (self._runner.log(), log)))
             self._stages.append(("build", self._runner.build_s))
         measured = self._measured if finding.status == "OK" else None
-        times = measured.times if measured else None
-
-        def ratio(name: str) -> dict[str, float] | None:
-            return times.ratio(name, "candidate") if times and measured and name in measured.beside else None
-
-        def timed(name: str) -> dict[str, Any] | None:
-            return times.timing(name) if times and measured and name in measured.beside else None
-
-        without = measured.without_gradients if measured else None
         verifier = self._verifier
         return {
             "status": finding.status,
@@ -333,18 +297,11 @@ class Attempt:
             "line": finding.line,
             "compiler": finding.compiler,
             "log": cut(log, int(self._settings["log_limit"])),
-            "errors": verifier.figures.to_wire() if verifier and verifier.compared else None,
-            "runtime": times.timing("candidate") if times else None,
-            "speedup_vs_eager": times.ratio("eager", "candidate") if times else None,
-            "speedup_without_gradients": without.ratio("eager", "candidate") if without else None,
-            "device_share": self._device_share() if times else None,
-            "speedup_vs_compile": ratio("compile"),
-            "speedup_vs_max_autotune": ratio("max_autotune"),
-            "eager": times.timing("eager") if times else None,
-            "compiled": timed("compile"),
-            "max_autotuned": timed("max_autotune"),
+            "errors": asdict(verifier.figures) if verifier and verifier.compared else None,
+            **(measured.to_wire() if measured else {}),
+            "device_share": self._device_share() if measured else None,
             "weights_loaded": not self._weights_message,
-            "environment": self._judge.environment,
+            "environment": self.judge.environment,
             "stages_s": stages(self._stages),
             "failed_in": failed_in,
             "profile": self._profile,

@@ -51,19 +51,18 @@ def check(judge: Judge, path: str, text: str, qualname: str, told: Told, progres
     progress("Trying the edited file", LIMIT_S)
     finding = _try(judge, path, text, qualname, told, compare=True)
     if finding is None:
-        return {"works": True, "tried": True, "message": "", "line": None}
+        return _told(works=True)
     reference = judge.reference
     if finding.stage == "load" and path == reference.path:
         before = _try(judge, path, reference.text, reference.qualname, Told(reference.text), compare=False)
         if before is not None:
             message = f"The edited file could not be tried: it does not load in the sandbox. {before.message}"
-            return {"works": True, "tried": False, "message": message, "line": before.line}
-    return {
-        "works": False,
-        "tried": True,
-        "message": f"Inside the file it fails. {finding.message}",
-        "line": finding.line,
-    }
+            return _told(works=True, tried=False, message=message, line=before.line)
+    return _told(works=False, message=f"Inside the file it fails. {finding.message}", line=finding.line)
+
+
+def _told(*, works: bool, tried: bool = True, message: str = "", line: int | None = None) -> dict[str, Any]:
+    return {"works": works, "tried": tried, "message": message, "line": line}
 
 
 def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compare: bool) -> Finding | None:
@@ -79,16 +78,9 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
         ask = asking(runner, judge.settings, path)
         try:
             with judge.bench.turns.working():
-                weights_message = claims.text(
-                    ask(
-                        "load",
-                        "load_document",
-                        path=runner.files.write(FILE, text),
-                        document=path,
-                        qualname=qualname,
-                        **loading(judge.reference, runner, judge.threads),
-                    ).get("weights_message")
-                )
+                place, how = runner.files.write(FILE, text), loading(judge.reference, runner, judge.threads)
+                answer = ask("load", "load_document", path=place, document=path, qualname=qualname, **how)
+                weights_message = claims.text(answer.get("weights_message"))
                 stage = "verify"
                 if compare:
                     Verifier(judge.reference, ask, runner, weights_message).run()

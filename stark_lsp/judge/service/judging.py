@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..device import fingerprint, observe, toolkit, turns
 from ..processes import confinement
 from ..processes.limits import Limits, memory_limit
 from ..processes.pool import BUILDER, RUNNER, Pool
-from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
@@ -78,63 +77,59 @@ class Judge:
             special_inputs=bool(settings["special_inputs"]),
             gradients=bool(settings["gradients"]),
         )
+        reference, on_gpu = self.reference, self.reference.device == "cuda"
         self.threads = torch.get_num_threads()
-        self.parallel = min(int(settings["parallel"]) or _parallel(self.reference.device), self.reference.plan.parallel)
+        self.parallel = min(int(settings["parallel"]) or _parallel(reference.device), reference.plan.parallel)
         progress("Looking at the machine", 60.0)
-        self.environment = fingerprint.environment(self.reference.device, self.threads, self.reference.cases[0].forms)
-        toolchain = [
-            str(self.environment[key]) for key in ("python", "interpreter", "torch", "cuda", "compiler", "device")
-        ]
+        self.environment = fingerprint.environment(reference.device, self.threads, reference.cases[0].forms)
+        parts = ("python", "interpreter", "torch", "cuda", "compiler", "device")
+        toolchain = [str(self.environment[key]) for key in parts]
         self.triton = TritonCache(cache_dir, toolchain)
         self._inductor = InductorCache(cache_dir)
         progress("Finding out how candidates can be kept apart", 180.0)
-        chosen = confinement.choose(str(settings["isolation"]), gpu=self.reference.device == "cuda")
+        chosen = confinement.choose(str(settings["isolation"]), gpu=on_gpu)
         self.environment["isolation"] = chosen.layer.value
-        self.environment["gradients"] = self.reference.gradients
+        self.environment["gradients"] = reference.gradients
         if chosen.layer is Layer.PROCESS:
-            self.reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
-        self.reference.notes += fingerprint.load_notes(load)
+            reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
+        reference.notes += fingerprint.load_notes(load)
         locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        on_device = turns.Turns(locks, device_key(self.reference.device))
+        on_device = turns.Turns(locks, device_key(reference.device))
         observe.STRANGERS.judges = on_device.judges
         # The next candidate finds processes that have imported torch already.
         self.pool = Pool(
-            runner_environment(self.reference.device, self.threads, cache_dir),
+            runner_environment(reference.device, self.threads, cache_dir),
             folder,
             int(settings["log_limit"]),
-            confinement.Confinement(
-                chosen.layer,
-                gpu=self.reference.device == "cuda",
-                read=confinement.project_files(self.reference.path),
-            ),
+            confinement.Confinement(chosen.layer, on_gpu, confinement.project_files(reference.path)),
             Limits(memory_limit(float(settings["memory_share"]))),
+            on_device,
             self._gpu(),
-            turns=on_device,
-            spares=spares(self.reference.device),
+            spares=spares(reference.device),
         )
         self.pool.fill(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.pool.end)
-        if self.reference.device == "cuda" and (os.cpu_count() or 1) >= MANY_CORES:
+        if on_gpu and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
-        self.bench = Bench(self.reference, settings, self.pool, self.threads, on_device)
-        if self.reference.device == "cuda" and toolkit.find("nvcc") is None:
-            self.reference.notes.append("nvcc was not found: only Triton kernels can be built.")
+        self.bench = Bench(reference, settings, self.pool, self.threads, on_device)
+        if on_gpu and toolkit.find("nvcc") is None:
+            reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
         """Which of `bench.COMPILED` can be timed."""
         self._baselines: dict[str, Any] = {"eager": self._time_eager(progress), **dict.fromkeys(COMPILED)}
         self._baselines |= {f"{name}_message": PENDING for name in COMPILED}
         self._complete = False
         self._compiling = threading.Lock()
-        if not self.reference.plan.compiled or not any(settings.get(wanted) for wanted in WANTED.values()):
+        if not reference.plan.compiled or not any(settings.get(wanted) for wanted in WANTED.values()):
             # Gigabytes have no room beside a candidate; where nothing is wanted there is nothing to wait for.
             self.baselines(progress)
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
         self.profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
-        self.reference.release()
+        reference.release()
         self.pool.fill(1)
-        if self.reference.device == "cuda":
+        if on_gpu:
             # What is under way now would be waited for by the first candidate.
             progress("Getting ready for the first candidate", SPARE_S)
             self.pool.await_spares(RUNNER, SPARE_S)
@@ -181,23 +176,26 @@ class Judge:
     def _time_eager(self, progress: Progress) -> dict[str, Any]:
         """Start the processes of eager and time it."""
         progress("Timing the reference", self._timing_s)
-
-        def waiting(text: str) -> None:
-            progress(text, WAITING_S)
-
         # While nobody times, so that the first spare comes up beside them.
         with self.bench.turns.working():
             self.bench.start_side_by_side(at_once=(os.cpu_count() or 1) >= MANY_CORES)
         self.pool.await_spares(RUNNER, SPARE_S)
-        with self.bench.turn(waiting):
-            try:
-                self.bench.held("eager")
-            except RUNNER_FAILURES as error:
-                details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
-                raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
-            times, notes = timing.baselines(self.bench, self.settings, ["eager"])
+        try:
+            return dict(self._timed(["eager"], progress)["eager"])
+        except RunnerFailure as error:
+            details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
+            raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
+
+    def _timed(self, names: list[str], progress: Progress) -> dict[str, Any]:
+        """Return `core.Timing`s in wire form of sides of the reference, timed by turns; the first is eager."""
+        progress("Timing the reference", self._timing_s)
+        with self.bench.turn(lambda text: progress(text, WAITING_S)):
+            times, notes = timing.baselines(self.bench, self.settings, names)
+            # What is large could leave too little memory for what comes next.
+            for name in names[1:] if not self.reference.plan.compiled else ():
+                self.bench.drop(name)
         self.reference.notes += notes
-        return dict(times.timing("eager"))
+        return {name: times.timing(name) for name in names}
 
     @property
     def _timing_s(self) -> float:
@@ -226,16 +224,8 @@ class Judge:
         there = [name for name in names if not messages[name]]
         found: dict[str, Any] = {f"{name}_message": message for name, message in messages.items()}
         if there:
-            progress("Timing the reference", self._timing_s)
-            with self.bench.turn(lambda text: progress(text, WAITING_S)):
-                times, notes = timing.baselines(self.bench, self.settings, ["eager", *there])
-                self.reference.notes += notes
-                found |= {name: times.timing(name) for name in ("eager", *there)}
-                self.compiled += there
-                if not self.reference.plan.compiled:
-                    # What is large could leave too little memory for what comes next.
-                    for name in there:
-                        self.bench.drop(name)
+            found |= self._timed(["eager", *there], progress)
+            self.compiled += there
         return found
 
     def _compile(self, name: str, progress: Progress) -> str:
@@ -246,8 +236,10 @@ class Judge:
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
             self.bench.compile(name)
-        except RUNNER_FAILURES as error:
-            return f"{words} failed: {self._first_line(error)}"
+        except RunnerFailure as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
+            return f"{words} failed: {kind}: {lines[0][:300]}" if lines else f"{words} failed: {kind}"
         return ""
 
     def _take_profile(self, cache_dir: str, progress: Progress) -> dict[str, Any]:
@@ -264,14 +256,8 @@ class Judge:
 
             self.cost = cost.measure(module, call, arguments)
             self.calibration = roofline.calibration(cache_dir, device)
-            claimed = profile_call(call, device, tempfile.gettempdir())
+            claimed = profile_call(call, device)
         return make_profile(claimed, None, self.cost, self.calibration, float(self._baselines["eager"]["median_ms"]))
-
-    @staticmethod
-    def _first_line(error: Exception) -> str:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        kind = error.report["types"][0] if isinstance(error, RunnerError) else type(error).__name__
-        return f"{kind}: {lines[0][:300]}" if lines else str(kind)
 
     def analyze(self, progress: Progress) -> dict[str, Any]:
         """Return the playbook's analysis of the reference."""
@@ -319,28 +305,9 @@ class Judge:
             return edited.check(self, path, text, qualname, told, progress)
 
     def judge(
-        self,
-        candidate: dict[str, Any],
-        final: bool,
-        progress: Progress,
-        *,
-        told: Told | None = None,
-        tools: bool = False,
+        self, candidate: dict[str, Any], final: bool, progress: Progress, told: Told | None = None, tools: bool = False
     ) -> dict[str, Any]:
-        """Return `core.Verdict` in wire form.
-
-        Parameters
-        ----------
-        candidate
-            `core.Candidate` in wire form.
-        final
-            Time it longer, and against torch.compile as well.
-        progress
-            Told what begins and how long it may take.
-        told
-            What the server read in the source.
-        tools
-            Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters.
+        """Return `core.Verdict` in wire form; parameters as of `Attempt`.
 
         Raises
         ------
@@ -351,7 +318,7 @@ class Judge:
             self.pool.keep_spares(BUILDER, 1)
         if final:
             self.baselines(progress)
-        attempt = Attempt(self, candidate, final, progress, told=told, tools=tools)
+        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)
             verdict = attempt.run()

@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from ...contract import imports, process_trees
@@ -36,17 +37,14 @@ def main() -> None:
     Worker(channel).run()
 
 
+@dataclass(eq=False)
 class Worker:
-    """Reads requests in a thread, so that the end of the server is noticed in the midst of any work.
+    """Reads requests in a thread, so that the end of the server is noticed in the midst of any work."""
 
-    Parameters
-    ----------
-    channel
-        The pipe to the server.
-    """
+    channel: Channel
+    """The pipe to the server."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __post_init__(self) -> None:
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._folder = ""
         self._judge: Any | None = None
@@ -75,11 +73,12 @@ class Worker:
             answer = {"id": number, "error": error.to_wire()}
         except BaseException as error:  # noqa: BLE001 - reported to the server as a fault
             answer = {"id": number, "error": broken(error, self._folder).to_wire()}
-            lost = device_lost(error)
+            # An error of a kernel stays until the process ends: it can use its GPU no more.
+            lost = isinstance(error, RuntimeError) and "CUDA error" in str(error)
         try:
-            self._channel.send(answer)
+            self.channel.send(answer)
         except ChannelClosed:
-            self._end()
+            lost = True
         if lost:
             self._end()
 
@@ -87,7 +86,7 @@ class Worker:
         """Queue what comes; when nothing can come any more, end everything."""
         while True:
             try:
-                self._requests.put(self._channel.receive())
+                self._requests.put(self.channel.receive())
             except (ChannelClosed, ChannelDamaged):
                 self._end()
             except BaseException:  # noqa: BLE001 - told in the log; the server notices the end
@@ -112,7 +111,7 @@ class Worker:
         number = request.get("id")
 
         def progress(text: str, limit_s: float) -> None:
-            self._channel.send({"id": number, "progress": text, "limit_s": limit_s})
+            self.channel.send({"id": number, "progress": text, "limit_s": limit_s})
 
         if method == "prepare":
             return self._prepare(params, progress)
@@ -165,11 +164,6 @@ class Worker:
         return self._judge.describe()
 
 
-def device_lost(error: BaseException) -> bool:
-    """Whether this process can use its GPU no more: an error of a kernel stays until the process ends."""
-    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
-
-
 def require_torch() -> None:
     """Import torch.
 
@@ -179,28 +173,17 @@ def require_torch() -> None:
         This interpreter is too old, or has no torch, or a broken or too old one.
     """
     python = f"{sys.executable} (Python {platform.python_version()})"
-    choose = "Choose the interpreter that has it"
     if sys.version_info < OLDEST_PYTHON:
         raise Bad(f"{python} is too old: Python 3.9 is needed.", "Choose a newer interpreter.")
     try:
         import torch
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise _broken_torch(python, error) from error
-        raise Bad(
-            f"There is no torch in {python}.",
-            f"{choose}, or install it: {sys.executable} -m pip install torch.",
-        ) from error
     except (ImportError, OSError) as error:
-        raise _broken_torch(python, error) from error
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            cure = f"Choose the interpreter that has it, or install it: {sys.executable} -m pip install torch."
+            raise Bad(f"There is no torch in {python}.", cure) from error
+        cure = "Reinstall torch for that interpreter, or choose another one."
+        message = f"torch cannot be imported by {python}: {describe(error)}."
+        raise Bad(message, cure, details=full_text(error)) from error
     version = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
     if version < OLDEST_TORCH:
         raise Bad(f"torch {torch.__version__} of {python} is too old: torch 2.4 is needed.", "Upgrade torch there.")
-
-
-def _broken_torch(python: str, error: BaseException) -> Bad:
-    return Bad(
-        f"torch cannot be imported by {python}: {describe(error)}.",
-        "Reinstall torch for that interpreter, or choose another one.",
-        details=full_text(error),
-    )

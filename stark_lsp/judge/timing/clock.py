@@ -12,6 +12,7 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
-_sleep: Any = getattr(torch.cuda, "_sleep", None)
+_sleep: Any = torch.cuda._sleep
 _current_stream = torch.cuda.current_stream
 _elapsed = torch.cuda.Event.elapsed_time
 
@@ -42,8 +43,11 @@ After = Callable[[Any], None]
 """Takes what a call returned."""
 
 
-def last_level_cache() -> int:
-    """Return the size of the CPU's largest cache in bytes (Linux; elsewhere a common size)."""
+def last_level_cache(device: str) -> int:
+    """Return the size of the largest cache of a GPU, or of the CPU (Linux), in bytes; else a common size."""
+    if device == "cuda":
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return int(getattr(properties, "L2_cache_size", 0)) or (64 << 20)
     best = 0
     for index in range(6):
         try:
@@ -64,7 +68,7 @@ class _CpuFlush:
     """
 
     def __init__(self) -> None:
-        half = min(last_level_cache(), CPU_FLUSH_LIMIT) * 5 // 8
+        half = min(last_level_cache("cpu"), CPU_FLUSH_LIMIT) * 5 // 8
         self._one = ctypes.create_string_buffer(half)
         self._other = ctypes.create_string_buffer(half)
         self._half = half
@@ -102,8 +106,8 @@ class _CudaFlush:
     """
 
     def __init__(self) -> None:
-        size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)) or (64 << 20)
-        buffer = torch.empty(max(2 * size, FLUSHED), dtype=torch.int8, device="cuda")
+        size = max(2 * last_level_cache("cuda"), FLUSHED)
+        buffer = torch.empty(size, dtype=torch.int8, device="cuda")
         self._zero = buffer.zero_
         self._reset = _persisting_reset()
 
@@ -113,17 +117,14 @@ class _CudaFlush:
         self._zero()
 
 
+@dataclass(eq=False)
 class Clock:
-    """Times calls on one device.
+    """Times calls on one device."""
 
-    Parameters
-    ----------
-    device
-        `cpu` or `cuda`.
-    """
+    device: str
+    """`cpu` or `cuda`."""
 
-    def __init__(self, device: str) -> None:
-        self._device = device
+    def __post_init__(self) -> None:
         self._flush: Callable[[], None] | None = None
 
     def let_go(self) -> None:
@@ -157,10 +158,11 @@ class Clock:
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            empty = self._emptying() if flush else _nothing
-            if self._device != "cuda":
-                return self._cpu(call, numbers, before, after or _ignore, empty)
-            return self._cuda(call, numbers, before, after or _ignore, empty, block)
+            empty = self._emptying() if flush else lambda: None
+            after = after or (lambda result: None)
+            if self.device != "cuda":
+                return self._cpu(call, numbers, before, after, empty)
+            return self._cuda(call, numbers, before, after, empty, block)
         finally:
             if collects:
                 gc.enable()
@@ -168,12 +170,12 @@ class Clock:
     def _emptying(self) -> Callable[[], None]:
         """Return what empties the caches."""
         if self._flush is None:
-            self._flush = _CudaFlush() if self._device == "cuda" else _CpuFlush()
+            self._flush = _CudaFlush() if self.device == "cuda" else _CpuFlush()
         return self._flush
 
     def cost_ms(self, call: Call, number: int, before: Before, after: After | None = None) -> float:
         """Return the wall-clock milliseconds of one call with all that goes with it."""
-        if self._device == "cuda":
+        if self.device == "cuda":
             _synchronize()
         begin = _now_ns()
         self.measure(call, [number], before, after)
@@ -224,11 +226,3 @@ class Clock:
             del result
         _synchronize()
         return [float(_elapsed(begin, end)) for begin, end in pairs]
-
-
-def _ignore(result: Any) -> None:
-    """Take a result and let it go."""
-
-
-def _nothing() -> None:
-    """Leave the caches as they are."""

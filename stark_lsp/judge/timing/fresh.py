@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -184,11 +185,9 @@ def _ordered(tensor: torch.Tensor) -> bool:
     # The difference of two equal infinities is none.
     steps = torch.where(lines[:, 1:] == lines[:, :-1], 0.0, steps)
     one = (steps >= 0).all(1) | (steps <= 0).all(1)
-    return bool(one.any()) if lines.shape[1] >= ROWS and not _few(lines) else bool(one.all())
-
-
-def _few(values_of: torch.Tensor) -> bool:
-    return torch.unique(values_of.reshape(-1)[:: max(1, values_of.numel() // SAMPLE)]).numel() <= FEW
+    if lines.shape[1] < ROWS or torch.unique(lines.reshape(-1)[:: max(1, lines.numel() // SAMPLE)]).numel() <= FEW:
+        return bool(one.all())
+    return bool(one.any())
 
 
 def _names(tensors: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -224,9 +223,7 @@ def _arithmetic(tensors: list[torch.Tensor]) -> Mixable:
 
 def _span(tensor: torch.Tensor) -> int:
     """Return how many elements of memory a tensor reaches over."""
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))  # noqa: B905 - Python 3.9
+    return tensorfile.span(list(tensor.shape), list(tensor.stride()))
 
 
 class _Input:
@@ -327,69 +324,60 @@ class Draw(NamedTuple):
     """Place of the first element's weight."""
 
 
+@dataclass(eq=False)
 class Weights:
-    """Random weights between 0 and 1, the same in all processes.
+    """Random weights between 0 and 1, the same in all processes."""
 
-    Parameters
-    ----------
-    most
-        Elements of the longest input.
-    device
-        Where the inputs are.
-    """
+    period: int
+    """After so many elements they come again."""
+    device: torch.device
+    """Where the inputs are."""
 
-    def __init__(self, most: int, device: torch.device) -> None:
-        self._period = min(most, PERIOD)
-        self._device = device
+    def __post_init__(self) -> None:
         self._made: dict[torch.dtype, torch.Tensor] = {}
 
     def of(self, out: torch.Tensor, begin: int) -> Iterator[tuple[int, int, torch.Tensor]]:
         """Return pieces of a flat tensor: begin, end, weights."""
         if out.dtype not in self._made:
             generator = _Generator().manual_seed(WEIGHTS_SEED)
-            drawn = torch.rand(self._period + SLACK, generator=generator)
-            self._made[out.dtype] = drawn.to(self._device, out.dtype)
+            drawn = torch.rand(self.period + SLACK, generator=generator)
+            self._made[out.dtype] = drawn.to(self.device, out.dtype)
         weights = self._made[out.dtype]
-        for place in range(0, out.numel(), self._period):
-            size = min(self._period, out.numel() - place)
+        for place in range(0, out.numel(), self.period):
+            size = min(self.period, out.numel() - place)
             yield place, place + size, weights[begin : begin + size]
 
 
+@dataclass(eq=False)
 class Pick:
-    """Which sample of which set a call gets; the same for all inputs with as many samples.
+    """Which sample of which set a call gets; the same for all inputs with as many samples."""
 
-    Parameters
-    ----------
-    seed
-        Of this call.
-    sets
-        How many sets there are.
-    device
-        Where the inputs are.
-    """
+    seed: int
+    """Of this call."""
+    sets: int
+    """How many sets there are."""
+    device: torch.device
+    """Where the inputs are."""
 
-    def __init__(self, seed: int, sets: int, device: torch.device) -> None:
-        self._seed = seed
-        self._sets = sets
-        self._device = device
+    def __post_init__(self) -> None:
         self._made: dict[tuple[str, int], torch.Tensor] = {}
 
     def order(self, count: int) -> torch.Tensor:
         """Return a permutation of so many samples."""
-        return self._make("order", count).to(self._device)
+        return self._make("order", count).to(self.device)
 
     def of(self, number: int, count: int) -> torch.Tensor:
         """Return which samples come from set `number`."""
-        return (self._make("sets", count) == number).nonzero()[:, 0].to(self._device)
+        return (self._make("sets", count) == number).nonzero()[:, 0].to(self.device)
 
     def _make(self, what: str, count: int) -> torch.Tensor:
         if (what, count) not in self._made:
             # On the CPU, where generators give the same numbers to all processes.
-            generator = _Generator().manual_seed(self._seed)
+            generator = _Generator().manual_seed(self.seed)
             self._made[what, count] = (
                 _randperm(count, generator=generator)
                 if what == "order"
-                else _randint(self._sets, (count,), generator=generator)
+                else _randint(self.sets, (count,), generator=generator)
             )
         return self._made[what, count]
 
@@ -410,26 +398,20 @@ class Mixer:
     """
 
     def __init__(self, sets: list[Any], lookup: Callable[[str], Any] | None = None, *, picking: bool = True) -> None:
-        skeletons: list[Any] = []
-        columns: list[list[torch.Tensor]] = []
-        for tree in sets:
-            tensors: list[torch.Tensor] = []
-            skeleton = values.encode(tree, tensors)
-            if columns and [_form(tensor) for tensor in tensors] != [_form(column[0]) for column in columns]:
-                continue
-            skeletons.append(skeleton)
-            if not columns:
-                columns = [[] for _ in tensors]
-            for column, tensor in zip(columns, tensors):  # noqa: B905 - Python 3.9
-                column.append(tensor)
-        self._skeletons = skeletons
+        held: list[list[torch.Tensor]] = [[] for _ in sets]
+        skeletons = [values.encode(tree, tensors) for tree, tensors in zip(sets, held)]  # noqa: B905 - Python 3.9
+        forms = [list(map(_form, tensors)) for tensors in held]
+        alike = [number for number, form in enumerate(forms) if form == forms[0]]
+        self._skeletons = [skeletons[number] for number in alike]
+        columns = [list(column) for column in zip(*(held[number] for number in alike))]  # noqa: B905 - Python 3.9
         self._lookup = lookup
         self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
         """Bytes of the inputs of one call."""
         self._ring = buffers(self.nbytes)
         self._picking = picking and bool(columns)
         self._device = columns[0][0].device if columns else torch.device("cpu")
-        weights = Weights(max((_span(column[0]) for column in columns), default=0), self._device)
+        longest = max((_span(column[0]) for column in columns), default=0)
+        weights = Weights(min(longest, PERIOD), self._device)
         margin = tensorfile.margin_of(self.nbytes)
         self._inputs = [_Input(column, self._ring, margin, weights, picking) for column in columns]
 
@@ -439,15 +421,7 @@ class Mixer:
         return len(self._skeletons)
 
     def inputs(self, seed: str, index: int) -> Any:
-        """Return the arguments of call `index`; they stay valid until a few calls later.
-
-        Parameters
-        ----------
-        seed
-            Drawn by the judge.
-        index
-            Number of the call.
-        """
+        """Return the arguments of call `index` by the judge's seed; they stay valid until a few calls later."""
         rng = _Random(f"{seed}/{index}")
         count = len(self._skeletons)
         one = rng.randrange(count)

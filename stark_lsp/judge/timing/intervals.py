@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 TAIL = 0.025
 """What a 95 % interval leaves out on each side."""
 NORMAL = 1.4826
 """Standard deviation of a normal distribution over the median of its absolute values."""
-
-
-def median(samples: Sequence[float]) -> float:
-    """Return the median of at least one sample."""
-    ordered = sorted(samples)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def median_ranks(n: int) -> tuple[int, int]:

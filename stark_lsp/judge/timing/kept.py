@@ -62,13 +62,7 @@ def room(device: str) -> int:
 
 
 def fitting(device: str, nbytes: int) -> int:
-    """Return how many calls a round may have so that the outputs of all of them can be kept; at least 1.
-
-    Parameters
-    ----------
-    nbytes
-        Bytes that one call returns.
-    """
+    """Return how many calls, each returning `nbytes`, a round may have so that all outputs can be kept; at least 1."""
     return max(1, min(MOST, room(device) // _padded(nbytes)))
 
 
@@ -107,15 +101,7 @@ def copy_into(row: torch.Tensor, tensors: list[torch.Tensor], layout: Layout) ->
 
 
 def digests(outputs: list[Output], device: str) -> list[int]:
-    """Return one number for each output, which no other values, shapes, dtypes or structure have.
-
-    Parameters
-    ----------
-    outputs
-        As `Kept` has them.
-    device
-        Where the calls were made.
-    """
+    """Return a number for each output of calls on a device, which no other values, shapes, dtypes or structure have."""
     hashed = iter(_hashed([tensor for _, tensors in outputs for tensor in tensors], device))
     pieces = [[piece for _ in tensors for piece in next(hashed)] for _, tensors in outputs]
     together = [piece for row in pieces for piece in row]
@@ -198,15 +184,7 @@ def digest_of(skeleton: values.Skeleton, tensors: list[torch.Tensor], device: st
 
 
 class Kept:
-    """Outputs of the calls of one round.
-
-    Parameters
-    ----------
-    result
-        What a call returns, to know how much room it takes.
-    device
-        `cpu` or `cuda`.
-    """
+    """Outputs of the calls of one round on a device; the `result` of a call tells how much room each takes."""
 
     def __init__(self, result: Any, device: str) -> None:
         self._layout = layout_of(_stored(result)[1])

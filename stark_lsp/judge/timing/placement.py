@@ -21,11 +21,8 @@ def busiest() -> list[int]:
     """Return the threads of this process, those that ran longest first (Linux)."""
     found = []
     for name in os.listdir(TASKS):
-        try:
-            with open(f"{TASKS}/{name}/schedstat") as file:
-                found.append((int(file.read().split()[0]), int(name)))
-        except (OSError, ValueError, IndexError):
-            continue
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"{TASKS}/{name}/schedstat") as file:
+            found.append((int(file.read().split()[0]), int(name)))
     return [thread for _, thread in sorted(found, reverse=True)]
 
 
@@ -33,10 +30,7 @@ def busiest() -> list[int]:
 def spread(seed: str) -> Iterator[None]:
     """Keep the busiest threads apart during the block, which should wake all of them; then let them go.
 
-    Parameters
-    ----------
-    seed
-        Decides which thread goes where.
+    Which thread goes where the seed decides.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield

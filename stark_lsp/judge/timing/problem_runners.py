@@ -8,6 +8,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from ..device import fingerprint
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.pool import Pool
-from ..processes.runners import RUNNER_FAILURES, RunnerError, RunnerProcess
+from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import Recheck
@@ -124,35 +126,22 @@ def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: 
     }
 
 
+@dataclass(eq=False)
 class Bench:
-    """Times modules in runners, and keeps those of the reference.
+    """Times modules in runners, and keeps those of the reference."""
 
-    Parameters
-    ----------
-    reference
-        The prepared reference.
-    settings
-        `core.EvaluationSettings` in wire form.
-    pool
-        Starts runners.
-    threads
-        CPU threads for torch and for kernels with OpenMP.
-    turns
-        Keep work on the device apart from timing, which it would disturb.
-    """
+    reference: Reference
+    """The prepared reference."""
+    settings: dict[str, Any]
+    """`core.EvaluationSettings` in wire form."""
+    pool: Pool
+    """Starts runners."""
+    threads: int
+    """CPU threads for torch and for kernels with OpenMP."""
+    turns: Turns
+    """Keep work on the device apart from timing, which it would disturb."""
 
-    def __init__(
-        self,
-        reference: Reference,
-        settings: dict[str, Any],
-        pool: Pool,
-        threads: int,
-        turns: Turns,
-    ) -> None:
-        self._reference = reference
-        self._settings = settings
-        self._pool = pool
-        self._threads = threads
+    def __post_init__(self) -> None:
         self._sides: dict[str, Timer | None] = dict.fromkeys(("eager", TWIN, *COMPILED))
         self._weights = ""
         self._picking = True
@@ -161,13 +150,11 @@ class Bench:
         self._writing = threading.Lock()
         self._writer: RunnerProcess | None = None
         """The process that asked Inductor last."""
-        self.device = reference.device
+        self.device = self.reference.device
         """`cpu` or `cuda`."""
-        self.turns = turns
-        """Keep work on the device apart from timing, which it would disturb."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
-        outputs = reference.cases[0].outputs
+        outputs = self.reference.cases[0].outputs
         self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
         """Bytes that one call returns."""
 
@@ -183,7 +170,7 @@ class Bench:
             Told "GPU busy: queued, 2 ahead" whenever that changes.
         """
         with self.turns.measuring(waiting), self._lock, self._resting as resting:
-            for child in self._pool.busy():
+            for child in self.pool.busy():
                 resting.enter_context(child.resting())
             yield
 
@@ -196,7 +183,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut
+        RunnerFailure
             See `held`.
         """
         timer = self._start_reference(name)
@@ -204,17 +191,12 @@ class Bench:
             self._sides[name] = timer
 
     def timer(self, runner: RunnerProcess, *, run_s: float, build_s: float) -> Timer:
-        """Have a loaded runner warm up and get ready to be timed.
-
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
-        """
-        timer = Timer(runner, float(self._settings["run_timeout_s"]))
+        """Have a loaded runner warm up and get ready to be timed."""
+        timer = Timer(runner, float(self.settings["run_timeout_s"]))
         timer.hold(
-            timing_inputs(self._reference),
-            warmup=int(self._settings["warmup"]),
-            round_ms=float(self._settings["round_ms"]),
+            timing_inputs(self.reference),
+            warmup=int(self.settings["warmup"]),
+            round_ms=float(self.settings["round_ms"]),
             picking=self._picking,
             run_s=run_s,
             build_s=build_s,
@@ -226,7 +208,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut
+        RunnerFailure
             The runner cannot be brought to the point where it can be timed.
         """
         with self._lock:
@@ -249,18 +231,18 @@ class Bench:
         def start(name: str, runner: RunnerProcess) -> Timer | None:
             try:
                 return self._start_reference(name, runner)
-            except RUNNER_FAILURES:
+            except RunnerFailure:
                 return None
 
-        names = ("eager", TWIN) if self._twin(int(self._settings["rounds"])) else ("eager",)
+        names = ("eager", TWIN) if self._twin(int(self.settings["rounds"])) else ("eager",)
         workers = len(names) if at_once else 1
         with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
-            runners = [self._pool.reference_runner() for _ in names]
+            runners = [self.pool.reference_runner() for _ in names]
             self._sides.update(zip(names, pool.map(start, names, runners)))  # noqa: B905 - Python 3.9
 
     def _twin(self, rounds: int) -> bool:
         """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
-        return self._reference.plan.twin and rounds >= FEWEST
+        return self.reference.plan.twin and rounds >= FEWEST
 
     def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
         """Return what times one round of `eager` or of one of `COMPILED`.
@@ -274,7 +256,7 @@ class Bench:
 
         Raises
         ------
-        RunnerError, RunnerDied, RunnerTimedOut
+        RunnerFailure
             See `held`.
         """
         first = self.held(name)
@@ -298,25 +280,17 @@ class Bench:
         """
         try:
             yield
-        except RUNNER_FAILURES as error:
+        except RunnerFailure as error:
             timer.runner.kill()
             raise ReferenceLost(f"{type(error).__name__}: {error}") from error
 
     def eager_with(self, weights: str) -> Timer:
-        """Return `eager` with the weights of a file.
-
-        Raises
-        ------
-        ReferenceLost
-        """
+        """Return `eager` with the weights of a file."""
         timer = self.held("eager")
         if weights != self._weights:
             with self.reliably(timer):
-                timer.runner.ask(
-                    "use_weights",
-                    weights=timer.runner.give(weights),
-                    run_s=float(self._settings["load_timeout_s"]),
-                )
+                limit = float(self.settings["load_timeout_s"])
+                timer.runner.ask("use_weights", weights=timer.runner.give(weights), run_s=limit)
             self._weights = weights
         return timer
 
@@ -327,38 +301,38 @@ class Bench:
         Where a process has its memory, for instance, makes it faster or slower for all of its life, so that two
         processes of the reference tell more than one; and one process differs from session to session.
         """
-        lasting = abs(intervals.median(self._apart)) if self._apart else 0.0
+        lasting = abs(median(self._apart)) if self._apart else 0.0
         return max(lasting, intervals.between_sessions(self._sessions, BETWEEN[self.device]))
 
     def remember(self, rounds_ms: list[float]) -> None:
         """Take in how long eager took in each round of a session during which nobody else kept the machine busy."""
-        self._sessions = [*self._sessions, intervals.median(rounds_ms)][-SESSIONS:]
+        self._sessions = [*self._sessions, median(rounds_ms)][-SESSIONS:]
         first = [time for index, time in enumerate(rounds_ms) if not of_twin(index)]
         second = [time for index, time in enumerate(rounds_ms) if of_twin(index)]
         if self._sides[TWIN] is not None and first and second:
-            apart = math.log(intervals.median(first) / intervals.median(second))
+            apart = math.log(median(first) / median(second))
             self._apart = [*self._apart, apart][-SESSIONS:]
 
     def recheck(self) -> Recheck:
         """Return what looks at the outputs of timed calls."""
-        return Recheck(self.output_bytes, self._reference.cases[0].own_errors, self._reference.plan.looks, self.device)
+        return Recheck(self.output_bytes, self.reference.cases[0].own_errors, self.reference.plan.looks, self.device)
 
     def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
-        reference = self._reference
-        runner = runner or self._pool.reference_runner()
+        reference = self.reference
+        runner = runner or self.pool.reference_runner()
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
             self._load_reference(runner)
-            limit = float(self._settings["run_timeout_s"])
+            limit = float(self.settings["run_timeout_s"])
             if name in COMPILED:
-                limit = float(self._settings["compile_timeout_s"])
+                limit = float(self.settings["compile_timeout_s"])
                 runner.ask("compile", mode=COMPILED[name], run_s=limit)
             timer = self.timer(runner, run_s=limit, build_s=limit)
             # Nobody doubts the original, and of gigabytes they take longer than the calls.
             timer.pledges = not reference.plan.large
-        except RUNNER_FAILURES as error:
-            self._pool.end(runner)
+        except RunnerFailure as error:
+            self.pool.end(runner)
             if name == "eager" and self._picking and isinstance(error, RunnerError):
                 # Its inputs may hang together in a way that elements and samples of several inputs break.
                 self._picking = False
@@ -374,12 +348,12 @@ class Bench:
     def _load_reference(self, runner: RunnerProcess) -> None:
         runner.ask(
             "load_reference",
-            path=self._reference.path,
-            text=self._reference.text,
-            qualname=self._reference.qualname,
-            **loading(self._reference, runner, self._threads),
-            run_s=float(self._settings["load_timeout_s"]),
-            build_s=float(self._settings["load_timeout_s"]),
+            path=self.reference.path,
+            text=self.reference.text,
+            qualname=self.reference.qualname,
+            **loading(self.reference, runner, self.threads),
+            run_s=float(self.settings["load_timeout_s"]),
+            build_s=float(self.settings["load_timeout_s"]),
         )
 
     def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
@@ -390,23 +364,23 @@ class Bench:
         """
         with self._writing:
             runner, self._writer = self._writer, None
-            on_gpu = self._reference.device == "cuda"
-            keep = on_gpu and not self._reference.plan.large
+            on_gpu = self.reference.device == "cuda"
+            keep = on_gpu and not self.reference.plan.large
             try:
                 if runner is None:
-                    runner = self._pool.reference_runner()
+                    runner = self.pool.reference_runner()
                     self._load_reference(runner)
-                inputs = runner.give(self._reference.cases[0].inputs_path)
-                limit = float(self._settings["compile_timeout_s"])
+                inputs = runner.give(self.reference.cases[0].inputs_path)
+                limit = float(self.settings["compile_timeout_s"])
                 # On a GPU Inductor times its kernels, to choose among them.
                 with self.turn() if on_gpu else contextlib.nullcontext():
                     found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
-            except RUNNER_FAILURES as error:
+            except RunnerFailure as error:
                 found, keep = {"none": f"{type(error).__name__}: {error}"}, False
             if keep:
                 self._writer = runner
             elif runner is not None:
-                self._pool.end(runner)
+                self.pool.end(runner)
             return found
 
     def drop(self, name: str) -> None:
@@ -414,7 +388,7 @@ class Bench:
         with self._lock:
             timer = self._sides[name]
             if timer is not None:
-                self._pool.end(timer.runner)
+                self.pool.end(timer.runner)
             self._sides[name] = None
 
 
@@ -461,13 +435,10 @@ def reference_timed(bench: Bench, run: Callable[[], Any]) -> Any:
     Broken
         It was lost twice.
     """
-    try:
+    with contextlib.suppress(ReferenceLost):
         return run()
-    except ReferenceLost:
-        pass
     try:
         return run()
     except ReferenceLost as error:
-        raise Broken(
-            f"The reference could not be timed: {error}.", "Check the machine's memory and try again."
-        ) from error
+        cure = "Check the machine's memory and try again."
+        raise Broken(f"The reference could not be timed: {error}.", cure) from error

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -54,36 +55,29 @@ class Seen(NamedTuple):
     outputs: tensorfile.Loaded
 
 
+@dataclass(eq=False)
 class Recheck:
-    """Draws calls of rounds that are over, and judges what they gave.
+    """Draws calls of rounds that are over, and judges what they gave; raises `Failed` where that is wrong."""
 
-    Parameters
-    ----------
-    expected_bytes
-        Bytes of the outputs of one call, as the reference has them.
-    own_errors
-        The reference's own rounding errors, see `compare.compare`.
-    most
-        Rounds that are looked at, besides the last.
-    device
-        Where the calls are made, `cpu` or `cuda`.
-    """
+    expected_bytes: int
+    """Bytes of the outputs of one call, as the reference has them."""
+    own_errors: list[float] | None
+    """The reference's own rounding errors, see `compare.compare`."""
+    most: int = MOST
+    """Rounds that are looked at, besides the last."""
+    device: str = "cpu"
+    """Where the calls are made, `cpu` or `cuda`."""
 
-    def __init__(
-        self, expected_bytes: int, own_errors: list[float] | None, most: int = MOST, device: str = "cpu"
-    ) -> None:
-        self._bytes = max(1, expected_bytes)
-        self._limit = 4 * expected_bytes + HEADER_ROOM
-        self._own_errors = own_errors
-        self._device = device
-        self._most = min(most, max(FEWEST, BYTES // self._bytes))
+    def __post_init__(self) -> None:
+        self._limit = 4 * self.expected_bytes + HEADER_ROOM
+        self.most = min(self.most, max(FEWEST, BYTES // max(1, self.expected_bytes)))
         self._rounds = 0
         self._seen: list[Seen] = []
         self._unseen: tuple[str, Round] | None = None
 
     def of_the_clock(self) -> Recheck:
         """Return another one, for the rounds that the judge times by its own clock."""
-        return Recheck(self._bytes, self._own_errors, min(CLOCK, self._most), self._device)
+        return Recheck(self.expected_bytes, self.own_errors, min(CLOCK, self.most), self.device)
 
     def look(self, seed: str, made: Round, timer: Timer) -> None:
         """Take in a round that is over; perhaps fetch the output of one of its calls.
@@ -94,34 +88,23 @@ class Recheck:
             It cannot be read.
         """
         self._rounds += 1
-        place = len(self._seen) if len(self._seen) < self._most else secrets.randbelow(self._rounds)
-        if place >= self._most:
+        place = len(self._seen) if len(self._seen) < self.most else secrets.randbelow(self._rounds)
+        if place >= self.most:
             self._unseen = seed, made
             return
         self._unseen = None
         self._seen[place : place + 1] = [self._fetch(seed, made, timer)]
 
     def finish(self, timer: Timer) -> None:
-        """Fetch an output of the last round as well; that it was the last nobody knew before.
-
-        Raises
-        ------
-        Failed
-        """
+        """Fetch an output of the last round as well; that it was the last nobody knew before."""
         if self._unseen is not None:
             self._seen.append(self._fetch(*self._unseen, timer))
             self._unseen = None
 
-    def forget(self) -> None:
-        """Take note that the runner has no longer what the last round gave."""
-        self._unseen = None
-
     def _fetch(self, seed: str, made: Round, timer: Timer) -> Seen:
         index = secrets.randbelow(len(made.pledge))
-        try:
+        with _readable("What it returned while timed could not be read"):
             outputs = timer.kept(index, self._limit)
-        except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"What it returned while timed could not be read: {error}.")) from error
         return Seen(seed, index, made.pledge[index], self._put_aside(outputs))
 
     def _put_aside(self, outputs: tensorfile.Loaded) -> tensorfile.Loaded:
@@ -130,9 +113,9 @@ class Recheck:
             return outputs
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         # By the files' limit, not by what a file says of itself.
-        if (self._most + 1) * self._bytes * GPU_SHARE <= total:
+        if (self.most + 1) * self.expected_bytes * GPU_SHARE <= total:
             return outputs
-        if self._most < FEWEST and self._bytes * FREE_SHARE <= torch.cuda.mem_get_info()[0]:
+        if self.most < FEWEST and self.expected_bytes * FREE_SHARE <= torch.cuda.mem_get_info()[0]:
             # There are few of them.
             return outputs
         return outputs.moved("cpu")
@@ -159,7 +142,7 @@ class Recheck:
             found = seen.outputs
             alike = _alike(expected, found)
             # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
-            if alike and not _pledged(found, seen.digest, self._device):
+            if alike and not _pledged(found, seen.digest, self.device):
                 raise Failed(Finding("CHEATED", "It changed what it had returned after it was timed."))
             wrong = self._differs(expected, found)
             if wrong is None and alike:
@@ -173,17 +156,24 @@ class Recheck:
             raise Failed(Finding("CHEATED", f"It gave another result while it was timed: {wrong}"))
 
     def _alone(self, timer: Timer, seed: str, index: int) -> tensorfile.Loaded:
-        try:
+        with _readable("The outputs could not be read back"):
             return timer.alone(seed, index, self._limit)
-        except tensorfile.Damaged as error:
-            raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
 
     def _differs(self, expected: tensorfile.Loaded, found: tensorfile.Loaded) -> compare.Mismatch | None:
         try:
-            compare.compare(expected, found, compare.Figures(), self._own_errors)
+            compare.compare(expected, found, compare.Figures(), self.own_errors)
         except compare.Mismatch as error:
             return error
         return None
+
+
+@contextlib.contextmanager
+def _readable(words: str) -> Iterator[None]:
+    """Have a file that cannot be read be the failure of who wrote it."""
+    try:
+        yield
+    except tensorfile.Damaged as error:
+        raise Failed(Finding("WRONG_SHAPE", f"{words}: {error}.")) from error
 
 
 def _alike(expected: tensorfile.Loaded, found: tensorfile.Loaded) -> bool:

@@ -6,8 +6,11 @@ rounds that stand next to each other is hardly touched by them.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from . import intervals
@@ -18,43 +21,36 @@ LOSER_ROUNDS = {"cuda": 3, "cpu": 6}
 """Rounds after which that is decided; on a CPU others may keep the machine busy for the length of a few."""
 FEWEST = 6
 """Rounds that are always made: with fewer no 95 % interval of a median exists."""
-
+OFFICIAL_ROUNDS = 10
+"""Rounds that a fixed number of calls is divided into; more, if a round cannot have so many calls."""
+FINAL_SHARE = 2
+"""Of the final rounds, one half is made in any case."""
 AGAINST = "eager"
 """What a candidate's times are held against while rounds go on."""
 Side = Callable[[int], list[float]]
 """Times the round of that number and returns the milliseconds of each call."""
 
 
+@dataclass(eq=False)
 class RoundTimes:
-    """Times of each side, in milliseconds.
+    """Times of each side, in milliseconds."""
 
-    Parameters
-    ----------
-    calls
-        For each side the calls of each round.
-    early
-        Whether it was stopped as a clear loser.
-    each
-        Whether the time of a side is the median of all its calls, not of its rounds' medians.
-    between
-        Standard deviation between two processes that run the same code, see `intervals.paired_ratio`.
-    """
+    calls: dict[str, list[list[float]]]
+    """For each side the calls of each round."""
+    early: bool
+    """Whether it was stopped as a clear loser."""
+    each: bool = False
+    """Whether the time of a side is the median of all its calls, not of its rounds' medians."""
+    between: float = 0.0
+    """Standard deviation between two processes that run the same code, see `intervals.paired_ratio`."""
 
-    def __init__(
-        self, calls: dict[str, list[list[float]]], early: bool, *, each: bool = False, between: float = 0.0
-    ) -> None:
-        self._calls = calls
-        self._medians = {name: [intervals.median(one) for one in made] for name, made in calls.items()}
-        self._each = each
-        self.between = between
-        """Standard deviation between two processes that run the same code."""
-        self.early = early
-        """Whether it was stopped as a clear loser."""
+    def __post_init__(self) -> None:
+        self._medians = {name: [median(one) for one in made] for name, made in self.calls.items()}
         self._perhaps: dict[str, float] = {}
 
     def stretch(self, name: str, factor: float) -> None:
         """Count the times of a side as so many times longer than it reported."""
-        self._calls[name] = [[time * factor for time in made] for made in self._calls[name]]
+        self.calls[name] = [[time * factor for time in made] for made in self.calls[name]]
         self._medians[name] = [median * factor for median in self._medians[name]]
 
     def doubt(self, name: str, factor: float) -> None:
@@ -63,8 +59,8 @@ class RoundTimes:
 
     def timing(self, name: str) -> dict[str, Any]:
         """Return `core.Timing` of one side in wire form."""
-        if self._each:
-            return intervals.timing([time for made in self._calls[name] for time in made])
+        if self.each:
+            return intervals.timing([time for made in self.calls[name] for time in made])
         return intervals.timing(self._medians[name])
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
@@ -81,57 +77,73 @@ class RoundTimes:
         return float(self.timing(name)["median_ms"])
 
 
+@dataclass
+class Plan:
+    """How many rounds are made, and how many calls each has."""
+
+    rounds: int
+    seconds: float = float("inf")
+    """After so long no further round is begun, once `FEWEST` (or all, if there are fewer) are made."""
+    target: float = 0.0
+    """No further round is begun, once `fewest` are made and half of the 95 % interval of the candidate's ratio within
+    this session is below this fraction; 0 makes all rounds."""
+    fewest: int = FEWEST
+    calls: list[int] | None = None
+    """Calls of each round; None for as many as make a round."""
+
+    def __post_init__(self) -> None:
+        self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
+        """For each round what its inputs are made from."""
+
+    @classmethod
+    def of(cls, settings: dict[str, Any], *, final: bool, most: int) -> Plan:
+        """Return what `core.EvaluationSettings` in wire form ask for, with at most `most` calls in a round."""
+        total = int(settings.get("timed_calls", 0))
+        if total > 0:
+            count = min(total, max(OFFICIAL_ROUNDS, -(-total // most)))
+            each, more = divmod(total, count)
+            return cls(count, calls=[each + (index < more) for index in range(count)])
+        count = int(settings["final_rounds" if final else "rounds"])
+        seconds, target = float(settings["final_timing_s" if final else "timing_s"]), settings.get("target_error", 0.0)
+        return cls(count, seconds, float(target), count // FINAL_SHARE if final else FEWEST)
+
+
 def interleave(
-    sides: dict[str, Side],
-    rounds: int,
-    *,
-    seconds: float = float("inf"),
-    candidate: str | None = None,
-    target: float = 0.0,
-    fewest: int = FEWEST,
-    give_up: int = 0,
-    each: bool = False,
-    between: float = 0.0,
+    sides: dict[str, Side], plan: Plan, between: float = 0.0, *, candidate: str | None = None, give_up: int = 0
 ) -> RoundTimes:
-    """Time all sides for a number of rounds.
+    """Time all sides as planned.
 
     Parameters
     ----------
     sides
         By name; every other round goes through them backwards, so that none is always first.
-    rounds, seconds
-        After `seconds` no further round is begun, once `FEWEST` (or `rounds`, if fewer) are made.
+    between
+        See `RoundTimes`.
     candidate
         Whose ratio to `AGAINST` counts.
-    target
-        No further round is begun, once `fewest` are made and half of the 95 % interval of that ratio within
-        this session is below this fraction; 0 makes all rounds.
     give_up
         After so many rounds, if the candidate turns out to be `LOSER` times slower than `AGAINST`, the rest is
         skipped; 0 makes it in any case.
-    each, between
-        See `RoundTimes`.
     """
     calls: dict[str, list[list[float]]] = {name: [] for name in sides}
+    medians: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     begin = time.monotonic()
     early = False
-    for index in range(rounds):
-        if index >= FEWEST and time.monotonic() - begin > seconds:
+    for index in range(plan.rounds):
+        if index >= FEWEST and time.monotonic() - begin > plan.seconds:
             break
         for name in names if index % 2 == 0 else reversed(names):
             calls[name].append(sides[name](index))
+            medians[name].append(median(calls[name][-1]))
         if candidate is None:
             continue
-        made = index + 1
-        if made == give_up and rounds > give_up:
-            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, AGAINST))
-            # The best round of the one against the worst of the other: a busy machine alone does not end it.
-            if min(ours) > LOSER * max(theirs):
-                early = True
-                break
-        if target > 0.0 and made >= max(fewest, FEWEST):
-            ours, theirs = ([intervals.median(one) for one in calls[name]] for name in (candidate, AGAINST))
-            if intervals.half_width(intervals.paired_ratio(theirs, ours)) <= target:
-                break
-    return RoundTimes(calls, early, each=each, between=between)
+        made, ours, theirs = index + 1, medians[candidate], medians[AGAINST]
+        # The best round of the one against the worst of the other: a busy machine alone does not end it.
+        if made == give_up < plan.rounds and plan.calls is None and min(ours) > LOSER * max(theirs):
+            early = True
+            break
+        sure = plan.target > 0.0 and made >= max(plan.fewest, FEWEST)
+        if sure and intervals.half_width(intervals.paired_ratio(theirs, ours)) <= plan.target:
+            break
+    return RoundTimes(calls, early, plan.calls is not None, between)

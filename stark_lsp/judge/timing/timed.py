@@ -31,11 +31,6 @@ _get_threads = torch.get_num_threads
 _set_threads = torch.set_num_threads
 
 
-def _never() -> bool:
-    """Gradients are not recorded."""
-    return False
-
-
 class Timed:
     """What is held for timing."""
 
@@ -44,7 +39,7 @@ class Timed:
         self._mixer: fresh.Mixer | None = None
         self._kept: kept.Kept | None = None
         self._call: Callable[[Any], Any] = lambda arguments: None
-        self._gradients: Callable[[], bool] = _never
+        self._gradients: Callable[[], bool] = bool
         self._lookup: Callable[[str], Any] | None = None
         self._device = "cpu"
         self._numbers: list[int] = []
@@ -64,7 +59,7 @@ class Timed:
         *,
         warmup: int,
         round_ms: float,
-        gradients: Callable[[], bool] = _never,
+        gradients: Callable[[], bool] = bool,
         lookup: Callable[[str], Any] | None = None,
         picking: bool = True,
     ) -> dict[str, Any]:
@@ -81,7 +76,7 @@ class Timed:
         round_ms
             Aimed length of a round in milliseconds.
         gradients
-            Tells whether calls are made where gradients are recorded.
+            Tells whether calls are made where gradients are recorded; they are not, by default.
         lookup
             Finds the user's own classes by name.
         picking

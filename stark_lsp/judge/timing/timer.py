@@ -6,16 +6,16 @@ import contextlib
 import os
 import secrets
 import time
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
 from ..processes.runners import RunnerForged, RunnerProcess
 from ..transport import tensorfile
+from .kept import MOST
 from .wall import Sample
 
-MOST = 200
-"""Calls of one round."""
 DEVICE_LIMIT = 64 << 30
 """Bytes up to which outputs are compared on the device they were made on."""
 HEADER_ROOM = 1 << 20
@@ -30,59 +30,26 @@ class Round(NamedTuple):
     """A digest of the output of each call, in order."""
 
 
+@dataclass(eq=False)
 class Timer:
-    """A runner whose module is loaded, and what it holds for timing.
-
-    Parameters
-    ----------
-    runner
-        The runner.
-    seconds
-        Limit for one request.
+    """A runner whose module is loaded, and what it holds for timing; asking it may raise `RunnerFailure`, and
+    `tensorfile.Damaged` where outputs cannot be read or are too long.
     """
 
-    def __init__(self, runner: RunnerProcess, seconds: float) -> None:
-        self.runner = runner
-        self._seconds = seconds
+    runner: RunnerProcess
+    """The runner."""
+    seconds: float
+    """Limit for one request."""
+
+    def __post_init__(self) -> None:
         self.calls = 1
         """Calls of a round."""
         self.pledges = True
         """Whether it sends digests of what its calls return."""
 
-    def hold(
-        self,
-        inputs: list[str],
-        *,
-        warmup: int,
-        round_ms: float,
-        run_s: float,
-        build_s: float,
-        picking: bool = True,
-    ) -> None:
-        """Have it load input sets and warm up.
-
-        Parameters
-        ----------
-        inputs
-            Files that fresh inputs are mixed from.
-        run_s, build_s
-            Limits, see `RunnerProcess.ask`.
-        picking
-            See `fresh.Mixer`.
-
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
-        """
-        answer = self.runner.ask(
-            "hold",
-            inputs=[self.runner.give(path) for path in inputs],
-            warmup=warmup,
-            round_ms=round_ms,
-            picking=picking,
-            run_s=run_s,
-            build_s=build_s,
-        )
+    def hold(self, inputs: list[str], **how: Any) -> None:
+        """Have it load files that inputs are mixed from, and warm up, see `Timed.hold` and `RunnerProcess.ask`."""
+        answer = self.runner.ask("hold", inputs=[self.runner.give(path) for path in inputs], **how)
         calls = answer.get("calls")
         if not isinstance(calls, int) or not 1 <= calls <= MOST:
             raise self._forged("a number of calls", calls)
@@ -103,24 +70,13 @@ class Timer:
             See `timed.Timed.time`.
         pledge
             Have digests made also where they are of no use.
-
-        Raises
-        ------
-        RunnerError, RunnerDied, RunnerTimedOut, RunnerFlooded, RunnerForged, RunnerExceeded
         """
         calls, pledges = calls or self.calls, pledge or self.pledges
         if self.runner.device == "cuda":
             _come_between()
         begin = time.perf_counter_ns()
-        answer = self.runner.ask(
-            "time",
-            seed=seed,
-            calls=calls,
-            flush=flush,
-            block=block,
-            pledge=pledges,
-            run_s=self._seconds,
-        )
+        how = {"flush": flush, "block": block, "pledge": pledges}
+        answer = self.runner.ask("time", seed=seed, calls=calls, **how, run_s=self.seconds)
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
         times, digests = answer.get("ms"), answer.get("pledge")
         if not isinstance(times, list) or not all(isinstance(one, float) and 1e-7 <= one < 1e9 for one in times):
@@ -140,7 +96,7 @@ class Timer:
 
     def record(self, *, gradients: bool) -> None:
         """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`."""
-        self.runner.ask("record", gradients=gradients, run_s=self._seconds)
+        self.runner.ask("record", gradients=gradients, run_s=self.seconds)
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.
@@ -158,18 +114,13 @@ class Timer:
         return self._outputs("kept", limit, index=index)
 
     def alone(self, seed: str, index: int, limit: int) -> tensorfile.Loaded:
-        """Return what one call of a round returns when it is made once more, untimed.
-
-        Raises
-        ------
-        tensorfile.Damaged
-        """
+        """Return what one call of a round returns when it is made once more, untimed."""
         return self._outputs("alone", limit, seed=seed, index=index)
 
     def _outputs(self, command: str, limit: int, **params: Any) -> tensorfile.Loaded:
         path = os.path.join(self.runner.files.out, f"timed-{secrets.token_hex(4)}.raw")
         try:
-            self.runner.ask(command, outputs=path, run_s=self._seconds, **params)
+            self.runner.ask(command, outputs=path, run_s=self.seconds, **params)
             # By the limit, which is the same for all sides, so that what is compared lies in one place.
             device = self.runner.device if limit <= DEVICE_LIMIT else "cpu"
             return tensorfile.load(path, limit, device, self.runner.exchange)

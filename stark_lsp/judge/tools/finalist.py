@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...contract.errors import cut
 from ..correctness.classify import Failed, Finding
-from ..processes.runner import cut
+from ..processes import copies
+from ..processes.folders import Folder
+from ..processes.pool import Pool
+from ..processes.runners import RunnerFailure, RunnerProcess
 from ..profile import counters
-from . import sanitize, watched
+from . import sanitize
 
 if TYPE_CHECKING:
     from ..service.judging import Judge
 
+Load = Callable[[RunnerProcess, float], None]
+"""Has a runner load the candidate, within so many seconds; raises what `RunnerProcess.ask` does."""
+Under = Callable[[list[str], str], list[str]]
+"""Returns a command that runs another one under a tool, which writes its report to a file."""
+
+SLOWER = 20.0
+"""How many times longer everything may take under a tool."""
+LONGEST_S = 300.0
+"""After so long a tool is given up in any case, which a note then says: somebody waits for the finalist."""
+LAST_WORDS_S = 60.0
+REPORT = "tool.txt"
+REPORT_LIMIT = 16 << 20
 LEAST_S, TIMES = 20.0, 10.0
 """Once one tool is through, the next has so many times as long as it took, and at least so long.
 
@@ -25,7 +43,7 @@ SANITIZER_LOG = 8000
 
 
 def check_memory(
-    judge: Judge, load: watched.Load, kernels: Sequence[str], resources: Callable[[], Mapping[str, Any]]
+    judge: Judge, load: Load, kernels: Sequence[str], resources: Callable[[], Mapping[str, Any]]
 ) -> list[str]:
     """Look for memory errors of a candidate's kernels with compute-sanitizer, where that is installed.
 
@@ -50,16 +68,15 @@ def check_memory(
     if program is None:
         return [sanitize.MISSING]
     inputs = judge.reference.cases[0].inputs_path
-    limit = watched.longest(float(judge.settings["run_timeout_s"]))
+    limit = longest(float(judge.settings["run_timeout_s"]))
     notes = []
     for tool in sanitize.TOOLS:
         begin = time.monotonic()
-        report = watched.run(judge.pool, watched.sanitizer(program, tool), load, "forward", limit=limit, inputs=inputs)
+        under = partial(sanitize.command, program, tool)
+        report = run(judge.pool, under, load, "forward", limit=limit, inputs=inputs)
         found = sanitize.read(report, kernels, resources())
         if found is not None:
-            finding = Finding("CRASHED", found.message)
-            finding.details = cut(report, SANITIZER_LOG)
-            raise Failed(finding)
+            raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
         if sanitize.complete(report):
             limit = min(limit, max(LEAST_S, TIMES * (time.monotonic() - begin)))
         elif kernels:
@@ -67,11 +84,59 @@ def check_memory(
     return notes
 
 
-def read_counters(judge: Judge, load: watched.Load) -> tuple[list[dict[str, Any]], list[str]]:
+def read_counters(judge: Judge, load: Load) -> tuple[list[dict[str, Any]], list[str]]:
     """Return hardware counters of a pass, and what a user should know."""
     ncu = counters.find()
     if ncu is None:
         return [], [counters.MISSING]
     inputs = judge.reference.cases[0].inputs_path
-    limit = watched.longest(float(judge.settings["run_timeout_s"]))
-    return counters.read(watched.run(judge.pool, watched.ncu(ncu), load, "counters", limit=limit, inputs=inputs))
+    limit = longest(float(judge.settings["run_timeout_s"]))
+    under = partial(counters.command, ncu)
+    return counters.read(run(judge.pool, under, load, "counters", limit=limit, inputs=inputs))
+
+
+def longest(run_s: float) -> float:
+    """Return how long a pass may take under a tool that takes `run_s` at most without one."""
+    return min(LONGEST_S, SLOWER * run_s)
+
+
+def run(children: Pool, under: Under, load: Load, command: str, *, limit: float, inputs: str) -> str:
+    """Run one forward pass of a candidate under a tool.
+
+    Parameters
+    ----------
+    load
+        Has a runner load it.
+    command
+        The runner's command for the pass.
+    limit
+        How many seconds loading it may take, and how many the pass.
+    inputs
+        File with the inputs.
+
+    Returns
+    -------
+    str
+        What the tool wrote to its report; whatever came until the run failed, if it did.
+    """
+
+    def tool(argv: list[str], folder: Folder) -> list[str]:
+        return under(argv, f"{folder.out}/{REPORT}")
+
+    runner = children.watched_runner(tool)
+    report = f"{runner.files.out}/{REPORT}"
+    try:
+        try:
+            load(runner, limit)
+            extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
+            runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
+            runner.finish(min(limit, LAST_WORDS_S))
+        except RunnerFailure:
+            # What the tool says until then is what is wanted; the run itself was verified without it.
+            runner.kill()
+        # It lies where the candidate may write.
+        with contextlib.suppress(OSError), copies.regular(report) as file:
+            return file.read(REPORT_LIMIT).decode("utf-8", "replace")
+        return ""
+    finally:
+        children.end(runner)

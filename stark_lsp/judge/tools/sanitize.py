@@ -18,6 +18,9 @@ FAULTS = {"memcheck": "accesses outside of memory", "initcheck": "reads of memor
 TOOLS = tuple(FAULTS)
 EXIT_CODE = 86
 """With which the program ends if something was found."""
+ENVIRONMENT = ("/usr/bin/env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", "PYTORCH_NVML_BASED_CUDA_CHECK=0")
+"""Gives each tensor an allocation of its own, with nothing around it. Otherwise a read outside a tensor would meet
+another one in the same piece of torch's cache."""
 MOST = 100
 """Errors that are written down; each can be that of many threads."""
 LAUNCH_S = 60
@@ -34,7 +37,6 @@ OTHERS = re.compile(
 _LIBRARY = re.compile(r"^(at|c10|cub|thrust|cutlass|cute|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)::")
 """Namespaces of theirs. What is built into a candidate from their headers is not its own work either."""
 _ANONYMOUS = "{anonymous}"
-_NESTED = re.compile(r"_ZN[KVr]*")
 
 _ERROR = re.compile(
     r"^(?P<kind>Invalid __\w+__ (?:read|write|atomic)\b.*|Uninitialized __\w+__ memory read.*"
@@ -76,45 +78,14 @@ def available() -> str | None:
     return toolkit.find("compute-sanitizer", "compute-sanitizer")
 
 
-def wrap(argv: list[str], *, tool: str = "memcheck", log: str = "", program: str = "compute-sanitizer") -> list[str]:
-    """Return the command that runs `argv` under a tool.
+def command(program: str, tool: str, argv: list[str], log: str) -> list[str]:
+    """Return the command that runs `argv` under one of `TOOLS`; what `read` reads is written to the file `log`.
 
     Errors of CUDA's interface that torch itself tries and handles are not reported; neither are leaks.
-
-    Parameters
-    ----------
-    tool
-        One of `TOOLS`.
-    log
-        File that the report goes to, for `read`; standard output by default.
-    program
-        What `available` returned.
     """
-    return [
-        program,
-        "--tool",
-        tool,
-        "--target-processes",
-        "all",
-        "--report-api-errors",
-        "no",
-        "--launch-timeout",
-        str(LAUNCH_S),
-        "--print-limit",
-        str(MOST),
-        "--error-exitcode",
-        str(EXIT_CODE),
-        *(["--log-file", log] if log else []),
-        *argv,
-    ]
-
-
-def environment() -> dict[str, str]:
-    """Return what the program needs besides: each tensor has an allocation of its own, with nothing around it.
-
-    Otherwise a read outside a tensor would meet another tensor in the same piece of torch's cache.
-    """
-    return {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "0"}
+    what = "--target-processes all --report-api-errors no"
+    bounds = f"--launch-timeout {LAUNCH_S} --print-limit {MOST} --error-exitcode {EXIT_CODE}"
+    return [*ENVIRONMENT, program, "--tool", tool, *what.split(), *bounds.split(), "--log-file", log, *argv]
 
 
 def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Finding | None:
@@ -139,36 +110,18 @@ def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Findin
 
 
 def _is_own(kernel: str, sources: Iterable[str], paths: set[str]) -> bool:
-    """Whether a kernel is one that the candidate brought.
-
-    Parameters
-    ----------
-    kernel
-        Its name with namespaces, as `short` gives it.
-    sources
-        Names, without namespaces, of those in its source.
-    paths
-        Names, with namespaces, of those in its extensions.
-    """
+    """Whether a kernel, with namespaces as `short` gives it, is of the candidate's source, or of its extensions."""
     in_source = any(names.same(name, kernel) for name in sources)
     # In a library's namespace, only what both its source and its extensions have.
     return (in_source and kernel in paths) if _LIBRARY.match(kernel) else (in_source or kernel in paths)
 
 
 def _path(mangled: str) -> str:
-    """Return a mangled name with its namespaces, as `short` does (Itanium C++ ABI, section 5.1)."""
-    nested = _NESTED.match(mangled)
-    if nested is None:
+    """Return a mangled name with its namespaces, as `short` does."""
+    if not mangled.startswith("_ZN"):
         return names.base(mangled) if mangled.startswith("_Z") else mangled
-    parts: list[str] = []
-    rest = mangled[nested.end() :]
-    while True:
-        digits = re.match(r"L?(\d{1,6})", rest)
-        if digits is None:
-            return "::".join(parts)
-        end = digits.end() + int(digits[1])
-        part, rest = rest[digits.end() : end], rest[end:]
-        parts.append(_ANONYMOUS if part.startswith("_GLOBAL__N") else part)
+    parts = names.mangled_parts(mangled)
+    return "::".join(_ANONYMOUS if part.startswith("_GLOBAL__N") else part for part in parts)
 
 
 def complete(log: str) -> bool:

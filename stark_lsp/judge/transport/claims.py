@@ -31,15 +31,14 @@ def report(value: dict[str, Any]) -> dict[str, Any]:
         "causes": [
             {"type": text(item.get("type")), "text": text(item.get("text"))} for item in _dicts(value, "causes")
         ],
-        "frames": [
-            {"path": text(item.get("path")), "line": _line(item.get("line")), "name": text(item.get("name"))}
-            for item in _dicts(value, "frames")
-        ],
-        "syntax": {"path": text(syntax.get("path")), "line": _line(syntax.get("line"))}
-        if isinstance(syntax, dict)
-        else None,
+        "frames": [{**_place(item), "name": text(item.get("name"))} for item in _dicts(value, "frames")],
+        "syntax": _place(syntax) if isinstance(syntax, dict) else None,
         "traceback": text(value.get("traceback")),
     }
+
+
+def _place(value: dict[str, Any]) -> dict[str, Any]:
+    return {"path": text(value.get("path")), "line": _line(value.get("line"))}
 
 
 def _dicts(value: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -86,7 +86,7 @@ def _room(nbytes: int, device: torch.device) -> torch.Tensor:
 class Exchange:
     """One piece of shared memory, filled from its beginning anew for each request.
 
-    Made by `create` in the judge and by `attach` in the child.
+    Made by `create` in the judge and by `attach` in the child; both raise `Unavailable`.
     """
 
     def __init__(self, handle: int, nbytes: int, fd: int) -> None:
@@ -122,12 +122,7 @@ class Exchange:
 
     @classmethod
     def create(cls, nbytes: int) -> Exchange:
-        """Allocate at least `nbytes` on the current device.
-
-        Raises
-        ------
-        Unavailable
-        """
+        """Allocate at least `nbytes` on the current device."""
         # Makes the device's context, which the calls below need.
         torch.cuda.synchronize()
         properties = _Properties(ON_DEVICE, FILE_DESCRIPTOR, _Location(ON_DEVICE, torch.cuda.current_device()))
@@ -150,12 +145,7 @@ class Exchange:
 
     @classmethod
     def attach(cls, fd: int, nbytes: int) -> Exchange:
-        """Map what the judge allocated.
-
-        Raises
-        ------
-        Unavailable
-        """
+        """Map what the judge allocated."""
         torch.cuda.synchronize()
         handle = ctypes.c_ulonglong()
         _call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(fd), FILE_DESCRIPTOR)
@@ -174,13 +164,7 @@ class Exchange:
         self._filling = None
 
     def put(self, flat: torch.Tensor) -> int | None:
-        """Copy bytes in; returns their place, None if there is no room, or if they are not on the device.
-
-        Parameters
-        ----------
-        flat
-            One-dimensional bytes.
-        """
+        """Copy flat bytes in; returns their place, None if there is no room, or if they are not on the device."""
         place = self._used
         end = place + flat.numel()
         if flat.device != self._memory.device:

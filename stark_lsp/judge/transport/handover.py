@@ -23,23 +23,20 @@ SLACK = 4 << 20
 """Bytes that are lost between tensors, and those of small ones."""
 
 
+@dataclass(eq=False)
 class Resident:
-    """Inputs on the GPU by the path of their file; safe to use from several threads.
+    """Inputs on the GPU by the path of their file; safe to use from several threads."""
 
-    Parameters
-    ----------
-    paths
-        The files; each is read when it is first wanted.
-    """
+    paths: list[str]
+    """The files; each is read when it is first wanted."""
 
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = frozenset(paths)
+    def __post_init__(self) -> None:
         self._loaded: dict[str, tensorfile.Loaded] = {}
         self._lock = threading.Lock()
 
     def get(self, path: str) -> tensorfile.Loaded | None:
         """Return what a file holds, None if it is not one of those that stay on the GPU."""
-        if path not in self._paths:
+        if path not in self.paths:
             return None
         with self._lock:
             if path not in self._loaded:
@@ -92,19 +89,15 @@ def exchange_bytes(asked: list[int], answered: list[int], *, children: int, resi
     total
         Bytes of the GPU's memory.
     """
-    if max([*asked, *answered], default=0) < WORTH:
-        return 0
-    size = max([*asked, *answered]) + SLACK
-    return size if size * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total else 0
+    most = max([*asked, *answered], default=0)
+    fits = (most + SLACK) * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total
+    return most + SLACK if most >= WORTH and fits else 0
 
 
 def piece_bytes(answered: list[int], *, children: int, total: int) -> int:
     """Return the size of the memory by which answers are poured where they do not fit, 0 if that is not worth it.
 
-    Parameters
-    ----------
-    answered, children, total
-        See `exchange_bytes`.
+    Parameters are as of `exchange_bytes`.
     """
     return PIECE if max(answered, default=0) > PIECE and PIECE * children <= EXCHANGE_SHARE * total else 0
 

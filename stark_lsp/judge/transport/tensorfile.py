@@ -12,7 +12,6 @@ import ctypes
 import json
 import os
 import queue
-import stat
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils.dlpack
 
+from ..processes import copies
 from . import values
 
 if TYPE_CHECKING:
@@ -174,7 +174,16 @@ class Loaded:
 
     def moved(self, device: str) -> Loaded:
         """Return the same with its tensors on `device`."""
-        return Loaded(self.skeleton, [_to_device(tensor, device) for tensor in self.tensors], self.heads)
+        same = all(tensor.device.type == device for tensor in self.tensors)
+        return self if same else self.copied(device)
+
+    def copied(self, device: str = "") -> Loaded:
+        """Return the same in memory of its own, on another device if one is named; strides are kept."""
+        copies = []
+        for tensor in map(resolved, self.tensors):
+            flat = bytes_of(tensor).to(device or tensor.device, copy=True)
+            copies.append(flat.view(tensor.dtype).as_strided(tensor.shape, tensor.stride()))
+        return Loaded(self.skeleton, copies, self.heads)
 
     def tree(self, device: str = "cpu", lookup: values.Lookup | None = None, margin: int = 0) -> Any:
         """Return the tree with its tensors on `device`.
@@ -205,22 +214,7 @@ def capture(tree: Any, device: str) -> Loaded:
     """
     tensors: list[torch.Tensor] = []
     skeleton = values.encode(tree, tensors)
-    heads, copies = [], []
-    for tensor in tensors:
-        flat = bytes_of(tensor)
-        heads.append(_head(tensor))
-        copied = flat.to(device, copy=True).view(tensor.dtype)
-        copies.append(copied.as_strided(heads[-1]["shape"], heads[-1]["stride"], 0))
-    return Loaded(skeleton, copies, heads)
-
-
-def _to_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Copy a tensor to a device, strides kept."""
-    if tensor.device.type == device:
-        return tensor
-    shape, stride = tensor.shape, tensor.stride()
-    count = span(list(shape), list(stride))
-    return tensor.as_strided((count,), (1,)).to(device).as_strided(shape, stride)
+    return Loaded(skeleton, tensors, [_head(tensor) for tensor in tensors]).copied(device)
 
 
 def _embed(tensor: torch.Tensor, device: str, margin: int) -> torch.Tensor:
@@ -276,14 +270,13 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
     shapes before anything makes such a tensor contiguous.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        opened = copies.regular(path)
+    except copies.NotRegular:
+        raise Damaged("not a regular file") from None
     except OSError as error:
         raise Damaged(f"cannot be opened: {error}") from error
-    info = os.fstat(fd)
-    if not stat.S_ISREG(info.st_mode):
-        os.close(fd)
-        raise Damaged("not a regular file")
-    with os.fdopen(fd, "rb") as file:
+    with opened as file:
+        info = os.fstat(file.fileno())
         if limit is not None and info.st_size > limit:
             raise Damaged(f"{info.st_size} bytes where at most {limit} were expected")
         try:
@@ -341,43 +334,41 @@ def _read(
     if nbytes == 0:
         return torch.empty_strided(head["shape"], head["stride"], dtype=dtype, device=device)
     if head.get("shared") and exchange is not None:
-        taken = exchange.take(place, nbytes).to(device)
-        return taken.view(dtype).as_strided(head["shape"], head["stride"])
-    data = torch.empty(nbytes, dtype=torch.uint8, device=device)
-    if nbytes >= SEVERAL and hasattr(os, "preadv"):
-        _read_in_threads(file.fileno(), place, data)
-        return data.view(dtype).as_strided(head["shape"], head["stride"])
-    stage = data if device == "cpu" else torch.empty(min(STAGE, nbytes), dtype=torch.uint8, pin_memory=True)
-    file.seek(place)
-    for begin in range(0, nbytes, STAGE):
-        count = min(STAGE, nbytes - begin)
-        part = data[begin : begin + count] if device == "cpu" else stage[:count]
-        if file.readinto(memory_of(part)) != count:
-            raise Damaged("the file ends early")
-        if device != "cpu":
-            data[begin : begin + count].copy_(part)
+        data = exchange.take(place, nbytes).to(device)
+    else:
+        data = torch.empty(nbytes, dtype=torch.uint8, device=device)
+        _fill(data, file, place)
     return data.view(dtype).as_strided(head["shape"], head["stride"])
 
 
-def _read_in_threads(fd: int, place: int, data: torch.Tensor) -> None:
-    """Read bytes from a place in a file in several threads: one takes longer than a GPU does to get them."""
+def _fill(data: torch.Tensor, file: Any, place: int) -> None:
+    """Read bytes from a place in a file, many of them in several threads: one takes longer than a GPU to get them."""
+    threads = THREADS if data.numel() >= SEVERAL and hasattr(os, "preadv") else 1
+    file.seek(place)
     stages: queue.SimpleQueue[torch.Tensor] = queue.SimpleQueue()
-    for _ in range(THREADS if data.is_cuda else 0):
-        stages.put(torch.empty(STAGE, dtype=torch.uint8, pin_memory=True))
+    for _ in range(threads if data.is_cuda else 0):
+        stages.put(torch.empty(min(STAGE, data.numel()), dtype=torch.uint8, pin_memory=True))
 
-    def read(begin: int) -> None:
+    def fill(begin: int) -> None:
         part = data[begin : begin + STAGE]
         stage = stages.get() if data.is_cuda else part
         try:
-            if os.preadv(fd, [memory_of(stage[: part.numel()])], place + begin) != part.numel():
+            room = memory_of(stage[: part.numel()])
+            read = os.preadv(file.fileno(), [room], place + begin) if threads > 1 else file.readinto(room)
+            if read != part.numel():
                 raise Damaged("the file ends early")
             if data.is_cuda:
                 part.copy_(stage[: part.numel()])
         finally:
             stages.put(stage)
 
-    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(read, range(0, data.numel(), STAGE)):
+    begins = range(0, data.numel(), STAGE)
+    if threads == 1:
+        for begin in begins:
+            fill(begin)
+        return
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(fill, begins):
             pass
 
 

@@ -6,10 +6,12 @@ reading it runs no code of the writer.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import enum
 import functools
+import importlib
 import math
 import types
 from collections.abc import Callable
@@ -49,7 +51,10 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
     if tree is None or kind is bool:
         return tree
     if issubclass(kind, torch.Tensor):
-        return _encode_tensor(tree, tensors, path)
+        if tree.layout is not torch.strided or tree.is_quantized:
+            raise NotPlain(f"{path or 'it'} is a {tree.layout} tensor, and only dense ones are supported")
+        tensors.append(tree)
+        return {"k": "tensor", "v": len(tensors) - 1}
     if issubclass(kind, enum.Enum):
         return {"k": "enum", "v": f"{_qualname(kind)}.{_own(tree)['_name_']}"}
     if issubclass(kind, str):
@@ -148,14 +153,6 @@ _HEAP = 1 << 9
 """Flag of a class that was made in Python (Py_TPFLAGS_HEAPTYPE)."""
 
 
-def _encode_tensor(tensor: torch.Tensor, tensors: list[torch.Tensor], path: str) -> Skeleton:
-    """Return the place of `tensor` in `tensors`."""
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        raise NotPlain(f"{path or 'it'} is a {tensor.layout} tensor, and only dense ones are supported")
-    tensors.append(tensor)
-    return {"k": "tensor", "v": len(tensors) - 1}
-
-
 def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | None = None) -> Any:
     """Return the tree that `encode` was given.
 
@@ -182,14 +179,8 @@ def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | Non
             return tuple(decode(item, tensors, lookup) for item in value)
         if kind == "dict":
             return {decode(key, tensors, lookup): decode(item, tensors, lookup) for key, item in value}
-        if kind == "float":
-            return float(value)
-        if kind == "complex":
-            return complex(float(value[0]), float(value[1]))
-        if kind == "dtype":
-            return getattr(torch, value)
-        if kind == "device":
-            return torch.device(value)
+        if kind in _PLAIN:
+            return _PLAIN[kind](value)
         if kind == "settings":
             fields = [decode(item, tensors, lookup) for item in value]
             return _settings(skeleton["name"], dict(zip(skeleton["fields"], fields)), lookup)  # noqa: B905 - Python 3.9
@@ -209,6 +200,15 @@ def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | Non
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise Malformed(f"{type(error).__name__}: {error}") from error
     raise Malformed(f"unknown kind {kind!r}")
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "complex": lambda value: complex(float(value[0]), float(value[1])),
+    "dtype": lambda value: getattr(torch, value),
+    "device": torch.device,
+}
+"""What makes values of kinds that hold nothing else."""
 
 
 def _decode_module(cls: Any, state: Any) -> torch.nn.Module:
@@ -241,8 +241,6 @@ def _decode_record(skeleton: dict[str, Any], tensors: list[torch.Tensor], lookup
     values = [decode(item, tensors, lookup) for item in skeleton["v"]]
     cls = lookup(name) if lookup is not None else None
     if skeleton["k"] == "namedtuple":
-        import collections
-
         cls = cls or collections.namedtuple(name.rpartition(".")[2], fields)
         return cls(*values)
     if cls is None:
@@ -256,8 +254,6 @@ def _decode_record(skeleton: dict[str, Any], tensors: list[torch.Tensor], lookup
 def _find(qualname: str, module: str, lookup: Lookup | None) -> Any:
     """Return a named thing from torch or the standard library, or from the user's module."""
     if module.partition(".")[0] in ("torch", "builtins", "math", "operator", "functools"):
-        import importlib
-
         found: Any = importlib.import_module(module)
         for part in qualname.split("."):
             found = getattr(found, part)
@@ -277,22 +273,18 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
         return [(path, skeleton)]
     kind: Any = skeleton.get("k")
     value: Any = skeleton.get("v")
+    inner: list[tuple[str, Any]]
     if kind in ("list", "tuple"):
-        found: list[tuple[str, Any]] = [(path, f"{kind} of {len(value)}")]
-        for index, item in enumerate(value):
-            found += flatten(item, f"{path}[{index}]")
-        return found
-    if kind == "dict":
-        found = [(path, f"dict of {len(value)}")]
-        for key, item in sorted(value, key=lambda pair: str(pair[0])):
-            found += flatten(item, f"{path}[{key!r}]")
-        return found
-    if kind in ("dataclass", "namedtuple", "settings"):
-        found = [(path, f"{kind} {skeleton['name'].rpartition('.')[2]}")]
-        for name, item in zip(skeleton["fields"], value):  # noqa: B905 - Python 3.9 has no `strict`
-            found += flatten(item, f"{path}.{name}")
-        return found
-    return [(path, skeleton)]
+        what, inner = f"{kind} of {len(value)}", [(f"[{index}]", item) for index, item in enumerate(value)]
+    elif kind == "dict":
+        pairs = sorted(value, key=lambda pair: str(pair[0]))
+        what, inner = f"dict of {len(value)}", [(f"[{key!r}]", item) for key, item in pairs]
+    elif kind in ("dataclass", "namedtuple", "settings"):
+        what = f"{kind} {skeleton['name'].rpartition('.')[2]}"
+        inner = [(f".{name}", item) for name, item in zip(skeleton["fields"], value)]  # noqa: B905 - Python 3.9
+    else:
+        return [(path, skeleton)]
+    return [(path, what), *(leaf for step, item in inner for leaf in flatten(item, path + step))]
 
 
 def places(tree: Skeleton) -> list[int]:
