@@ -38,6 +38,15 @@ def test_few_samples_give_their_whole_range(n: int) -> None:
     assert median_ranks(n) == (0, n - 1)
 
 
+def test_many_samples_have_ranks_as_well() -> None:
+    # 1100 timed calls ended in an OverflowError.
+    for n in (1100, 100_000):
+        low, high = median_ranks(n)
+        # By the normal distribution, to a rank.
+        assert low == pytest.approx(n / 2 - 1.96 * n**0.5 / 2, abs=1.5)
+        assert low + high == n - 1
+
+
 @given(st.lists(times, min_size=1, max_size=40))
 def test_a_timing_encloses_its_median(samples: list[float]) -> None:
     found = timing(samples)

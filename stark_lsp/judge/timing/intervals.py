@@ -23,7 +23,8 @@ def median_ranks(n: int) -> tuple[int, int]:
     cumulative = 0.0
     rank = 0
     while rank < n // 2:
-        cumulative += math.comb(n, rank) * 0.5**n
+        ways = math.lgamma(n + 1) - math.lgamma(rank + 1) - math.lgamma(n - rank + 1)
+        cumulative += math.exp(ways - n * math.log(2.0))
         if cumulative > TAIL:
             break
         rank += 1

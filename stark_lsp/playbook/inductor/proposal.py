@@ -13,7 +13,7 @@ from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
-from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
+from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, program_of
 from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, safer, switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
@@ -88,8 +88,13 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         kernels=len(program.kernels),
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),
         calls=calls,
-        sums=products > 0 and any(re.search(r"\b(?:sum|mean)\b", one.origins) for one in program.kernels.values()),
+        sums=products > 0 and any(map(_sums, program.kernels.values())),
     )
+
+
+def _sums(kernel: Kernel) -> bool:
+    """Whether a kernel has a sum or mean in it; on a CPU only its name tells."""
+    return re.search(r"(?<![a-z])(?:sum|mean)(?![a-z])", f"{kernel.name} {kernel.origins}") is not None
 
 
 def _calls(program: Program) -> list[str]:
