@@ -1,0 +1,154 @@
+"""What Inductor writes on this GPU, as a candidate: launched one by one, and replayed as a CUDA graph."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.judge.analysis import inductor
+from stark_lsp.playbook.design import Design
+from stark_lsp.playbook.inductor import recipes
+from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
+
+from .conftest import Bench, close
+from .test_candidates_on_cuda import moved
+from .test_inductor import SCALED, gradients
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+LAYERS = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(256, 512)
+        self.norm = nn.LayerNorm(512)
+        self.down = nn.Linear(512, 256)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.norm(self.up(x))))
+
+
+def get_inputs():
+    return [torch.randn(128, 256)]
+"""
+IMAGES = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(8, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+
+    def forward(self, x):
+        return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+
+
+def get_inputs():
+    return [torch.randn(4, 8, 32, 32)]
+"""
+DESIGNS = {
+    "as compiled": (),
+    "graph": ((recipes.LAUNCH, "replayed"),),
+    "captured": ((recipes.LAUNCH, "captured"),),
+    "three parts": ((recipes.PRODUCTS, "bf16x3"),),
+    "six parts": ((recipes.PRODUCTS, "bf16x6"), (recipes.TUNING, "search")),
+    "as given": ((recipes.LAYOUT, "as-given"), (recipes.LAUNCH, "replayed")),
+}
+
+
+@pytest.fixture(autouse=True)
+def _exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convolutions without TF32, whose rounding depends on the layout."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def written(one: Bench, design: Design) -> torch.nn.Module:
+    """Return the candidate of a module on the GPU."""
+    made = inductor.program(copy.deepcopy(one.model), tuple(one.inputs), {}, str(one.path), recipes.recipe(design))
+    return one.build(AsCompiled(one.problem, made, design).candidate).cuda()
+
+
+@contextmanager
+def by_kernels(new: torch.nn.Module, wanted: bool = True) -> Iterator[None]:
+    """Assert that the program ran in the block, or that it did not."""
+    calls: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_compiled", "_replayed"):
+            run = getattr(new, name, None)
+            if run is not None:
+                patch.setattr(new, name, lambda *given, run=run: calls.append(1) or run(*given))
+        yield
+    assert bool(calls) is wanted
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("text", [LAYERS, IMAGES, SCALED], ids=["layers", "images", "scaled"])
+def test_it_computes_what_the_module_computes(text: str, name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(text, place=moved)
+    design = Design(STRATEGY, DESIGNS[name])
+    try:
+        new = written(one, design)
+    except inductor.NotTraceable as error:
+        pytest.skip(str(error))
+    with torch.no_grad():
+        expected = one.model(*one.inputs)
+        for _ in range(2):
+            with by_kernels(new):
+                torch.testing.assert_close(new(*one.inputs), expected, rtol=1e-4, atol=1e-4)
+    for found, other in zip(gradients(new, one.inputs), gradients(one.model, one.inputs), strict=True):
+        torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["as compiled", "graph"])
+def test_weights_that_change_or_move_are_seen(name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(LAYERS, place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS[name]))
+    both = (one.model, new)
+    x = one.inputs[0]
+    first = new(x).detach()
+    with torch.no_grad():
+        for model in both:
+            model.up.weight.mul_(1.5)
+    close_to(both, x)
+    assert not torch.equal(first, new(x))
+    for model in both:
+        model.down.weight.data = model.down.weight.data.clone()
+    close_to(both, x)
+    state = {key: value + 0.1 for key, value in one.model.state_dict().items()}
+    for model in both:
+        model.load_state_dict(state)
+    close_to(both, x)
+    for model in both:
+        model.double()
+    with by_kernels(new, False):
+        close_to(both, x.double())
+
+
+def close_to(both: tuple[torch.nn.Module, torch.nn.Module], x: torch.Tensor) -> None:
+    torch.testing.assert_close(both[0](x), both[1](x), rtol=1e-4, atol=1e-4)
+
+
+def test_results_of_a_graph_are_the_callers_own_on_any_stream(bench: Callable[..., Bench]) -> None:
+    one = bench(LAYERS, place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS["graph"]))
+    inputs = [torch.randn_like(one.inputs[0]) for _ in range(8)]
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    found: list[Any] = []
+    with torch.no_grad():
+        for place, x in enumerate(inputs):
+            with torch.cuda.stream(streams[place % 2]):
+                found.append(new(x))
+        torch.cuda.synchronize()
+        close([one.model(x) for x in inputs], found)
+        # Within a capture of the caller's own.
+        graph = torch.cuda.CUDAGraph()
+        static = inputs[0].clone()
+        with torch.cuda.graph(graph):
+            out = new(static)
+        static.copy_(inputs[1])
+        graph.replay()
+        torch.testing.assert_close(out, one.model(inputs[1]), rtol=1e-4, atol=1e-4)
