@@ -35,7 +35,7 @@ from stark_lsp.playbook.figures import duration, size
 from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
-from stark_lsp.playbook.inductor.recipes import switches
+from stark_lsp.playbook.inductor.recipes import safer, switches
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -174,11 +174,11 @@ class PlaybookAgents:
             raise NothingToPropose("The failed candidate is not one of the playbook's.")
         tried = self._tried([*context.siblings, *context.window, context.selected])
         if design.strategy == proposal.STRATEGY:
-            safer = self._recipes.safer(design)
-            if safer is None or _key(safer) in tried:
+            other = safer(design)
+            if other is None or _key(other) in tried:
                 raise NothingToPropose("What torch.compile writes is not written in another way.")
             try:
-                return (await self._recipes.get(safer)).candidate
+                return (await self._recipes.get(other)).candidate
             except proposal.CannotEmit as error:
                 raise NothingToPropose(f"A safer way was looked for, and there is none: {error}.") from error
         _, moves = self._ready()
@@ -226,7 +226,7 @@ class PlaybookAgents:
                 made = await self._recipes.get(one)
             except proposal.CannotEmit:
                 continue
-            if not self._recipes.differs(made, (node.candidate.source for node in nodes)):
+            if not proposal.differs(made, (node.candidate.source for node in nodes)):
                 continue
             before = [] if design is None else switches(design)
             turned = next((switch for switch in switches(one) if switch not in before), None)

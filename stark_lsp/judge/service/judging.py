@@ -279,8 +279,12 @@ class Judge:
         if not self.settings["compile_baseline"]:
             return {"none": ""}
         limit = float(self.settings["compile_timeout_s"]) + float(self.settings["load_timeout_s"])
-        progress("Reading what torch.compile writes", limit)
-        return self.bench.written(recipe)
+
+        def begin() -> None:
+            progress("Reading what torch.compile writes", limit)
+
+        begin()
+        return self.bench.written(recipe, lambda text: progress(text, WAITING_S), begin)
 
     def clear(self) -> None:
         """Wait until nothing is left of the candidates before.

@@ -356,11 +356,16 @@ class Bench:
             build_s=float(self.settings["load_timeout_s"]),
         )
 
-    def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
+    def written(self, recipe: dict[str, Any], waiting: Waiting, begin: Callable[[], None]) -> dict[str, Any]:
         """Return what torch.compile writes for the reference, see `analysis.inductor.program`; `none` says why not.
 
         In a process of its own, since that may take longer than anybody waits for it; it is kept for the next recipe
         unless the problem is large.
+
+        Parameters
+        ----------
+        waiting, begin
+            Told while others use the device, and when it is ours: on a GPU Inductor times kernels to choose among them.
         """
         with self._writing:
             runner, self._writer = self._writer, None
@@ -372,8 +377,8 @@ class Bench:
                     self._load_reference(runner)
                 inputs = runner.give(self.reference.cases[0].inputs_path)
                 limit = float(self.settings["compile_timeout_s"])
-                # On a GPU Inductor times its kernels, to choose among them.
-                with self.turn() if on_gpu else contextlib.nullcontext():
+                with self.turn(waiting) if on_gpu else contextlib.nullcontext():
+                    begin()
                     found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
             except RunnerFailure as error:
                 found, keep = {"none": f"{type(error).__name__}: {error}"}, False

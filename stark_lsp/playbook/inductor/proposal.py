@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, program_of
-from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, safer, switches
+from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
 
@@ -123,6 +124,7 @@ class Recipes:
         self._calls = calls
         self._made: dict[Design, AsCompiled | str] = {}
         self._facts: Facts | None = None
+        self._asking = asyncio.Lock()
 
     @property
     def reason(self) -> str:
@@ -138,8 +140,10 @@ class Recipes:
         CannotEmit
             There is none, and why.
         """
-        if design not in self._made:
-            self._made[design] = await self._make(design)
+        # Attempts side by side may want the same one.
+        async with self._asking:
+            if design not in self._made:
+                self._made[design] = await self._make(design)
         made = self._made[design]
         if isinstance(made, str):
             raise CannotEmit(made)
@@ -169,17 +173,14 @@ class Recipes:
         known = self._facts or Facts(self._device, False, False, 0, 0, self._calls)
         return [*first, *following(design or PLAIN, known, call_ms)]
 
-    def safer(self, design: Design) -> Design | None:
-        """Return what to try in the place of a failed design."""
-        return safer(design)
 
-    def differs(self, made: AsCompiled, others: Iterable[str]) -> bool:
-        """Whether a candidate is none of these sources, its comment aside."""
-        return all(_bare(made.candidate.source) != _bare(source) for source in others)
+def differs(made: AsCompiled, others: Iterable[str]) -> bool:
+    """Return whether a candidate is none of these sources, its comment aside."""
+    return all(_bare(made.candidate.source) != _bare(source) for source in others)
 
 
 def _bare(source: str) -> str:
     return "\n".join(line for line in source.splitlines() if not line.startswith("#"))
 
 
-__all__ = ["PLAIN", "STRATEGY", "AsCompiled", "CannotEdit", "CannotEmit", "Recipes"]
+__all__ = ["PLAIN", "STRATEGY", "AsCompiled", "CannotEdit", "CannotEmit", "Recipes", "differs"]
