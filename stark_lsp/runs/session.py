@@ -351,8 +351,7 @@ class RunSession:
             self._emit(Progress(text, self._attempts, self._budget()))
 
         async def keep(node: Node) -> None:
-            self.nodes[node.id] = node
-            await asyncio.to_thread(self._store.put_node, self.run.id, node, self._state)
+            await self._record(node, self._state)
 
         mode = self._options.write_mode
 
@@ -377,7 +376,11 @@ class RunSession:
     async def _record(self, node: Node, rng_state: str) -> None:
         self.nodes[node.id] = node
         self._state = rng_state
-        await asyncio.to_thread(self._store.put_node, self.run.id, node, rng_state)
+        # Also where the search is stopped right now: a write that has not begun would be dropped with it.
+        putting = asyncio.ensure_future(asyncio.to_thread(self._store.put_node, self.run.id, node, rng_state))
+        self._saving.add(putting)
+        putting.add_done_callback(self._saved)
+        await asyncio.shield(putting)
 
     async def _checkpoint(self, state: str) -> None:
         self._state = state
@@ -426,7 +429,7 @@ class RunSession:
     def _saved(self, saving: asyncio.Task[None]) -> None:
         self._saving.discard(saving)
         if not saving.cancelled() and (error := saving.exception()) is not None:
-            self._log(f"run {self.run.id}: its new budget could not be recorded: {error}")
+            self._log(f"run {self.run.id}: a change of it could not be recorded: {error}")
 
     def _budget(self) -> int:
         return self.run.budget.attempts
