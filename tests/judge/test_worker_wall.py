@@ -88,8 +88,8 @@ def test_the_call_that_finds_an_idle_process_is_charged_to_nobody(true_ms: float
 @pytest.mark.parametrize("most", [2, 12, 200])
 @pytest.mark.parametrize(("true_ms", "trusted_ms"), [(0.45, 8.2), (1.2, 2.7), (8.2, 0.45), (0.03, 50.0)])
 def test_what_goes_with_many_calls_at_once_is_charged_to_nobody(true_ms: float, trusted_ms: float, most: int) -> None:
-    # Launching the digest's kernels takes 5 ms whatever they read, and reading an output 1.5 ms: an honest LayerNorm of
-    # 0.45 ms was said to take 2.3, since rounds of the original had two calls where its own had twelve.
+    # As a digest may cost: 5 ms of launches however many outputs, or 1.5 ms each where that is longer. Rounds of the
+    # original had two calls where the candidate's had twelve.
     def rounds(each_ms: float) -> Callable[[int], Sample]:
         return lambda calls: Sample(
             6.0 + each_ms * (calls + 1) + 0.5 * calls + max(5.0, 1.5 * calls), calls * [each_ms]

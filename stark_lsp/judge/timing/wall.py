@@ -97,8 +97,8 @@ def judged(
 def _lengths(fitting: float, most: int) -> tuple[int, ...]:
     """Return the numbers of calls of a short round and of a longer one; only 1 if no more can be kept.
 
-    They are the same for the original: digests of many outputs are made at once, so that one more of them takes next to
-    nothing in a round of two calls, and as long as it takes to read it in a round of twelve.
+    They are the same for the original: digests of many outputs are made at once, so that what one more of them costs
+    depends on how many there are.
     """
     return (1, max(2, min(most, int(fitting)))) if most > 1 else (1,)
 
