@@ -167,6 +167,7 @@ class Report:
 
 def _attempt(node: Node) -> dict[str, Any]:
     verdict = node.verdict
+    speedup = verdict.speedup_vs_eager if verdict is not None else None
     return {
         "node": node.id,
         "parent": node.parent,
@@ -174,7 +175,10 @@ def _attempt(node: Node) -> dict[str, Any]:
         "plan": node.plan.title if node.plan is not None else None,
         "status": verdict.status.value if verdict is not None else None,
         "runtime_ms": verdict.runtime_ms if verdict is not None else None,
+        "speedup_vs_eager": speedup.value if speedup is not None else None,
+        "interval": _bounds(speedup),
         "message": verdict.message if verdict is not None else "",
+        "notes": list(verdict.notes) if verdict is not None else [],
     }
 
 

@@ -21,7 +21,6 @@ _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
 _record = torch.cuda.Event.record
-_sleep: Any = torch.cuda._sleep
 _current_stream = torch.cuda.current_stream
 _elapsed = torch.cuda.Event.elapsed_time
 
@@ -31,8 +30,6 @@ DEFAULT_CACHE = 32 << 20
 FRESH = 7
 """Calls on a GPU that may be timed with empty caches before another process uses it, see `_CudaFlush`."""
 
-BLOCKING_CYCLES = 1_000_000
-"""Half a millisecond: longer than queueing a call and what goes with it, also on a slow processor."""
 FLUSHED = 256 << 20
 """Bytes written to empty the caches of a GPU (`clear_l2_cache` of KernelBench's `timing.py`)."""
 
@@ -139,7 +136,6 @@ class Clock:
         after: After | None = None,
         *,
         flush: bool = True,
-        block: bool = False,
     ) -> list[float]:
         """Return the milliseconds of each call.
 
@@ -151,8 +147,6 @@ class Clock:
             Run before and after each call and are not timed.
         flush
             Empty the caches before each call.
-        block
-            Hold a GPU back with a kernel that waits until a call is queued, so that launching takes no part of it.
         """
         collects = gc.isenabled()
         # A collection in the midst of a call would be charged to it.
@@ -162,7 +156,7 @@ class Clock:
             after = after or (lambda result: None)
             if self.device != "cuda":
                 return self._cpu(call, numbers, before, after, empty)
-            return self._cuda(call, numbers, before, after, empty, block)
+            return self._cuda(call, numbers, before, after, empty)
         finally:
             if collects:
                 gc.enable()
@@ -196,32 +190,22 @@ class Clock:
         return times
 
     @staticmethod
-    def _cuda(
-        call: Call,
-        numbers: list[int],
-        before: Before,
-        after: After,
-        flush: Callable[[], None],
-        blocks: bool,
-    ) -> list[float]:
+    def _cuda(call: Call, numbers: list[int], before: Before, after: After, flush: Callable[[], None]) -> list[float]:
         stream = _current_stream()
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in numbers]
         for event in (event for pair in pairs for event in pair):
             # It is created when it is first recorded, which takes as long as a launch.
             _record(event, stream)
         for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
-            if not blocks or number == numbers[0]:
-                # All of the device, so that work of an earlier call on other streams is not done beside this one. Where
-                # launches are hidden, calls are queued without a pause, so that the device alone decides how long.
-                _synchronize()
+            _synchronize()
             arguments = before(number)
             flush()
-            if blocks:
-                # A kernel that waits.
-                _sleep(BLOCKING_CYCLES)
             _record(begin, stream)
             result = call(arguments)
             _record(end, stream)
+            # All of the device: work of this call on other streams is not done beside what follows. And what goes with
+            # a call never runs beside it, so that it takes as long for a short call as for a long one (`wall`).
+            _synchronize()
             after(result)
             del result
         _synchronize()

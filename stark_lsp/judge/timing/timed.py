@@ -163,14 +163,7 @@ class Timed:
         finally:
             _set_threads(threads)
 
-    def time(
-        self,
-        seed: str,
-        calls: int,
-        flush: bool = True,
-        block: bool = False,
-        pledge: bool = True,
-    ) -> dict[str, Any]:
+    def time(self, seed: str, calls: int, flush: bool = True, pledge: bool = True) -> dict[str, Any]:
         """Time one round; a call goes before it untimed, since the process was idle.
 
         Parameters
@@ -181,8 +174,6 @@ class Timed:
             How many.
         flush
             Empty the caches before each call.
-        block
-            See `clock.Clock.measure`.
         pledge
             Return the digests of the outputs.
         """
@@ -192,9 +183,7 @@ class Timed:
             self._alike(f"{seed}/first", 0)
         self._kept.begin(calls)
         with torch.no_grad():
-            times = self._clock.measure(
-                self._call, list(range(calls)), self._before(seed), self._take, flush=flush, block=block
-            )
+            times = self._clock.measure(self._call, list(range(calls)), self._before(seed), self._take, flush=flush)
         with self._alone():
             return {"ms": times, "pledge": self._kept.pledge() if pledge else []}
 

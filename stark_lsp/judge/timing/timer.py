@@ -55,9 +55,7 @@ class Timer:
             raise self._forged("a number of calls", calls)
         self.calls = calls
 
-    def round(
-        self, seed: str, calls: int = 0, *, flush: bool = True, block: bool = False, pledge: bool = False
-    ) -> Round:
+    def round(self, seed: str, calls: int = 0, *, flush: bool = True, pledge: bool = False) -> Round:
         """Time one round.
 
         Parameters
@@ -66,7 +64,7 @@ class Timer:
             What the inputs are made from.
         calls
             How many; as many as make a round by default.
-        flush, block
+        flush
             See `timed.Timed.time`.
         pledge
             Have digests made also where they are of no use.
@@ -75,7 +73,7 @@ class Timer:
         if self.runner.device == "cuda":
             _come_between()
         begin = time.perf_counter_ns()
-        how = {"flush": flush, "block": block, "pledge": pledges}
+        how = {"flush": flush, "pledge": pledges}
         answer = self.runner.ask("time", seed=seed, calls=calls, **how, run_s=self.seconds)
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
         times, digests = answer.get("ms"), answer.get("pledge")
@@ -91,8 +89,12 @@ class Timer:
         return Round(Sample(wall_ms, times), digests)
 
     def by_the_clock(self, seed: str, calls: int) -> Round:
-        """Make a round that the judge times by its own clock: with warm caches, launches hidden on a GPU."""
-        return self.round(seed, calls, flush=False, block=self.runner.device == "cuda", pledge=True)
+        """Make a round that the judge times by its own clock.
+
+        On a GPU it is as others are, since emptying the caches hides some of what launching a call takes. On a CPU the
+        caches stay warm: emptying them takes longer than most calls.
+        """
+        return self.round(seed, calls, flush=self.runner.device == "cuda", pledge=True)
 
     def record(self, *, gradients: bool) -> None:
         """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`."""

@@ -20,15 +20,15 @@ LONG_MS = 20.0
 TRUSTED_MS = 200.0
 """... and how long a round of the original may take, which is as many."""
 BESIDES_MS = {"cpu": 0.1, "cuda": 0.6}
-"""What goes with a short call, on a GPU mostly the kernel that launches are hidden behind."""
+"""What goes with a short call, on a GPU mostly its inputs and emptying the caches."""
 SURE = 3
 """Measurements of it that are made in any case."""
 MOST = 12
 """Measurements of it that are made at most; what goes with a round varies by milliseconds on a virtual machine."""
 AGREE = {"quiet": 1.15, "busy": 1.6}
-"""By how much a call with warm caches may take longer, by the judge's clock, than one with empty caches is said to."""
+"""By how much a call may take longer by the judge's clock than it is said to, on a CPU with warm caches."""
 SLACK_MS = {"cpu": 0.0, "cuda": 0.05}
-"""And how much more; the kernel that hides launches on a GPU takes some time of its own, now more, now less."""
+"""And how much more; on a GPU a host waits for it twice a call, and notices the end now sooner, now later."""
 
 
 class Sample(NamedTuple):
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
 
 
 Run = Callable[[int], Sample]
-"""Makes a round of that many calls with warm caches, after one that is not reported."""
+"""Makes a round of that many calls, after one that is not reported."""
 
 
 class Judged(NamedTuple):
