@@ -102,13 +102,15 @@ class WorkerJudge:
             await asyncio.shield(self.close())
             raise
 
-    async def prepare(self, progress: Tell) -> Reference:
+    async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         """Load the reference, make its inputs and expected outputs, and take the baselines.
 
         Parameters
         ----------
         progress
             Told in a few words what goes on.
+        writing
+            Whether `written` will be asked: what that needs may then come up meanwhile.
 
         Raises
         ------
@@ -119,14 +121,15 @@ class WorkerJudge:
             The worker broke.
         """
         async with self._starting:
-            return await self._prepare(progress)
+            return await self._prepare(progress, writing=writing)
 
-    async def _prepare(self, progress: Tell) -> Reference:
+    async def _prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         params = {
             "problem": to_wire(self._problem),
             "settings": to_wire(self._settings),
             "cache_dir": str(self._cache_dir),
             "folder": self._scratch,
+            "writing": writing,
         }
         try:
             answer = await self._supervisor.request("prepare", params, limit_s=START_LIMIT_S, progress=progress)

@@ -21,7 +21,7 @@ from stark_lsp.evaluation.judge import Tell, WorkerJudge, open_judge
 class RunJudge(Protocol):
     """What a run needs: one worker, or several that are used as one."""
 
-    async def prepare(self, progress: Tell) -> Reference:
+    async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         """See `WorkerJudge.prepare`."""
         ...
 
@@ -72,7 +72,7 @@ class JudgePool:
         self._usable = list(judges)
         self._log = log
 
-    async def prepare(self, progress: Tell) -> Reference:
+    async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         """Prepare all workers at the same time; a worker that fails is left out, unless it is the first.
 
         Raises
@@ -83,7 +83,7 @@ class JudgePool:
         first, *others = self._all
         rest = [asyncio.ensure_future(judge.prepare(lambda text: None)) for judge in others]
         try:
-            reference = await first.prepare(progress)
+            reference = await first.prepare(progress, writing=writing)
             if rest:
                 progress(f"Preparing {len(rest)} more {'GPU' if len(rest) == 1 else 'GPUs'}")
             for judge, outcome in zip(others, await asyncio.gather(*rest, return_exceptions=True), strict=True):

@@ -272,7 +272,11 @@ class RunSession:
             in_flight=self._search.in_flight,
         )
         try:
-            reference = await judge.prepare(lambda text: self._emit(Progress(text, 0, self._budget())))
+            kind = self._choice.kind
+            reference = await judge.prepare(
+                lambda text: self._emit(Progress(text, 0, self._budget())),
+                writing=kind == PLAYBOOK or (kind != REPLAY and self._agents.playbook),
+            )
             self.run = replace(self.run, reference=reference, state=RunState.RUNNING)
             await self._record_root(reference)
             self._emit(Prepared(reference))

@@ -170,7 +170,7 @@ async def open_at(folder: Path, settings: EvaluationSettings = SETTINGS, text: s
 async def prepared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[WorkerJudge, Reference]]:
     judge = await open_at(tmp_path_factory.mktemp("gpu"))
     try:
-        yield judge, await judge.prepare(print)
+        yield judge, await judge.prepare(print, writing=True)
     finally:
         await judge.close()
 
@@ -193,6 +193,13 @@ async def test_preparing_names_gpu_driver_and_baselines(prepared: tuple[WorkerJu
     baselines = await prepared[0].baselines()
     assert baselines.compile is not None, baselines.compile_message
     assert not baselines.compile_message
+
+
+async def test_what_torch_compile_writes_is_told(prepared: tuple[WorkerJudge, Reference]) -> None:
+    begin = time.monotonic()
+    written = await prepared[0].written({})
+    print(f"{time.monotonic() - begin:.2f} s")
+    assert "@triton.jit" in written["code"], written
 
 
 async def test_a_good_kernel_is_ok(prepared: tuple[WorkerJudge, Reference]) -> None:

@@ -98,7 +98,11 @@ def gradients(model: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     results = model(*leaves)
     tensors = results.values() if isinstance(results, dict) else [results] if torch.is_tensor(results) else results
     wanted = [x for x in (*leaves, *model.parameters()) if torch.is_tensor(x) and x.requires_grad]
-    weighted = [(x * torch.linspace(0, 1, x.numel(), device=x.device).view(x.shape)).sum() for x in tensors if torch.is_tensor(x)]
+    weighted = [
+        (x * torch.linspace(0, 1, x.numel(), device=x.device).view(x.shape)).sum()
+        for x in tensors
+        if torch.is_tensor(x)
+    ]
     return list(torch.autograd.grad(sum(weighted), wanted))  # type: ignore[arg-type]
 
 

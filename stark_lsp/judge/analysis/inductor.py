@@ -25,6 +25,15 @@ RANDOM = re.compile(r"inductor_seeds|\btl\.rand|aten\.(?:rand|bernoulli|native_d
 """Signs of random numbers in a program."""
 
 
+def warm_up(device: str) -> None:
+    """Compile something small on a device, so that the compiler is imported and has come up.
+
+    What fails here is told when a program is asked for.
+    """
+    with contextlib.suppress(Exception), torch.no_grad():
+        torch.compile(torch.sin, fullgraph=True, dynamic=False)(torch.ones(8, device=device))
+
+
 def program(
     module: torch.nn.Module,
     args: tuple[Any, ...],

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LIMIT = 1 << 30
 """Bytes of inputs and weights up to which gradients are compared."""
+SHARE = 64
+"""Gradients are compared on a GPU where inputs and weights take no more than one part in so many of its memory."""
 STEADY = 0.01
 """Relative change of the original's gradient up to which it says something."""
 TOLERANCE = 0.05
@@ -44,6 +46,9 @@ class Backward:
     """
 
     def __init__(self, reference: Reference, case: Case) -> None:
+        roomy = reference.device == "cuda" and _nbytes(reference, case) <= torch.cuda.mem_get_info()[1] // SHARE
+        self.device = reference.device if roomy else "cpu"
+        """Where they are compared."""
         self.cotangents_path = reference.write_cotangents(case.inputs_path)
         flows = reference.cotangents(self.cotangents_path)
         arguments = reference.arguments(case.inputs_path)
@@ -58,9 +63,9 @@ class Backward:
             )
             self._steady = [name for name in self._steady if _off(self.expected[name], moved[name]) <= STEADY]
 
-    @staticmethod
-    def _step(reference: Reference, arguments: Any, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        return _gradients(tensorfile.capture(forward.step(reference.module, arguments, modules.TRAINING, flows), "cpu"))
+    def _step(self, reference: Reference, arguments: Any, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        results = forward.step(reference.module, arguments, modules.TRAINING, flows)
+        return _gradients(tensorfile.capture(results, self.device))
 
     def problem(self, found: tensorfile.Loaded) -> str:
         """Return what is wrong with a candidate's gradients, for a person; empty if nothing."""
@@ -87,14 +92,18 @@ def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
 
 def prepare(reference: Reference, case: Case) -> Backward | None:
     """Return the original's gradients; None where there are none, or they cannot be had."""
-    weights = sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
-    if not reference.differentiable or case.inputs_nbytes + weights > LIMIT:
+    if not reference.differentiable or _nbytes(reference, case) > LIMIT:
         return None
     try:
         return Backward(reference, case)
     except Exception as error:  # noqa: BLE001 - the user's class, which may never have been trained
         reference.notes.append(f"Gradients are not compared: backward of the original raised {type(error).__name__}.")
         return None
+
+
+def _nbytes(reference: Reference, case: Case) -> int:
+    """Return the bytes of inputs and weights, which are those of their gradients."""
+    return case.inputs_nbytes + sum(weight.numel() * weight.element_size() for weight in reference.module.parameters())
 
 
 def _moved(tensor: torch.Tensor, seed: int) -> torch.Tensor:

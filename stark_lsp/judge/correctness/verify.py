@@ -95,7 +95,7 @@ class Verifier:
         self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
         room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
         try:
-            found = tensorfile.load(path, room, "cpu", self.runner.exchange)
+            found = tensorfile.load(path, room, expected.device, self.runner.exchange)
         except tensorfile.Damaged as error:
             raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
         if problem := expected.problem(found):

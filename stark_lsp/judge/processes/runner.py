@@ -94,7 +94,8 @@ def safe_text(error: BaseException) -> str:
 
 
 COMMANDS = (
-    "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile", "written", "forward", "hold",
+    "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile",
+    "warm_up_inductor", "written", "forward", "hold",
     "profile", "counters", "use_weights", "record",
 )  # fmt: skip
 """Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
@@ -294,6 +295,13 @@ class Runner:
     def compile(self, *, mode: str) -> dict[str, Any]:
         """Put `torch.compile` with this mode around the module; it compiles at its first call."""
         self._module = self._torch.compile(self._module, mode=mode)
+        return {}
+
+    def warm_up_inductor(self) -> dict[str, Any]:
+        """Have Inductor come up before it is asked."""
+        from ..analysis import inductor
+
+        inductor.warm_up(self._device)
         return {}
 
     def written(self, *, inputs: str, recipe: dict[str, Any]) -> dict[str, Any]:

@@ -95,6 +95,9 @@ class Attempt:
                 self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
                 with self._stage("verify"):
                     self._verifier.run()
+            if self.final:
+                # What it is held against may still be compiled.
+                self.judge.baselines(self.progress)
             with self._stage("time"):
                 measured = self._time(runner)
             with self._working(), self._stage("profile"):

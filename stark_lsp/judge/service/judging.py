@@ -58,10 +58,19 @@ class Judge:
         Folder that is kept between runs.
     progress
         Told what begins and how long it may take.
+    writing
+        Whether `written` will be asked, so that it may come up already.
     """
 
     def __init__(
-        self, problem: dict[str, Any], settings: dict[str, Any], folder: str, cache_dir: str, progress: Progress
+        self,
+        problem: dict[str, Any],
+        settings: dict[str, Any],
+        folder: str,
+        cache_dir: str,
+        progress: Progress,
+        *,
+        writing: bool = False,
     ) -> None:
         self.settings = settings
         load_s = float(settings["load_timeout_s"])
@@ -117,11 +126,11 @@ class Judge:
             reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
         """Which of `bench.COMPILED` can be timed."""
-        self._baselines: dict[str, Any] = {"eager": self._time_eager(progress), **dict.fromkeys(COMPILED)}
+        self._baselines: dict[str, Any] = {"eager": self._time_eager(progress, writing), **dict.fromkeys(COMPILED)}
         self._baselines |= {f"{name}_message": PENDING for name in COMPILED}
         self._complete = False
         self._compiling = threading.Lock()
-        if not reference.plan.compiled or not any(settings.get(wanted) for wanted in WANTED.values()):
+        if not reference.plan.compiled or not any(map(self._wanted, COMPILED)):
             # Gigabytes have no room beside a candidate; where nothing is wanted there is nothing to wait for.
             self.baselines(progress)
         self.cost: dict[str, Any] = {}
@@ -173,12 +182,15 @@ class Judge:
             "profile": self.profile,
         }
 
-    def _time_eager(self, progress: Progress) -> dict[str, Any]:
-        """Start the processes of eager and time it."""
+    def _time_eager(self, progress: Progress, writing: bool) -> dict[str, Any]:
+        """Start the processes of eager and time it; what comes after it begins to come up."""
         progress("Timing the reference", self._timing_s)
+        many = (os.cpu_count() or 1) >= MANY_CORES
         # While nobody times, so that the first spare comes up beside them.
         with self.bench.turns.working():
-            self.bench.start_side_by_side(at_once=(os.cpu_count() or 1) >= MANY_CORES)
+            self.bench.start_side_by_side(at_once=many)
+        if many and self.reference.device == "cuda" and self.reference.plan.compiled and self._wanted("compile"):
+            self.bench.begin("compile", writing=writing)
         self.pool.await_spares(RUNNER, SPARE_S)
         try:
             return dict(self._timed(["eager"], progress)["eager"])
@@ -228,9 +240,12 @@ class Judge:
             self.compiled += there
         return found
 
+    def _wanted(self, name: str) -> bool:
+        return bool(self.settings.get(WANTED[name]))
+
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
-        if not self.settings.get(WANTED[name]):
+        if not self._wanted(name):
             return "Switched off."
         words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
@@ -320,8 +335,6 @@ class Judge:
         """
         if EXTENSIONS in candidate["source"]:
             self.pool.keep_spares(BUILDER, 1)
-        if final:
-            self.baselines(progress)
         attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)

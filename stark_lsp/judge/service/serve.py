@@ -159,7 +159,8 @@ class Worker:
             require_torch()
             from .judging import Judge
 
-        self._judge = Judge(params["problem"], params["settings"], self._folder, params["cache_dir"], progress)
+        cache_dir, writing = params["cache_dir"], bool(params.get("writing"))
+        self._judge = Judge(params["problem"], params["settings"], self._folder, cache_dir, progress, writing=writing)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
 

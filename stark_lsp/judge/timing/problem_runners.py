@@ -7,7 +7,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -150,6 +150,9 @@ class Bench:
         self._writing = threading.Lock()
         self._writer: RunnerProcess | None = None
         """The process that asked Inductor last."""
+        self._begun: dict[str, Future[Timer]] = {}
+        """Of `COMPILED`, what comes up."""
+        self._begun_writer: Future[RunnerProcess] | None = None
         self.device = self.reference.device
         """`cpu` or `cuda`."""
         self._sessions: list[float] = []
@@ -178,6 +181,22 @@ class Bench:
         """Have those that rest go on: what is timed needs a compiler itself, and may have to wait for one of theirs."""
         self._resting.close()
 
+    def begin(self, name: str, *, writing: bool) -> None:
+        """Have what takes long come up beside whatever goes on; it rests while something is timed.
+
+        Parameters
+        ----------
+        name
+            One of `COMPILED`.
+        writing
+            Whether `written` will be asked as well.
+        """
+        ahead = ThreadPoolExecutor(2, thread_name_prefix="stark-ahead")
+        if writing:
+            self._begun_writer = ahead.submit(self._start_writer)
+        self._begun[name] = ahead.submit(self._start_reference, name)
+        ahead.shutdown(wait=False)
+
     def compile(self, name: str) -> None:
         """Have torch.compile make one of `COMPILED`, beside whatever goes on; it rests while something is timed.
 
@@ -186,7 +205,8 @@ class Bench:
         RunnerFailure
             See `held`.
         """
-        timer = self._start_reference(name)
+        begun = self._begun.pop(name, None)
+        timer = begun.result() if begun is not None else self._start_reference(name)
         with self._lock:
             self._sides[name] = timer
 
@@ -356,6 +376,16 @@ class Bench:
             build_s=float(self.settings["load_timeout_s"]),
         )
 
+    def _start_writer(self) -> RunnerProcess:
+        runner = self.pool.reference_runner()
+        try:
+            self._load_reference(runner)
+            runner.ask("warm_up_inductor", run_s=float(self.settings["compile_timeout_s"]))
+        except RunnerFailure:
+            self.pool.end(runner)
+            raise
+        return runner
+
     def written(self, recipe: dict[str, Any], waiting: Waiting, begin: Callable[[], None]) -> dict[str, Any]:
         """Return what torch.compile writes for the reference, see `analysis.inductor.program`; `none` says why not.
 
@@ -369,12 +399,12 @@ class Bench:
         """
         with self._writing:
             runner, self._writer = self._writer, None
+            begun, self._begun_writer = self._begun_writer, None
             on_gpu = self.reference.device == "cuda"
             keep = on_gpu and not self.reference.plan.large
             try:
                 if runner is None:
-                    runner = self.pool.reference_runner()
-                    self._load_reference(runner)
+                    runner = begun.result() if begun is not None else self._start_writer()
                 inputs = runner.give(self.reference.cases[0].inputs_path)
                 limit = float(self.settings["compile_timeout_s"])
                 with self.turn(waiting) if on_gpu else contextlib.nullcontext():
