@@ -48,6 +48,8 @@ exit codes:
   1  it is not, or something else broke           130  stopped by Ctrl-C
 """
 
+NOT_AWAITED = "Not waited for, since the candidate failed."
+
 NOT_OK = 1
 """Exit code for every verdict but `OK`."""
 
@@ -191,10 +193,19 @@ async def _verdict(
     )
     try:
         reference = await judge.prepare(tell)
-        if final:
-            reference = replace(reference, baselines=await judge.baselines())
         tell("Judging the candidate")
-        return reference, await (judge.confirm(candidate) if final else judge.evaluate(candidate))
+        verdict = await (judge.confirm(candidate) if final else judge.evaluate(candidate))
+        if verdict.ok and final:
+            reference = replace(reference, baselines=await judge.baselines())
+        elif final:
+            # What is wrong is told at once.
+            known = reference.baselines
+            if settings.compile_baseline and known.compile is None:
+                known = replace(known, compile_message=NOT_AWAITED)
+            if settings.max_autotune and known.max_autotune is None:
+                known = replace(known, max_autotune_message=NOT_AWAITED)
+            reference = replace(reference, baselines=known)
+        return reference, verdict
     finally:
         await asyncio.shield(judge.close())
 

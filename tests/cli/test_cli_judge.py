@@ -149,7 +149,7 @@ def test_with_torch_compile_the_page_says_which_is_faster(folder: Path) -> None:
 
 def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox(folder: Path) -> None:
     out = folder / "wrong.json"
-    options = (*EAGER, "--isolation", "off", "--json", out)
+    options = (*FAST, "--isolation", "off", "--json", out)
     done = stark("judge", "model.py", "wrong.py", *options, state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stderr
     assert "not kept apart: a plain process under your account" in done.stdout
@@ -159,6 +159,8 @@ def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox
     assert verdict["status"] == "WRONG_RESULT"
     assert verdict["message"]
     assert verdict["runtime_ms"] is verdict["interval"] is verdict["speedup_vs_eager"] is None
+    assert verdict["baselines"]["compile"] is None
+    assert verdict["baselines"]["compile_message"].startswith("Not waited for"), "torch.compile takes long"
 
 
 # In every run of the tests the page and the verdict each have a test of their own.

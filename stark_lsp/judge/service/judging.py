@@ -36,7 +36,7 @@ REFERENCE_RUNNERS = 2 + len(COMPILED)
 """Eager, a second process of it, and what torch.compile makes."""
 WANTED = {"compile": "compile_baseline", "max_autotune": "max_autotune"}
 """Of each side that torch.compile makes, the setting that asks for it."""
-PENDING = "It is being compiled beside the search."
+PENDING, UNWANTED = "It is being compiled beside the search.", "Switched off."
 MANY_CORES = 8
 """On fewer, what builds need is made when it is needed."""
 EXTENSIONS = "cpp_extension"
@@ -127,7 +127,7 @@ class Judge:
         self.compiled: list[str] = []
         """Which of `bench.COMPILED` can be timed."""
         self._baselines: dict[str, Any] = {"eager": self._time_eager(progress, writing), **dict.fromkeys(COMPILED)}
-        self._baselines |= {f"{name}_message": PENDING for name in COMPILED}
+        self._baselines |= {f"{name}_message": PENDING if self._wanted(name) else UNWANTED for name in COMPILED}
         self._complete = False
         self._compiling = threading.Lock()
         if not reference.plan.compiled or not any(map(self._wanted, COMPILED)):
@@ -246,7 +246,7 @@ class Judge:
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
         if not self._wanted(name):
-            return "Switched off."
+            return UNWANTED
         words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
