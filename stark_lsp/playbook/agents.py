@@ -83,6 +83,8 @@ class PlaybookAgents:
         launched = reference.profile.launched if reference.profile is not None else ()
         calls = sum(one.count for one in launched)
         self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls)
+        self._planned: set[tuple[tuple[str, str], ...]] = set()
+        """Recipes that were planned on any node: a window does not show all of the tree."""
         self._catalogue: Catalogue | None = None
         self._moves: Moves | None = None
         untraceable = analysis.get("untraceable")
@@ -210,7 +212,7 @@ class PlaybookAgents:
         if not at_root and (design is None or design.strategy != proposal.STRATEGY):
             return None
         nodes = [*context.siblings, *context.window, context.root, context.selected]
-        tried = self._tried(nodes)
+        tried = self._tried(nodes) | self._planned
         timing = None if at_root or context.selected.verdict is None else context.selected.verdict.runtime
         call_ms = self._eager_ms if timing is None else timing.median_ms
         offered = await self._recipes.offered(None if at_root else design, call_ms)
@@ -231,6 +233,8 @@ class PlaybookAgents:
             before = [] if design is None else switches(design)
             turned = next((switch for switch in switches(one) if switch not in before), None)
             anchors = made.anchors()
+            if one != proposal.PLAIN:
+                self._planned.add(_key(one))
             return Plan(
                 title=proposal.TITLE if turned is None else turned.title,
                 advice=made.advice(self.prompts, proposal.STRATEGY if turned is None else turned.advice),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
@@ -24,12 +26,21 @@ FIT: dict[str, Form] = {
     "two products": lambda x, w, b, p, q: (F.linear(x, w, b) + x @ w.t() * q).sum(1),
     "rows": lambda x, w, b, p, q: (F.linear(x, w, b) + x[:, :1]).sum(1),
     "a scale of one element": lambda x, w, b, p, q: (F.linear(x, w, b) * p[0]).sum(1),
+    "by rows": lambda x, w, b, p, q: (F.linear(x, w, b) * x[:, :1] / x[:, 1:2]).sum(1),
+    "sequences": lambda x, w, b, p, q: (F.linear(x.view(4, 16, INNER), w, b) * q).sum(-1),
+    "average pool": lambda x, w, b, p, q: F.avg_pool1d(F.linear(x, w, b).unsqueeze(1), 16).squeeze(1),
+    "pooled columns": lambda x, w, b, p, q: F.avg_pool1d((F.linear(x, w, b) * q + p)[:, None], 4)[:, 0],
+    "groups of columns": lambda x, w, b, p, q: (F.linear(x, w, b) - q).view(ROWS, 32, 16).sum(-1),
+    "pooled rows": lambda x, w, b, p, q: F.avg_pool1d((F.linear(x, w) * x[:, :1])[:, None], 8)[:, 0],
 }
 DO_NOT: dict[str, Form] = {
     "not linear": lambda x, w, b, p, q: torch.relu(F.linear(x, w, b)).sum(1),
     "used again": lambda x, w, b, p, q: (y := F.linear(x, w, b)).sum(1) + y[:, 0],
     "over rows": lambda x, w, b, p, q: F.linear(x, w, b).sum(0),
-    "by rows": lambda x, w, b, p, q: (F.linear(x, w, b) * x[:, :1]).sum(1),
+    "pools that overlap": lambda x, w, b, p, q: F.avg_pool1d(F.linear(x, w, b)[:, None], 4, 2)[:, 0],
+    "pools with padding": lambda x, w, b, p, q: F.avg_pool1d(F.linear(x, w, b)[:, None], 4, 4, 2)[:, 0],
+    "pools that leave some": lambda x, w, b, p, q: F.avg_pool1d(F.linear(x, w, b)[:, None], 3)[:, 0],
+    "other columns": lambda x, w, b, p, q: F.linear(x, w, b).view(-1, 2 * COLUMNS).sum(1),
     "no product": lambda x, w, b, p, q: (p * q + x.sum()).sum(),
     "small": lambda x, w, b, p, q: F.linear(x[:2], w, b).sum(1),
     "everything": lambda x, w, b, p, q: F.linear(x, w, b).sum(),
@@ -50,22 +61,186 @@ def results(made: torch.fx.GraphModule) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", FIT)
 def test_a_sum_of_a_product_is_a_smaller_product(name: str) -> None:
-    given = tensors()
-    made = make_fx(FIT[name], tracing_mode="fake")(*given)
+    tried = tensors()
+    made = make_fx(FIT[name], tracing_mode="fake")(*tried)
     assert rewrites.apply(made.graph) == 1
     made.recompile()
-    out = made(*given)
-    torch.testing.assert_close(out, FIT[name](*given))
-    assert out.stride() == FIT[name](*given).stride()
+    out = made(*tried)
+    torch.testing.assert_close(out, FIT[name](*tried))
+    assert out.stride() == FIT[name](*tried).stride()
     assert [ROWS, COLUMNS] not in results(made)
 
 
 @pytest.mark.parametrize("name", DO_NOT)
 def test_what_fits_no_rule_stays(name: str) -> None:
-    given = tensors()
-    made = make_fx(DO_NOT[name], tracing_mode="fake")(*given)
+    tried = tensors()
+    made = make_fx(DO_NOT[name], tracing_mode="fake")(*tried)
     before = results(made)
     assert rewrites.apply(made.graph) == 0
     made.recompile()
-    torch.testing.assert_close(made(*given), DO_NOT[name](*given))
+    torch.testing.assert_close(made(*tried), DO_NOT[name](*tried))
     assert results(made) == before
+
+
+IMAGES: dict[str, Form] = {
+    "mean": lambda x, w, b, c: F.conv2d(x, w, b, padding=1).mean((2, 3)),
+    "pooled to one": lambda x, w, b, c: F.adaptive_avg_pool2d(F.conv2d(x, w), 1),
+    "sum, kept": lambda x, w, b, c: F.conv2d(x, w, b, padding=1).sum((-1, -2), keepdim=True),
+    "scales": lambda x, w, b, c: ((F.conv2d(x, w, b, padding=1) * 2.0 - c) / 3.0 * c).mean((2, 3)),
+    "a bias of one": lambda x, w, b, c: (F.conv2d(x, w, b) + c[0]).mean((2, 3)),
+    "strided": lambda x, w, b, c: F.conv2d(x, w, b, stride=2, padding=1).mean((2, 3)),
+    "strided far": lambda x, w, b, c: F.conv2d(x, w, b, stride=(3, 2), padding=(2, 0)).mean((2, 3)),
+    "dilated": lambda x, w, b, c: F.conv2d(x, w, b, dilation=2, padding=(3, 1)).mean((2, 3)),
+    "wide padding": lambda x, w, b, c: F.conv2d(x, w, b, padding=2).mean((2, 3)),
+    "all": lambda x, w, b, c: F.conv2d(x, w, b, padding=1).mean((1, 2, 3)),
+    "all, by channel": lambda x, w, b, c: (F.conv2d(x, w, b, padding=1) * c).sum((1, 2, 3), keepdim=True),
+    "transposed": lambda x, w, b, c: F.conv_transpose2d(x, w.transpose(0, 1), b).mean((2, 3)),
+    "transposed, cut": lambda x, w, b, c: F.conv_transpose2d(x, w.transpose(0, 1), b, stride=2, padding=1).mean((2, 3)),
+    "transposed, more": lambda x, w, b, c: F.conv_transpose2d(
+        x, w.transpose(0, 1), b, stride=3, padding=2, output_padding=(1, 2), dilation=2
+    ).sum((2, 3)),
+    "channels": lambda x, w, b, c: F.conv2d(x, w, b, padding=1).mean(1),
+    "channels, kept": lambda x, w, b, c: (F.conv2d(x, w, b, stride=2) * c - c * 2.0).sum(1, keepdim=True),
+    "channels, transposed": lambda x, w, b, c: (F.conv_transpose2d(x, w.transpose(0, 1), b, stride=2) / 2.0).sum(1),
+    "channels by places": lambda x, w, b, c: (F.conv2d(x, w, b, padding=1) * x[:, :1] + x[:, 1:2]).sum(1),
+    "one dimension": lambda x, w, b, c: F.conv1d(x.flatten(2), w.flatten(2), b, padding=4).mean(2),
+    "three": lambda x, w, b, c: F.conv3d(x[:, :, None], w[:, :, None], b, padding=(0, 1, 1)).mean((2, 3, 4)),
+    "channels of three": lambda x, w, b, c: (F.conv3d(x[:, :, None], w[:, :, None], b) + c[:, None]).mean(1),
+}
+LEFT: dict[str, Form] = {
+    "not linear": lambda x, w, b, c: F.relu(F.conv2d(x, w, b)).mean((2, 3)),
+    "used again": lambda x, w, b, c: (y := F.conv2d(x, w, b)).mean((2, 3)) + y[:, :, 0, 0],
+    "groups": lambda x, w, b, c: F.conv2d(x, w[:, :6], b, groups=2).mean((2, 3)),
+    "rows": lambda x, w, b, c: F.conv2d(x, w, b).mean(2),
+    "samples": lambda x, w, b, c: F.conv2d(x, w, b).mean((0, 2, 3)),
+    "by places": lambda x, w, b, c: (F.conv2d(x, w, b, padding=1) * x[:, :1]).mean((2, 3)),
+    "channels over places": lambda x, w, b, c: (F.conv2d(x, w, b, padding=1) * (x[:, :1] + c)).sum(1),
+}
+
+
+def images() -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(0)
+    shapes = ((12, 12, 19, 22), (16, 12, 3, 3), (16,), (16, 1, 1))
+    return tuple(torch.randn(shape, dtype=torch.float64) for shape in shapes)
+
+
+def convolved(made: torch.fx.GraphModule) -> list[int]:
+    """Return the channels of what convolutions give."""
+    return [node.meta["val"].shape[1] for node in made.graph.nodes if "convolution" in str(node.target)]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_sum_of_a_convolution_is_a_sum_of_its_input_or_of_its_filters(name: str) -> None:
+    tried = images()
+    made = make_fx(IMAGES[name], tracing_mode="fake")(*tried)
+    assert rewrites.apply(made.graph) == 1
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    out = made(*tried)
+    torch.testing.assert_close(out, IMAGES[name](*tried))
+    assert out.stride() == IMAGES[name](*tried).stride()
+    assert convolved(made) == ([1] if name.startswith("channels") else [])
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_convolutions_that_fit_no_rule_stay(name: str) -> None:
+    tried = images()
+    made = make_fx(LEFT[name], tracing_mode="fake")(*tried)
+    before = convolved(made)
+    assert rewrites.apply(made.graph) == 0
+    made.recompile()
+    torch.testing.assert_close(made(*tried), LEFT[name](*tried))
+    assert convolved(made) == before
+
+
+POOLED: dict[str, Form] = {
+    "pool": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1), 2),
+    "pool of no bias": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w), 3),
+    "scales": lambda x, w, b, c: F.avg_pool2d((F.conv2d(x, w, b, padding=1) * c - 2.0) * 0.5, 2),
+    "unlike sides": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=(2, 0)), (2, 3)),
+    "dilated": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, padding=1, dilation=(1, 2)), 2),
+    "groups": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w[:, :6], b, padding=1, groups=2), 2),
+    "twice": lambda x, w, b, c: F.avg_pool2d(F.avg_pool2d(F.conv2d(x, w, b, padding=1) * c, 2), 2),
+    "transposed": lambda x, w, b, c: F.avg_pool2d(F.conv_transpose2d(x, w.transpose(0, 1), b), 2),
+    "transposed, strided": lambda x, w, b, c: F.avg_pool2d(
+        F.conv_transpose2d(x, w.transpose(0, 1), b, stride=2, padding=1) + c, 2
+    ),
+    "transposed, more": lambda x, w, b, c: F.avg_pool2d(
+        F.avg_pool2d(F.conv_transpose2d(x, w.transpose(0, 1), b, stride=2, padding=1, output_padding=1), 2), 2
+    ),
+    "three dimensions": lambda x, w, b, c: F.avg_pool3d(
+        F.conv3d(x.unflatten(2, (1, -1)).expand(-1, -1, 4, -1, -1), w[:, :, None], b, padding=1), 2
+    ),
+}
+ALONE: dict[str, Form] = {
+    "not linear": lambda x, w, b, c: F.avg_pool2d(F.relu(F.conv2d(x, w, b)), 2),
+    "overlapping": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b), 3, 2),
+    "padding": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b), 2, 2, 1),
+    "more at the end": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b), 2, ceil_mode=True),
+    "strided": lambda x, w, b, c: F.avg_pool2d(F.conv2d(x, w, b, stride=2, padding=5), 2),
+    "odd": lambda x, w, b, c: F.avg_pool2d(F.conv_transpose2d(x, w.transpose(0, 1), b, stride=2), 3),
+}
+
+
+@pytest.mark.parametrize("name", POOLED)
+def test_average_pooling_comes_before_a_convolution_or_into_its_filter(name: str) -> None:
+    tried = images()
+    expected = POOLED[name](*tried)
+    made = make_fx(POOLED[name], tracing_mode="fake")(*tried)
+    assert rewrites.apply(made.graph) == 1
+    made.recompile()
+    torch.testing.assert_close(made(*tried), expected)
+    (convolution,) = (node for node in made.graph.nodes if "convolution" in str(node.target))
+    assert convolution.meta["val"].shape[2:] == expected.shape[2:]
+    assert not convolution.args[6], "one that is transposed is none any more"
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_pooling_that_fits_no_rule_stays(name: str) -> None:
+    tried = images()
+    made = make_fx(ALONE[name], tracing_mode="fake")(*tried)
+    assert rewrites.apply(made.graph) == 0
+    made.recompile()
+    torch.testing.assert_close(made(*tried), ALONE[name](*tried))
+
+
+@given(st.booleans(), st.integers(1, 3), st.integers(0, 3), st.integers(1, 4), st.integers(1, 4), st.integers(6, 12))
+def test_pooling_of_any_convolution_is_the_same(
+    transposed: bool, stride: int, padding: int, taps: int, each: int, size: int
+) -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(8, 64, size, size, dtype=torch.float64), torch.randn(64, 64, taps, taps, dtype=torch.float64)
+    run = F.conv_transpose2d if transposed else F.conv2d
+
+    def form(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool2d(run(x, w, stride=stride, padding=padding), each)
+
+    try:
+        expected = form(x, w)
+    except RuntimeError:
+        return  # nothing is left to pool
+    made = make_fx(form, tracing_mode="fake")(x, w)
+    rewrites.apply(made.graph)
+    made.recompile()
+    torch.testing.assert_close(made(x, w), expected)
+
+
+@given(st.booleans(), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3), st.integers(1, 4), st.integers(6, 12))
+def test_every_tap_of_any_convolution_meets_its_inputs(
+    transposed: bool, stride: int, padding: int, dilation: int, taps: int, size: int
+) -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(1, 64, size, size, dtype=torch.float64), torch.randn(64, 64, taps, taps, dtype=torch.float64)
+    run = F.conv_transpose2d if transposed else F.conv2d
+
+    def form(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return run(x, w, stride=stride, padding=padding, dilation=dilation).sum((2, 3))
+
+    try:
+        expected = form(x, w)
+    except RuntimeError:
+        return  # padding leaves nothing
+    made = make_fx(form, tracing_mode="fake")(x, w)
+    rewrites.apply(made.graph)
+    made.recompile()
+    torch.testing.assert_close(made(x, w), expected)

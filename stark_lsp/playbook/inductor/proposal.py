@@ -89,13 +89,14 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         kernels=len(program.kernels),
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),
         calls=calls,
-        sums=products > 0 and any(map(_sums, program.kernels.values())),
+        sums=products + convolutions > 0
+        and (any(map(_sums, program.kernels.values())) or any("avg_pool" in text for text in texts)),
     )
 
 
 def _sums(kernel: Kernel) -> bool:
-    """Whether a kernel has a sum or mean in it; on a CPU only its name tells."""
-    return re.search(r"(?<![a-z])(?:sum|mean)(?![a-z])", f"{kernel.name} {kernel.origins}") is not None
+    """Whether a kernel has a sum, mean or average pooling in it; on a CPU only its name tells."""
+    return re.search(r"(?<![a-z])(?:sum|mean|avg_pool\dd)(?![a-z])", f"{kernel.name} {kernel.origins}") is not None
 
 
 def _calls(program: Program) -> list[str]:

@@ -38,7 +38,7 @@ class Facts:
     calls: int = 0
     """Kernels that the original launches."""
     sums: bool = False
-    """Whether products are followed by a sum or mean."""
+    """Whether products or convolutions are followed by a sum, mean or average pooling."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Switch:
 
 _ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
 SWITCHES = (
-    Switch(ALGEBRA, "sums", "Sum a product's weights in the place of its results", "algebra", rewrites=True),
+    Switch(ALGEBRA, "sums", "Sum what goes into a product or convolution, not its results", "algebra", rewrites=True),
     Switch(
         PRODUCTS,
         "bf16x3",

@@ -1,0 +1,101 @@
+"""Sums over the channels of a convolution: its filters are summed first, so that one channel is computed, not many."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, NamedTuple
+
+from torch.fx import Node
+
+from .linear import Cannot, Reduction, Value, aten, shape_of, summed
+
+
+class Convolution(NamedTuple):
+    """A call of `aten.convolution`."""
+
+    x: Node
+    weights: Node
+    bias: Node | None
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    transposed: bool
+    output_padding: list[int]
+    groups: int
+
+    @property
+    def channels(self) -> int:
+        """Dimension of the weights that the output's channels are."""
+        return 1 if self.transposed else 0
+
+
+def convolution_of(node: Node) -> Convolution | None:
+    """Return what a node calls; None if that is no convolution."""
+    return Convolution(*node.args) if node.target is aten.convolution.default else None  # type: ignore[arg-type]
+
+
+def multiplications(node: Node, of: Convolution) -> int:
+    """Return how many multiplications a convolution takes."""
+    one_side = of.x if of.transposed else node
+    return math.prod(shape_of(one_side)) // shape_of(one_side)[1] * math.prod(shape_of(of.weights))
+
+
+class Channels(Reduction):
+    """A sum or mean over all channels."""
+
+    def _found(self) -> Node:
+        of, dims = summed(self._node)
+        shape = shape_of(of)
+        if dims != [1] or len(shape) < 3:
+            raise Cannot
+        self._rank, self._channels = len(shape), shape[1]
+        return of
+
+    def _count(self) -> int:
+        return self._channels
+
+    def _of_channels(self, shape: list[int]) -> int:
+        """Return how many channels a value has that goes together with what is summed, 1 where it has none."""
+        return shape[1 - self._rank] if len(shape) >= self._rank - 1 else 1
+
+    def _row(self, value: Node) -> Node:
+        return self.call(aten.reshape.default, value, [1, self._channels] + [1] * (self._rank - 2))
+
+    def _constant(self, value: Node, shape: list[int], v: Node | None) -> Value | None:
+        if self._aside(shape):
+            return self.both(operator.mul, value, self._channels if v is None else self._weights(v))
+        row = self._weight(value, shape)
+        if row is None:
+            return None
+        return self._weights(row if v is None else self.call(aten.mul.Tensor, row, v))
+
+    def _map(self, value: Node, v: Node | None) -> Value | None:
+        of = convolution_of(value)
+        if of is None or of.groups != 1:
+            return None
+        self.worth(multiplications(value, of))
+        weights = of.weights
+        if v is not None:
+            shape = [1] * self._rank
+            shape[of.channels] = self._channels
+            weights = self.call(aten.mul.Tensor, weights, self.call(aten.reshape.default, v, shape))
+        weights = self.call(aten.sum.dim_IntList, weights, [of.channels], True)
+        how: list[Any] = [of.stride, of.padding, of.dilation, of.transposed, of.output_padding, 1]
+        found = self.call(aten.convolution.default, of.x, weights, None, *how)
+        if of.bias is None:
+            return found
+        return self.both(operator.add, found, self._constant(self._row(of.bias), self._row_shape(), v))  # type: ignore[arg-type]
+
+    def _row_shape(self) -> list[int]:
+        return [1, self._channels] + [1] * (self._rank - 2)
+
+    def _weight(self, scale: Node, shape: list[int]) -> Node | None:
+        alone = all(size == 1 for place, size in enumerate(reversed(shape)) if place != self._rank - 2)
+        return self._row(scale) if alone and self._of_channels(shape) == self._channels else None
+
+    def _aside(self, shape: list[int]) -> bool:
+        return self._of_channels(shape) == 1
+
+    def _weights(self, v: Node) -> Value:
+        return self.call(aten.sum.dim_IntList, v, [1], True)

@@ -1,0 +1,94 @@
+"""Sums over the columns of a matrix product: sum_j v_j (x W)_j is x (W v), a matrix times a vector."""
+
+from __future__ import annotations
+
+import operator
+
+from torch.fx import Node
+
+from .linear import Cannot, Reduction, Value, aten, shape_of, summed
+
+FORMS = (aten.view.default, aten.unsqueeze.default, aten.squeeze.dim)
+
+
+class Columns(Reduction):
+    """A sum or mean over the last dimension, or over each few columns of it as average pooling takes it."""
+
+    def _found(self) -> Node:
+        if self._node.target is aten.avg_pool2d.default:
+            of, each = self._pooled()
+        else:
+            of, dims = summed(self._node)
+            each = shape_of(of)[-1]
+            if dims != [len(shape_of(of)) - 1]:
+                raise Cannot
+        # Past what gives elements other dimensions and leaves them in their order.
+        while of.target in FORMS and len(of.users) == 1:
+            of = of.args[0]  # type: ignore[assignment]
+        shape = shape_of(of)
+        if len(shape) < 2 or shape[-1] % each:
+            raise Cannot
+        self._columns, self._each = shape[-1], each
+        return of
+
+    def _pooled(self) -> tuple[Node, int]:
+        """Return what is pooled along its last dimension, and how many elements at a time."""
+        of, size, *more = self._node.args
+        rows, each = size  # type: ignore[misc]
+        if more[1:] or self._node.kwargs or rows != 1 or (more and list(more[0]) not in ([], [1, each])):  # type: ignore[arg-type]
+            raise Cannot
+        if shape_of(of)[-1] % int(each):
+            raise Cannot
+        return of, int(each)  # type: ignore[return-value]
+
+    def _count(self) -> int:
+        return self._each
+
+    def _constant(self, value: Node, shape: list[int], v: Node | None) -> Value | None:
+        if shape[-1:] == [self._columns] and all(size == 1 for size in shape[:-1]):
+            row = self.call(aten.reshape.default, value, [1, self._columns])
+            return self._grouped(row if v is None else self.call(aten.mul.Tensor, row, v))
+        if shape[-1:] in ([], [1]):
+            if v is None:
+                return self.call(aten.mul.Tensor, value, self._each)
+            return self.call(aten.mul.Tensor, value, self._weights(v))
+        return None
+
+    def _map(self, value: Node, v: Node | None) -> Value | None:
+        if value.target is aten.view.default and shape_of(value.args[0])[-1:] == [self._columns]:
+            total = self.total(value.args[0], v)
+            if not isinstance(total, Node):
+                return total
+            return self.call(aten.reshape.default, total, [*shape_of(value)[:-1], shape_of(total)[-1]])
+        if value.target is aten.addmm.default:
+            bias, x, weights = value.args
+            return self.both(operator.add, self._product(x, weights, v), self.total(bias, v))  # type: ignore[arg-type]
+        if value.target is aten.mm.default:
+            return self._product(value.args[0], value.args[1], v)  # type: ignore[arg-type]
+        return None
+
+    def _product(self, x: Node, weights: Node, v: Node | None) -> Node:
+        rows, inner = shape_of(x)
+        self.worth(rows * inner * self._columns)
+        return self.call(
+            aten.mm.default, x, self._grouped(weights if v is None else self.call(aten.mul.Tensor, weights, v))
+        )
+
+    def _grouped(self, matrix: Node) -> Node:
+        """Sum each few columns of a matrix."""
+        if self._each == self._columns:
+            return self.call(aten.sum.dim_IntList, matrix, [1], True)
+        rows, groups = shape_of(matrix)[0], self._columns // self._each
+        split = self.call(aten.reshape.default, matrix, [rows, groups, self._each])
+        return self.call(aten.sum.dim_IntList, split, [2])
+
+    def _weight(self, scale: Node, shape: list[int]) -> Node | None:
+        if shape[-1:] == [self._columns] and all(size == 1 for size in shape[:-1]):
+            return self.call(aten.reshape.default, scale, [1, self._columns])
+        return None
+
+    def _aside(self, shape: list[int]) -> bool:
+        return shape[-1:] in ([], [1])
+
+    def _weights(self, v: Node) -> Node:
+        return self._grouped(v)

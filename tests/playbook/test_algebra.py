@@ -1,0 +1,60 @@
+"""Candidates whose algebra was done first: Inductor takes every form, and results and gradients are the original's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from stark_lsp.judge.analysis import inductor
+from stark_lsp.playbook.design import Design
+from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
+from stark_lsp.playbook.inductor.recipes import ALGEBRA, recipe
+
+from .conftest import Bench, close
+from .playbook_cases import HEAD
+from .test_inductor import Written, gradients
+
+DESIGN = Design(STRATEGY, ((ALGEBRA, "sums"),))
+MODULE = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = {layer}
+        self.scale = nn.Parameter(torch.rand({scale}) + 0.5)
+
+    def forward(self, x):
+        x = self.linear(x) * self.scale - 1.0
+        return torch.tanh({result})
+
+
+def get_inputs():
+    return [torch.randn({shape})]
+"""
+FORMS = {
+    "columns": ("nn.Linear(96, 256)", "256", "F.avg_pool1d(x.unsqueeze(1), 8).squeeze(1)", "64, 96"),
+    "places": ("nn.Conv2d(8, 24, 3, padding=1)", "24, 1, 1", "x.mean(dim=(2, 3))", "4, 8, 20, 24"),
+    "all places": ("nn.ConvTranspose2d(8, 24, 3, 2)", "24, 1, 1", "x.mean(dim=(1, 2, 3))", "4, 8, 20, 24"),
+    "channels": ("nn.Conv2d(8, 24, 3)", "24, 1, 1", "x.mean(dim=1, keepdim=True)", "4, 8, 20, 24"),
+    "pools": ("nn.Conv2d(8, 24, 3, padding=1)", "24, 1, 1", "F.avg_pool2d(x, 2)", "4, 8, 20, 24"),
+    "pools of more": (
+        "nn.ConvTranspose3d(8, 24, 3, 2, 1)",
+        "24, 1, 1, 1",
+        "F.avg_pool3d(F.avg_pool3d(x, 2), 2)",
+        "2, 8, 6, 10, 12",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Bench]) -> None:
+    layer, scale, result, shape = FORMS[name]
+    one = bench(HEAD + MODULE.format(layer=layer, scale=scale, result=result, shape=shape))
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe(DESIGN))))
+    proposal = AsCompiled(one.problem, made, DESIGN)
+    written = Written(one, proposal, one.build(proposal.candidate))
+    with torch.no_grad(), written.by_kernels():
+        close(one.model(*one.inputs), written.new(*one.inputs))
+    for found, expected in zip(gradients(written.new, one.inputs), gradients(one.model, one.inputs), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
