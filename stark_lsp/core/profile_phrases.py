@@ -71,9 +71,16 @@ def traffic(profile: Profile, environment: Environment | None = None) -> str:
         parts.append(f"has {amount(profile.bytes)} to move")
     if profile.bandwidth_share is not None:
         parts.append(f"{_percent(profile.bandwidth_share)} of {whose} bandwidth")
-    if profile.compute_share is not None and profile.flops:
+    if _outdone(profile):
+        parts.append(f"faster than the original's products at {whose} arithmetic rate")
+    elif profile.compute_share is not None and profile.flops:
         parts.append(f"{_percent(profile.compute_share)} of {whose} arithmetic rate")
     return ", ".join(parts)
+
+
+def _outdone(profile: Profile) -> bool:
+    """Whether it does fewer operations than the original, or does them by faster units than are counted on."""
+    return bool(profile.flops) and (profile.compute_share or 0.0) > BEATEN
 
 
 def least(profile: Profile) -> str:
@@ -94,6 +101,8 @@ def limit(profile: Profile, environment: Environment | None = None) -> str:
     """Return what limits it most; empty if unknown."""
     if profile.bound == "overhead" and environment is not None and environment.device_type == "cpu":
         return CPU_OVERHEAD
+    if profile.bound == "compute" and _outdone(profile):
+        return ""
     return LIMITS.get(profile.bound, "")
 
 

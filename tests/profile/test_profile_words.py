@@ -74,6 +74,9 @@ def test_a_profile_is_one_line() -> None:
     assert phrases.summary(Profile(), GPU) == ""
     product = replace(PROFILE, flops=1 << 40, compute_share=0.034, bound="compute")
     assert phrases.summary(product, GPU).endswith("3.4 % of this GPU's arithmetic rate, limited by arithmetic")
+    # Sums before products, or tensor cores: 1102 % of a rate says nothing.
+    outdone = phrases.summary(replace(product, compute_share=11.02), GPU)
+    assert outdone.endswith("bandwidth, faster than the original's products at this GPU's arithmetic rate")
 
 
 def test_what_the_device_needs_for_all_of_it_is_no_bound() -> None:
