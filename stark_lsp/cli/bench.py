@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from stark_lsp.cli import options
+from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.settings import PRESETS, EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Isolation
 
@@ -249,6 +250,9 @@ def wanted(args: argparse.Namespace) -> Wanted:
             )
         for policy in policies:
             make_policy(policy, replace(search, system=system, policy=policy))
+    agents = options.agent_settings(args)
+    if args.paper:
+        search, agents = as_in_paper(search, agents)
     return Wanted(
         systems=systems,
         policies=policies,
@@ -257,7 +261,7 @@ def wanted(args: argparse.Namespace) -> Wanted:
         search=search,
         budget=Budget(args.budget, seconds=args.time_limit, tokens=args.tokens, dollars=args.dollars),
         evaluation=_evaluation(args),
-        agents=options.agent_settings(args),
+        agents=agents,
         prompts=prompts.read(Path(folder)) if folder is not None else {},
         device=DeviceChoice(args.device),
         settings=args.settings,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
+from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.setting import declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import Grounding, Isolation, WriteMode
@@ -152,6 +153,12 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
         metavar="NAME=VALUE",
         help="set one detail of an agent, for instance plan.temperature=0.9 or code.model=NAME; can be repeated "
         "(docs/agents.md lists the names, and so does a wrong one)",
+    )
+    group.add_argument(
+        "--paper",
+        action="store_true",
+        help="as the paper has it: nothing of the playbook first, no profiles, no help for repairs, one attempt at a "
+        "time, kernels by load_inline",
     )
     group.add_argument(
         "--no-seeds",
@@ -307,9 +314,12 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         make_policy(search.policy, search)
     except ValueError as error:
         raise BadInput(f"{error}.", cure="See stark-lsp optimize --help.") from error
+    agents = agent_settings(args)
+    if args.paper:
+        search, agents = as_in_paper(search, agents)
     return RunOptions(
         model=args.model,
-        agents=agent_settings(args),
+        agents=agents,
         budget=Budget(attempts=args.budget, seconds=args.time_limit, tokens=args.tokens, dollars=args.dollars),
         default_dollars=DEFAULT_DOLLARS,
         search=search,

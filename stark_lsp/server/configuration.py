@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stark_lsp.core import adjust, agent_adjust
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.setting import shown
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
@@ -92,11 +93,14 @@ class Configuration:
             )
         except ValueError as error:
             raise BadInput(f"The settings stark.search cannot be used: {error}.") from error
+        agents = self.agents
+        if self["paper"]:
+            search, agents = as_in_paper(search, agents)
         seconds, tokens, dollars = self["timeLimit"], self["tokenLimit"], self["costLimit"]
         return RunOptions(
             write_mode=self.write_mode,
             model=_model(self["model"], folder),
-            agents=self.agents,
+            agents=agents,
             budget=Budget(
                 attempts,
                 None if seconds is None else float(seconds),

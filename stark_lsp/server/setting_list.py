@@ -125,6 +125,13 @@ SETTINGS: tuple[Setting, ...] = (
         "third of its attempts, which the model then improves; off begins with nothing, as the paper does.",
     ),
     Setting(
+        "paper",
+        "boolean",
+        False,
+        "Whether a search does as the paper does, whatever other settings say: nothing of the playbook first, no "
+        "profiles for the model, no help for repairs, one attempt at a time, kernels by load_inline.",
+    ),
+    Setting(
         "writeMode",
         "string",
         WriteMode.BESIDE.value,

@@ -109,3 +109,14 @@ def test_optimize_leaves_advice_and_profiles_out_where_asked_to() -> None:
     assert (settings.playbook, settings.profile) == (False, False)
     settings = options.run_options(parser.parse_args(["x.py"])).agents
     assert (settings.playbook, settings.profile) == (True, True)
+
+
+def test_one_option_switches_off_all_that_goes_beyond_the_paper() -> None:
+    for arguments, dialect in ((["--paper"], "inline"), (["--paper", "--dialect", "triton"], "triton")):
+        parser = argparse.ArgumentParser()
+        options.add_arguments(parser)
+        one = options.run_options(parser.parse_args(["x.py", "--parallel", "3", *arguments]))
+        found = asked("--parallel", "3", *arguments)[0]
+        for search, agents in ((one.search, one.agents), (found.search, found.agents)):
+            assert (search.in_flight, search.repair_help) == (1, 0)
+            assert (agents.playbook, agents.profile, agents.dialect) == (False, False, dialect)

@@ -118,6 +118,13 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
     assert read({"system": "best"})[0].run_options().search.system == "stark"
 
 
+def test_one_setting_switches_off_all_that_goes_beyond_the_paper() -> None:
+    options = read({"paper": True, "search": {"inFlight": 4}, "profileInPrompts": True})[0].run_options()
+    assert (options.search.in_flight, options.search.repair_help) == (1, 0)
+    agents = options.agents
+    assert (agents.playbook, agents.profile, agents.dialect) == (False, False, "inline")
+
+
 def test_null_leaves_a_temperature_to_the_model_and_is_no_limit_of_tokens() -> None:
     configuration, problems = read({"agents": {"plan.temperature": None, "plan.max_tokens": None}})
     assert not problems
