@@ -72,7 +72,7 @@ class Pools(Reduction):
         """Return what one piece gets of each input: place * stride - padding, by the mean of the taps that meet it."""
         if of.groups != 1 or any(size != 1 for size in of.dilation):
             raise Cannot
-        places, taps = shape_of(of.x)[2:], shape_of(of.weights)[2:]
+        places, taps, pieces = shape_of(of.x)[2:], shape_of(of.weights)[2:], shape_of(self._node)[2:]
         around: list[tuple[int, int]] = []
         strides: list[int] = []
         padded = [side for size in reversed(self._sizes) for side in (size - 1, size - 1)]
@@ -86,7 +86,7 @@ class Pools(Reduction):
             begin = padding - stride * last + size - 1
             end = padding - stride * first + size
             weights = self.call(aten.slice.Tensor, weights, 2 + number, begin, end, stride)
-            step, count = size // stride, self._node_sizes(of)[number]
+            step, count = size // stride, pieces[number]
             strides.append(step)
             around.append((-first, (count - 1) * step + last - places[number] + 1))
         weights = self.call(torch.ops.prims.rev.default, weights, list(range(2, self._rank)))
@@ -96,10 +96,6 @@ class Pools(Reduction):
         return self.call(
             aten.convolution.default, x, weights, of.bias, strides, [0] * len(ones), ones, False, [0] * len(ones), 1
         )
-
-    def _node_sizes(self, of: Convolution) -> list[int]:
-        """Return how many pieces there are along each dimension."""
-        return shape_of(self._node)[2:]
 
 
 def _pieces(node: Node) -> list[int]:
