@@ -31,6 +31,7 @@ from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
 from .told import Told
+from .writer import Writer
 
 REFERENCE_RUNNERS = 2 + len(COMPILED)
 """Eager, a second process of it, and what torch.compile makes."""
@@ -122,6 +123,7 @@ class Judge:
         if on_gpu and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
         self.bench = Bench(reference, settings, self.pool, self.threads, on_device)
+        self._writer = Writer(self.bench)
         if on_gpu and toolkit.find("nvcc") is None:
             reference.notes.append("nvcc was not found: only Triton kernels can be built.")
         self.compiled: list[str] = []
@@ -190,7 +192,9 @@ class Judge:
         with self.bench.turns.working():
             self.bench.start_side_by_side(at_once=many)
         if many and self.reference.device == "cuda" and self.reference.plan.compiled and self._wanted("compile"):
-            self.bench.begin("compile", writing=writing)
+            self.bench.begin("compile")
+            if writing:
+                self._writer.begin()
         self.pool.await_spares(RUNNER, SPARE_S)
         try:
             return dict(self._timed(["eager"], progress)["eager"])
@@ -299,7 +303,7 @@ class Judge:
             progress("Reading what torch.compile writes", limit)
 
         begin()
-        return self.bench.written(recipe, lambda text: progress(text, WAITING_S), begin)
+        return self._writer.written(recipe, lambda text: progress(text, WAITING_S), begin)
 
     def clear(self) -> None:
         """Wait until nothing is left of the candidates before.

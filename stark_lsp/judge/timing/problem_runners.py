@@ -147,12 +147,8 @@ class Bench:
         self._picking = True
         self._resting = contextlib.ExitStack()
         self._lock = threading.RLock()
-        self._writing = threading.Lock()
-        self._writer: RunnerProcess | None = None
-        """The process that asked Inductor last."""
         self._begun: dict[str, Future[Timer]] = {}
         """Of `COMPILED`, what comes up."""
-        self._begun_writer: Future[RunnerProcess] | None = None
         self.device = self.reference.device
         """`cpu` or `cuda`."""
         self._sessions: list[float] = []
@@ -181,19 +177,9 @@ class Bench:
         """Have those that rest go on: what is timed needs a compiler itself, and may have to wait for one of theirs."""
         self._resting.close()
 
-    def begin(self, name: str, *, writing: bool) -> None:
-        """Have what takes long come up beside whatever goes on; it rests while something is timed.
-
-        Parameters
-        ----------
-        name
-            One of `COMPILED`.
-        writing
-            Whether `written` will be asked as well.
-        """
-        ahead = ThreadPoolExecutor(2, thread_name_prefix="stark-ahead")
-        if writing:
-            self._begun_writer = ahead.submit(self._start_writer)
+    def begin(self, name: str) -> None:
+        """Have one of `COMPILED` come up beside whatever goes on; it rests while something is timed."""
+        ahead = ThreadPoolExecutor(1, thread_name_prefix="stark-compile")
         self._begun[name] = ahead.submit(self._start_reference, name)
         ahead.shutdown(wait=False)
 
@@ -343,7 +329,7 @@ class Bench:
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up()
-            self._load_reference(runner)
+            self.load(runner)
             limit = float(self.settings["run_timeout_s"])
             if name in COMPILED:
                 limit = float(self.settings["compile_timeout_s"])
@@ -365,7 +351,8 @@ class Bench:
             self._weights = reference.weights_path
         return timer
 
-    def _load_reference(self, runner: RunnerProcess) -> None:
+    def load(self, runner: RunnerProcess) -> None:
+        """Load the user's class into a runner."""
         runner.ask(
             "load_reference",
             path=self.reference.path,
@@ -375,48 +362,6 @@ class Bench:
             run_s=float(self.settings["load_timeout_s"]),
             build_s=float(self.settings["load_timeout_s"]),
         )
-
-    def _start_writer(self) -> RunnerProcess:
-        runner = self.pool.reference_runner()
-        try:
-            self._load_reference(runner)
-            runner.ask("warm_up_inductor", run_s=float(self.settings["compile_timeout_s"]))
-        except RunnerFailure:
-            self.pool.end(runner)
-            raise
-        return runner
-
-    def written(self, recipe: dict[str, Any], waiting: Waiting, begin: Callable[[], None]) -> dict[str, Any]:
-        """Return what torch.compile writes for the reference, see `analysis.inductor.program`; `none` says why not.
-
-        In a process of its own, since that may take longer than anybody waits for it; it is kept for the next recipe
-        unless the problem is large.
-
-        Parameters
-        ----------
-        waiting, begin
-            Told while others use the device, and when it is ours: on a GPU Inductor times kernels to choose among them.
-        """
-        with self._writing:
-            runner, self._writer = self._writer, None
-            begun, self._begun_writer = self._begun_writer, None
-            on_gpu = self.reference.device == "cuda"
-            keep = on_gpu and not self.reference.plan.large
-            try:
-                if runner is None:
-                    runner = begun.result() if begun is not None else self._start_writer()
-                inputs = runner.give(self.reference.cases[0].inputs_path)
-                limit = float(self.settings["compile_timeout_s"])
-                with self.turn(waiting) if on_gpu else contextlib.nullcontext():
-                    begin()
-                    found = dict(runner.ask("written", inputs=inputs, recipe=recipe, run_s=limit))
-            except RunnerFailure as error:
-                found, keep = {"none": f"{type(error).__name__}: {error}"}, False
-            if keep:
-                self._writer = runner
-            elif runner is not None:
-                self.pool.end(runner)
-            return found
 
     def drop(self, name: str) -> None:
         """End a runner of the reference until it is needed again."""
