@@ -110,10 +110,11 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
     assert report["baselines"]["compile_ms"] is None
     assert [attempt["node"] for attempt in report["attempts"]] == list(range(1, len(report["attempts"]) + 1))
     for attempt in report["attempts"]:
-        assert set(attempt) == {"node", "parent", "agent", "plan", "status", "runtime_ms", "message"}
+        measured = {"runtime_ms", "speedup_vs_eager", "interval"}
+        assert set(attempt) == {"node", "parent", "agent", "plan", "status", "message", "notes", *measured}
         assert attempt["parent"] < attempt["node"]
         assert attempt["agent"] in {"code", "debug"}
-        assert (attempt["runtime_ms"] is not None) == (attempt["status"] == "OK")
+        assert all((attempt[name] is not None) == (attempt["status"] == "OK") for name in measured)
     best = report["best"]
     assert best["eager_ms"] > best["runtime_ms"]
     assert best["compile_ms"] is None
