@@ -68,12 +68,11 @@ def timer_of(folder: Path, call: Callable[[torch.Tensor], Any], *, sets: int = 3
 def judged(folder: Path, call: Callable[[torch.Tensor], Any]) -> tuple[str, str] | None:
     """Time a candidate for some rounds; return status and message of what is found, None if nothing is."""
     eager, candidate = timer_of(folder, honest), timer_of(folder, call)
-    recheck = Recheck(32 * 16 * 4, None)
+    recheck = Recheck(candidate, eager, 32 * 16 * 4)
     try:
         for number in range(ROUNDS):
-            recheck.look(f"seed {number}", candidate.round(f"seed {number}", 20), candidate)
-        recheck.finish(candidate)
-        recheck.judge(candidate, eager)
+            recheck.look(f"seed {number}", candidate.round(f"seed {number}", 20))
+        recheck.finish()
     except Failed as failure:
         return failure.finding.status, failure.finding.message
     return None
@@ -135,14 +134,11 @@ def test_a_candidate_that_is_wrong_only_while_timed_has_cheated(tmp_path: Path) 
     timing = []
     eager = timer_of(tmp_path, honest)
     candidate = timer_of(tmp_path, lambda x: torch.zeros_like(x) if timing else honest(x))
-    recheck = Recheck(32 * 16 * 4, None)
-    for number in range(ROUNDS):
-        timing.append(1)
-        made = candidate.round(f"seed {number}")
-        timing.clear()
-        recheck.look(f"seed {number}", made, candidate)
+    timing.append(1)
+    made = candidate.round("seed")
+    timing.clear()
     with pytest.raises(Failed) as raised:
-        recheck.judge(candidate, eager)
+        Recheck(candidate, eager, 32 * 16 * 4).look("seed", made)
     assert raised.value.finding.status == "CHEATED"
     assert "while it was timed" in raised.value.finding.message
 
@@ -160,10 +156,8 @@ def test_outputs_that_are_made_up_after_the_round_do_not_have_the_pledged_digest
     held = candidate.runner.timed._kept  # type: ignore[attr-defined]
     for index in range(len(made.pledge)):
         held.output(index)[1][0].copy_(honest(torch.ones(32, 16)))
-    recheck = Recheck(32 * 16 * 4, None)
-    recheck.look("seed", made, candidate)
     with pytest.raises(Failed) as raised:
-        recheck.judge(candidate, eager)
+        Recheck(candidate, eager, 32 * 16 * 4).look("seed", made)
     assert raised.value.finding.status == "CHEATED"
     assert "changed what it had returned" in raised.value.finding.message
 

@@ -561,3 +561,28 @@ def test_a_permutation_stays_one_and_a_single_set_changes_its_order() -> None:
 def test_few_samples_are_picked_along_the_longest_dimension() -> None:
     mixer = Mixer([((torch.randint(0, 99, (2, 500)),), {}) for _ in range(2)])
     assert len({tuple(mixer.inputs("s", index)[0][0].reshape(-1).tolist()) for index in range(50)}) == 50
+
+
+def test_large_outputs_of_a_call_that_is_alone_in_its_round_are_taken_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept, "SINGLE", 4 << 20)
+    monkeypatch.setattr(kept, "room", lambda device: 6 << 20)
+    for elements, copied in ((1 << 20, False), (1 << 19, True)):
+        result = torch.randn(elements)
+        found = kept.Kept(result, "cpu")
+        found.begin(1)
+        found.take(result)
+        assert (found.output(0)[1][0].data_ptr() != result.data_ptr()) is copied
+        pledged = found.pledge()
+        assert pledged == [digest_of(result)]
+        # Whoever changes it afterwards is found out.
+        result.add_(1.0)
+        assert (found.pledge() == pledged) is copied
+    # However many the judge asks for, all are pledged.
+    found = kept.Kept(torch.zeros(1 << 20), "cpu")
+    found.begin(2)
+    for number in range(2):
+        assert len(found) < found.reserved
+        found.take(torch.full((1 << 20,), float(number)))
+    assert len(found.pledge()) == 2

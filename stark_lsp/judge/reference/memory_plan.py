@@ -109,7 +109,9 @@ def timed_bytes(sizes: Sizes, sets: int, room: int) -> int:
     room
         Bytes of outputs that it may keep in one round, see `kept.room`.
     """
-    kept_outputs = max(sizes.outputs, min(room, kept.MOST * sizes.outputs))
+    # Of calls that are alone in their round nothing is copied.
+    alone = sizes.outputs >= kept.SINGLE and room < 2 * sizes.outputs
+    kept_outputs = 0 if alone else max(sizes.outputs, min(room, kept.MOST * sizes.outputs))
     inputs = (sets + fresh.buffers(sizes.inputs)) * sizes.inputs
     return sizes.weights + inputs + sizes.outputs + kept_outputs + sizes.working
 
@@ -139,7 +141,7 @@ def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan
     # Each is fetched from the candidate and from eager.
     looks = int(min(max(LOOKS, LOOKS_S / max(2 * sizes.outputs / RATE, 1e-9)), recheck.MOST))
     # The judge itself has the inputs of a case, what it looks at, and what eager gives for that.
-    own = sizes.inputs + sizes.outputs * (2 + (looks + 1 if looks < recheck.FEWEST else 0))
+    own = sizes.inputs + 2 * sizes.outputs
 
     def needed(choice: tuple[int, bool, bool]) -> int:
         return own + timed_bytes(sizes, min(choice[0], most), room) * (2 + choice[1] + COMPILED * choice[2])
@@ -147,7 +149,7 @@ def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan
     choice = next((one for one in choices if needed(one) <= budget), choices[-1])
     sets, twin, compiled = choice
     verified = sizes.weights + sizes.inputs + 4 * sizes.outputs + sizes.working
-    beside = int(MOST_SHARE * free / timed_bytes(sizes, min(sets, most), room)) - 2
+    beside = int((MOST_SHARE * free - own) / timed_bytes(sizes, min(sets, most), room)) - 2
     case_s = sizes.seconds + (sizes.inputs + sizes.outputs) / RATE
     cases = min(CASES_S / max(case_s, 1e-9), MAKING_S / max(sizes.making_s, 1e-9), seeds)
     return Plan(

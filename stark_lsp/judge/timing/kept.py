@@ -30,6 +30,8 @@ FREE_SHARE = 8
 """Of what is free on a GPU, which others may use as well."""
 MOST = 200
 """Calls of one round."""
+SINGLE = 256 << 20
+"""Bytes of outputs from which on those of a round with one call are not copied."""
 ALIGN = 64
 PIECE = 4 << 20
 """Bytes that a thread takes at a time."""
@@ -193,6 +195,8 @@ class Kept:
         """Calls of a round whose outputs fit."""
         self._rows = torch.zeros((0, self._layout.length), dtype=torch.uint8, device=device)
         self._found: list[Output] = []
+        self.reserved = 0
+        """Calls of the round that has begun."""
 
     @property
     def nbytes(self) -> int:
@@ -203,20 +207,25 @@ class Kept:
         return len(self._found)
 
     @property
-    def reserved(self) -> int:
-        """Calls that there is room for by now."""
-        return len(self._rows)
+    def copying(self) -> bool:
+        """Whether outputs are copied.
+
+        Where a round has one call because no more outputs fit, there is no room for a copy either. Nothing is called
+        before it was looked at, so what changes meanwhile is not what was pledged.
+        """
+        return self._layout.length < SINGLE or self.calls > 1
 
     def begin(self, calls: int) -> None:
         """Begin a round of so many calls, all of which are kept: how many, the judge says, who knows the memory."""
         self._found = []
-        if calls > len(self._rows):
+        self.reserved = calls
+        if self.copying and calls > len(self._rows):
             # The old rows go before the new ones come.
             self._rows = self._rows[:0].clone()
             self._rows = torch.zeros((calls, self._layout.length), dtype=torch.uint8, device=self._device)
 
     def take(self, result: Any) -> None:
-        """Copy what a call returned.
+        """Copy what a call returned, or take it as it is, see `copying`.
 
         Raises
         ------
@@ -224,6 +233,9 @@ class Kept:
             It holds another tensor than a plain one, which could compute its values only now.
         """
         skeleton, tensors = _stored(result)
+        if not self.copying:
+            self._found.append((skeleton, tensors))
+            return
         layout = layout_of(tensors)
         if layout == self._layout and len(self._found) < len(self._rows):
             row = self._rows[len(self._found)]

@@ -23,7 +23,7 @@ from ..processes.pool import Pool
 from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
-from .recheck import Recheck
+from .recheck import MOST, Recheck
 from .rounds import FEWEST, Side
 from .timer import Timer
 
@@ -319,9 +319,25 @@ class Bench:
             apart = math.log(median(first) / median(second))
             self._apart = [*self._apart, apart][-SESSIONS:]
 
-    def recheck(self) -> Recheck:
-        """Return what looks at the outputs of timed calls."""
-        return Recheck(self.output_bytes, self.reference.cases[0].own_errors, self.reference.plan.looks, self.device)
+    def recheck(self, candidate: Timer, weights: str, most: int = MOST) -> Recheck:
+        """Return what looks at the outputs of a candidate's timed calls.
+
+        Parameters
+        ----------
+        weights
+            File of the weights that it has.
+        most
+            See `Recheck`; of large outputs it may be fewer.
+
+        Raises
+        ------
+        RunnerFailure
+            See `held`.
+        """
+        reference, looks = self.reference, min(most, self.reference.plan.looks)
+        errors = reference.cases[0].own_errors
+        eager = self.eager_with(weights)
+        return Recheck(candidate, eager, self.output_bytes, errors, looks, self.device, self.reliably)
 
     def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
         reference = self.reference

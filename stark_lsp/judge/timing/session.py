@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ..device import observe
 from . import clock, kept, rounds
 from .problem_runners import Bench
-from .recheck import Recheck
 
 
 @dataclass(eq=False)
@@ -16,8 +15,6 @@ class Session:
 
     times: rounds.RoundTimes
     watch: observe.Watch
-    recheck: Recheck
-    """Draws of the candidate's outputs; none were made if it had no candidate."""
 
     def notes(self, bench: Bench) -> list[str]:
         """Have the bench learn from the session, and return what a user should know about it."""

@@ -99,11 +99,14 @@ class Timed:
         self._kept = kept.Kept(result, device)
         self._kept.begin(min(TRIED, self._kept.calls))
         self._little = device == "cpu" and self._mixer.nbytes + self._kept.nbytes <= LITTLE
-        # Kept apart from what the candidate might write to later.
         self._kept.take(result)
         result = None
-        with torch.no_grad():
-            cost = min(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take) for index in range(2))
+        costs = []
+        for index in range(2):
+            self._kept.begin(1)
+            with torch.no_grad():
+                costs.append(self._clock.cost_ms(call, index, self._before(WARMUP_SEED), self._take))
+        cost = min(costs)
         count = round_ms / max(cost, 1e-3)
         if cost < 2 * round_ms:
             count = max(count, FEW)
@@ -179,9 +182,10 @@ class Timed:
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")
+        # What the round before gave goes first.
+        self._kept.begin(calls)
         with placement.spread(seed):
             self._alike(f"{seed}/first", 0)
-        self._kept.begin(calls)
         with torch.no_grad():
             times = self._clock.measure(self._call, list(range(calls)), self._before(seed), self._take, flush=flush)
         with self._alone():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..device import observe
 from ..processes.runners import RunnerFailure, RunnerProcess
 from . import rounds, wall
 from .problem_runners import Bench, reference_timed
-from .recheck import Recheck
+from .recheck import CLOCK
 from .session import Session, fitting, longest
 from .timer import Timer
 from .wall import Sample
@@ -74,7 +74,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = rounds.interleave(sides, plan, bench.between)
-        return Session(times, watch, bench.recheck())
+        return Session(times, watch)
 
     found: Session = reference_timed(bench, session)
     return found.times, found.notes(bench)
@@ -119,16 +119,12 @@ class Timing:
         with self._asking():
             timer = self.bench.timer(self.runner, run_s=limit, build_s=float(self.settings["build_timeout_s"]))
         session: Session = reference_timed(self.bench, lambda: self._rounds(timer, final=self.final))
-        times, recheck = session.times, session.recheck
+        times = session.times
         notes = session.notes(self.bench)
         times.between = max(self.bench.between, session.watch.unlucky)
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
-        self._recheck(recheck, timer)
-        recheck = recheck.of_the_clock()
-        notes += reference_timed(self.bench, lambda: self._by_the_clock(timer, times, recheck))
-        # What it did while the judge held the clock must be the work as well.
-        self._recheck(recheck, timer)
+        notes += reference_timed(self.bench, lambda: self._of_reference(lambda: self._by_the_clock(timer, times)))
         without = self._without_gradients(timer) if self.final and both_modes else None
         return Measured(times, self._names[1:], notes, without)
 
@@ -150,7 +146,6 @@ class Timing:
 
         session: Session = reference_timed(self.bench, run)
         session.times.between = max(self.bench.between, session.watch.unlucky)
-        self._recheck(session.recheck, timer)
         return session.times
 
     @contextlib.contextmanager
@@ -161,34 +156,25 @@ class Timing:
         except RunnerFailure as error:
             raise Failed(classify(error, "time", self.path)) from error
 
-    def _recheck(self, recheck: Recheck, timer: Timer) -> None:
-        """Compare what was drawn; where eager's process is lost, that is no failure of the candidate's."""
-
-        def run() -> None:
-            try:
-                eager = self.bench.eager_with(self.weights)
-            except RunnerFailure as error:
-                raise Broken(f"The reference could not be compared with: {error}.", "Try again.") from error
-            with self._asking():
-                recheck.judge(timer, eager, self.bench.reliably)
-
-        reference_timed(self.bench, run)
-
-    def _rounds(self, timer: Timer, *, final: bool) -> Session:
-        """Take turns; whatever fails before the candidate's turn is no fault of its own."""
+    def _of_reference(self, run: Callable[[], Any]) -> Any:
+        """Run what times both: whatever fails and is not asked of the candidate is no fault of its own."""
         try:
-            return self._session(timer, final=final)
+            return run()
         except RunnerFailure as error:
             raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
 
+    def _rounds(self, timer: Timer, *, final: bool) -> Session:
+        """Take turns."""
+        return self._of_reference(lambda: self._session(timer, final=final))  # type: ignore[no-any-return]
+
     def _session(self, timer: Timer, *, final: bool) -> Session:
         plan = rounds.Plan.of(self.settings, final=final, most=longest(self.bench))
-        recheck = self.bench.recheck()
+        recheck = self.bench.recheck(timer, self.weights)
 
         def candidate(index: int) -> list[float]:
             with self._asking():
                 made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0)
-                recheck.look(plan.seeds[index], made, timer)
+                recheck.look(plan.seeds[index], made)
                 return made.sample.ms
 
         names = self._names if final else self._names[:1]
@@ -198,8 +184,8 @@ class Timing:
             give_up = 0 if self.final else rounds.LOSER_ROUNDS[self.bench.device]
             times = rounds.interleave(sides, plan, self.bench.between, candidate="candidate", give_up=give_up)
         with self._asking():
-            recheck.finish(timer)
-        return Session(times, watch, recheck)
+            recheck.finish()
+        return Session(times, watch)
 
     def _alone(self, side: rounds.Side) -> rounds.Side:
         """Return a side during whose turns the candidate's process is stopped."""
@@ -210,9 +196,11 @@ class Timing:
 
         return turn
 
-    def _by_the_clock(self, timer: Timer, times: rounds.RoundTimes, recheck: Recheck) -> list[str]:
+    def _by_the_clock(self, timer: Timer, times: rounds.RoundTimes) -> list[str]:
         """Have the judge's clock count where it allows no time as short as the reported one; returns a note of that."""
         eager, claimed = self.bench.held("eager"), times.median("candidate")
+        # What it does while the judge holds the clock must be the work as well.
+        recheck = self.bench.recheck(timer, self.weights, CLOCK)
 
         def trusted(calls: int) -> Sample:
             with self.runner.resting(), self.bench.reliably(eager):
@@ -222,14 +210,14 @@ class Timing:
             seed = secrets.token_hex(8)
             with self._asking():
                 made = timer.by_the_clock(seed, calls)
-                recheck.look(seed, made, timer)
+                recheck.look(seed, made)
                 return made.sample
 
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
             judged = wall.judged(run, trusted, claimed, times.median("eager"), self.bench.device, fitting(self.bench))
         with self._asking():
-            recheck.finish(timer)
+            recheck.finish()
         agreement = wall.agreement(judged, claimed, self.bench.device, busy=watch.busy)
         if agreement is wall.Agreement.UNSURE:
             times.doubt("candidate", judged.ms / claimed)
