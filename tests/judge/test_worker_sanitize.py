@@ -40,7 +40,7 @@ OLDER = """\
 
 NO_LINES = """\
 ========= COMPUTE-SANITIZER
-========= Uninitialized __global__ memory read of size 4 bytes
+========= Invalid __global__ read of size 4 bytes
 =========     at sum_rows+0x70
 =========     by thread (0,0,0) in block (0,0,0)
 =========     Address 0x7f1d4e600000
@@ -50,7 +50,7 @@ NO_LINES = """\
 
 LIBRARY = """\
 ========= COMPUTE-SANITIZER
-========= Uninitialized __global__ memory read of size 16 bytes
+========= Invalid __global__ read of size 16 bytes
 =========     at void at::native::vectorized_elementwise_kernel<(int)4, at::native::FillFunctor<float>, std::array<char *, (unsigned long)1>>(int, T2, T3)+0x70
 =========     by thread (0,0,0) in block (0,0,0)
 =========
@@ -90,7 +90,6 @@ def test_without_line_information_the_kernel_is_still_named() -> None:
     found = sanitize.read(NO_LINES)
     assert found is not None
     assert (found.kernel, found.line) == ("sum_rows", 0)
-    assert "nobody has written" in found.message
 
 
 def test_kernels_of_libraries_are_not_the_candidates_fault() -> None:
@@ -194,16 +193,14 @@ def test_the_program_is_found_on_the_path_or_beside_cuda(tmp_path: Path, monkeyp
     assert sanitize.available() in (str(program), "/usr/local/cuda/bin/compute-sanitizer")
 
 
-def test_a_tool_that_was_given_up_is_told_with_what_it_would_have_found() -> None:
+def test_whether_it_ran_to_its_end_is_read() -> None:
     assert not sanitize.complete("========= COMPUTE-SANITIZER\n")
     assert sanitize.complete("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n")
-    for tool in sanitize.TOOLS:
-        assert f"{tool} did not run to its end here: {sanitize.FAULTS[tool]}" in sanitize.incomplete(tool)
 
 
 def test_the_command_ends_with_the_program_and_tells_by_its_exit_code() -> None:
-    command = sanitize.command("sanitizer", "initcheck", ["python", "-c", "pass"], "/tmp/log")
+    command = sanitize.command("sanitizer", ["python", "-c", "pass"], "/tmp/log")
     assert command[-3:] == ["python", "-c", "pass"]
-    assert command[command.index("--tool") + 1] == "initcheck"
+    assert command[command.index("--tool") + 1] == "memcheck"
     assert command[command.index("--error-exitcode") + 1] == str(sanitize.EXIT_CODE)
     assert command[command.index("--log-file") + 1] == "/tmp/log"

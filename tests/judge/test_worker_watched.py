@@ -25,35 +25,14 @@ if TYPE_CHECKING:
     from stark_lsp.judge.processes.confinement import Tool
     from stark_lsp.judge.service.judging import Judge
 
-SUMMARY = "========= ERROR SUMMARY: 0 errors"
 
-
-def limits(monkeypatch: pytest.MonkeyPatch, reports: list[str]) -> tuple[list[float], list[str]]:
-    """Return how long each tool of a finalist had, given what they wrote, and the notes."""
-    seen: list[float] = []
-
-    def run(*_: object, limit: float, **__: object) -> str:
-        seen.append(limit)
-        return reports[len(seen) - 1]
-
-    monkeypatch.setattr(finalist, "run", run)
-    monkeypatch.setattr(sanitize, "available", lambda: "sanitizer")
+def test_a_checker_that_was_given_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     case = SimpleNamespace(inputs_path="inputs.raw")
     judge = SimpleNamespace(pool=None, reference=SimpleNamespace(cases=[case]), settings={"run_timeout_s": 60.0})
-    notes = finalist.check_memory(cast("Judge", judge), lambda *_: None, ["kernel"], dict)
-    return seen, notes
-
-
-def test_once_one_tool_is_through_the_next_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, notes = limits(monkeypatch, [SUMMARY, ""])
-    assert seen == [finalist.LONGEST_S, finalist.LEAST_S]
-    assert notes == [sanitize.incomplete("initcheck")]
-
-
-def test_a_tool_that_is_given_up_tells_nothing_about_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, notes = limits(monkeypatch, ["", SUMMARY])
-    assert seen == [finalist.LONGEST_S] * 2
-    assert notes == [sanitize.incomplete("memcheck")]
+    monkeypatch.setattr(sanitize, "available", lambda: "sanitizer")
+    for report, notes in (("========= ERROR SUMMARY: 0 errors", []), ("", [sanitize.INCOMPLETE])):
+        monkeypatch.setattr(finalist, "run", lambda *_, report=report, **__: report)
+        assert finalist.check_memory(cast("Judge", judge), lambda *_: None, ["kernel"], dict) == notes
 
 
 ENDLESS = "import time\ntime.sleep(3600)\n"

@@ -1,9 +1,8 @@
-"""What only a finalist on a GPU goes through: memory checkers, and a reader of hardware counters."""
+"""What only a finalist on a GPU goes through: a memory checker, and a reader of hardware counters."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,12 +31,6 @@ LONGEST_S = 300.0
 LAST_WORDS_S = 60.0
 REPORT = "tool.txt"
 REPORT_LIMIT = 16 << 20
-LEAST_S, TIMES = 20.0, 10.0
-"""Once one tool is through, the next has so many times as long as it took, and at least so long.
-
-Tools make a pass slower in much the same way. But a kernel can make one of them hang: on an H200 initcheck did not
-come back in 75 seconds from one that stores by `cp.async.bulk`, which memcheck was through with in two.
-"""
 SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
 
@@ -69,19 +62,11 @@ def check_memory(
         return [sanitize.MISSING]
     inputs = judge.reference.cases[0].inputs_path
     limit = longest(float(judge.settings["run_timeout_s"]))
-    notes = []
-    for tool in sanitize.TOOLS:
-        begin = time.monotonic()
-        under = partial(sanitize.command, program, tool)
-        report = run(judge.pool, under, load, "forward", limit=limit, inputs=inputs)
-        found = sanitize.read(report, kernels, resources())
-        if found is not None:
-            raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
-        if sanitize.complete(report):
-            limit = min(limit, max(LEAST_S, TIMES * (time.monotonic() - begin)))
-        elif kernels:
-            notes.append(sanitize.incomplete(tool))
-    return notes
+    report = run(judge.pool, partial(sanitize.command, program), load, "forward", limit=limit, inputs=inputs)
+    found = sanitize.read(report, kernels, resources())
+    if found is not None:
+        raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
+    return [] if sanitize.complete(report) or not kernels else [sanitize.INCOMPLETE]
 
 
 def read_counters(judge: Judge, load: Load) -> tuple[list[dict[str, Any]], list[str]]:
