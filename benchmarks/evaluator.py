@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import secrets
 import shutil
@@ -281,7 +282,8 @@ class Memory:
         self._thread.start()
 
     def _watch(self) -> None:
-        query = ["nvidia-smi", "--query-gpu=memory.used,memory.total", "--format=csv,noheader,nounits", "-i", "0"]
+        which = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+        query = ["nvidia-smi", "--query-gpu=memory.used,memory.total", "--format=csv,noheader,nounits", "-i", which]
         while not self._over.wait(0.3):
             used, total = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split(",")
             self._most, self._total = max(self._most, float(used) / 1024), float(total) / 1024
