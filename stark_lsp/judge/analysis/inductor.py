@@ -52,9 +52,9 @@ def program(
     path
         The user's file, for the lines of operations.
     recipe
-        What is done otherwise than by `torch.compile`: `rewrites`, to apply algebra first; on a GPU also `options`,
-        settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products of float32;
-        or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
+        What is done otherwise than by `torch.compile`: `rewrites`, families of rules to apply first; on a GPU also
+        `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
+        of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
 
     Returns
     -------
@@ -62,8 +62,9 @@ def program(
         `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
         number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come
         from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
-        `module`, a digest of its parts and settings; `values`, arguments that are no tensors; on a CPU `capability`,
-        the vector instructions it is written for; on a GPU what `inductor_gpu.Launches.found` says.
+        `module`, a digest of its parts and settings; `values`, arguments that are no tensors; `rewrites`, the families
+        of which a rule fits; on a CPU `capability`, the vector instructions it is written for; on a GPU what
+        `inductor_gpu.Launches.found` says.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def program(
     digest = _digest(module, mode_matters)
     if recipe and recipe.get("plain"):
         return _plain(module, args, kwargs, named, mode_matters, digest)
-    seen = _Seen(compile_fx.compile_fx_inner, path, bool(recipe and recipe.get("rewrites")))
+    seen = _Seen(compile_fx.compile_fx_inner, path, list((recipe or {}).get("rewrites") or ()))
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
@@ -107,7 +108,7 @@ def program(
         raise
     except Exception as error:
         if seen.nothing:
-            raise NotTraceable("no rule of algebra fits it") from error
+            raise NotTraceable("no rule fits it") from error
         raise NotTraceable(f"torch.compile does not take it as a whole: {_first_line(error)}") from error
     finally:
         torch.compiler.reset()
@@ -134,6 +135,7 @@ def program(
         "changes": sorted(changed),
         "module": digest,
         "values": _values(module, args, kwargs),
+        "rewrites": seen.fitting,
         **more,
     }
 
@@ -167,6 +169,7 @@ def _plain(
         "changes": [],
         "module": digest,
         "values": _values(module, args, kwargs),
+        "rewrites": [],
         "launches": [],
         "helpers": {},
         "capability": list(torch.cuda.get_device_capability()) if torch.cuda.is_available() else [0, 0],
@@ -189,12 +192,14 @@ def _capability() -> str:
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
-    def __init__(self, inner: Callable[..., Any], path: str, rewritten: bool) -> None:
+    def __init__(self, inner: Callable[..., Any], path: str, families: list[str]) -> None:
         self._inner = inner
         self._path = path
-        self._rewritten = rewritten
+        self._families = families
+        self.fitting: list[str] = []
+        """Families of which a rule fits."""
         self.nothing = False
-        """Whether algebra was asked for and fits nowhere."""
+        """Whether rewriting was asked for and fits nowhere."""
         self.calls: list[tuple[list[Any], list[Any]]] = []
         self.lines: set[int] = set()
 
@@ -210,7 +215,8 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
-        if self._rewritten and not rewrites.apply(graph.graph):
+        self.fitting = rewrites.fitting(graph.graph)
+        if self._families and not rewrites.apply(graph.graph, self._families):
             self.nothing = True
             raise ValueError("nothing is rewritten")
         graph.recompile()

@@ -14,7 +14,7 @@ from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
-from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, program_of
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
@@ -89,14 +89,8 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         kernels=len(program.kernels),
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),
         calls=calls,
-        sums=products + convolutions > 0
-        and (any(map(_sums, program.kernels.values())) or any("avg_pool" in text for text in texts)),
+        rewrites=frozenset(made.get("rewrites", ())),
     )
-
-
-def _sums(kernel: Kernel) -> bool:
-    """Whether a kernel has a sum, mean or average pooling in it; on a CPU only its name tells."""
-    return re.search(r"(?<![a-z])(?:sum|mean|avg_pool\dd)(?![a-z])", f"{kernel.name} {kernel.origins}") is not None
 
 
 def _calls(program: Program) -> list[str]:

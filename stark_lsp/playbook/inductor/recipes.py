@@ -15,7 +15,8 @@ from stark_lsp.playbook.design import Design
 
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
-ALGEBRA, PRODUCTS, TUNING, LAYOUT, LAUNCH = "algebra", "products", "tuning", "layout", "launch"
+ALGEBRA, WINDOWS = "algebra", "windows"
+PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 WORTH = 0.1
@@ -37,8 +38,8 @@ class Facts:
     """Kernels and calls that launch some."""
     calls: int = 0
     """Kernels that the original launches."""
-    sums: bool = False
-    """Whether products or convolutions are followed by a sum, mean or average pooling."""
+    rewrites: frozenset[str] = frozenset()
+    """Families of `judge/analysis/rewrites` of which a rule fits."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,19 @@ class Switch:
     """Whether the program becomes a CUDA graph."""
     plain: bool = False
     """Whether it is the original's own forward."""
-    rewrites: bool = False
-    """Whether algebra comes first."""
+    rewrites: str = ""
+    """Family of rules that are applied first."""
 
     @property
     def strong(self) -> bool:
         """Whether it may change the time by a multiple, so that it is tried on the original as well."""
-        return self.rewrites or self.replayed or self.products == "bf16x3"
+        return bool(self.rewrites) or self.replayed or self.products == "bf16x3"
 
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
-        if self.name == ALGEBRA:
-            return facts.sums
+        if self.rewrites:
+            # On a CPU PyTorch's own windows are as fast.
+            return self.rewrites in facts.rewrites and (facts.device == "cuda" or self.name != WINDOWS)
         if facts.device != "cuda":
             return False
         if self.name == PRODUCTS:
@@ -87,7 +89,8 @@ class Switch:
 
 _ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_gemm_backends": "ATEN,TRITON"})
 SWITCHES = (
-    Switch(ALGEBRA, "sums", "Sum what goes into a product or convolution, not its results", "algebra", rewrites=True),
+    Switch(ALGEBRA, "sums", "Compute less by algebra: sums before products", "algebra", rewrites="sums"),
+    Switch(WINDOWS, "shifted", "Write windows as shifted images, fused with the rest", "windows", rewrites="windows"),
     Switch(
         PRODUCTS,
         "bf16x3",
@@ -137,7 +140,7 @@ def recipe(design: Design) -> dict[str, Any]:
     if any(one.plain for one in on):
         return {"plain": True}
     products = next((one.products for one in on if one.products), "")
-    return {"options": options, "products": products, "rewrites": any(one.rewrites for one in on)}
+    return {"options": options, "products": products, "rewrites": [one.rewrites for one in on if one.rewrites]}
 
 
 def replayed(design: Design) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from torch.fx import Node
 
-from .linear import Cannot, Reduction, Value, aten, shape_of, summed
+from .linear import SUMS, Reduction, Value, summed
+from .rule import Cannot, aten, shape_of
 
 
 class Convolution(NamedTuple):
@@ -43,6 +44,8 @@ def multiplications(node: Node, of: Convolution) -> int:
 
 class Channels(Reduction):
     """A sum or mean over all channels."""
+
+    OF = SUMS
 
     def _found(self) -> Node:
         of, dims = summed(self._node)

@@ -6,13 +6,16 @@ import operator
 
 from torch.fx import Node
 
-from .linear import Cannot, Reduction, Value, aten, shape_of, summed
+from .linear import SUMS, Reduction, Value, summed
+from .rule import Cannot, aten, shape_of
 
 FORMS = (aten.view.default, aten.unsqueeze.default, aten.squeeze.dim)
 
 
 class Columns(Reduction):
     """A sum or mean over the last dimension, or over each few columns of it as average pooling takes it."""
+
+    OF = (*SUMS, aten.avg_pool2d.default)
 
     def _found(self) -> Node:
         if self._node.target is aten.avg_pool2d.default:

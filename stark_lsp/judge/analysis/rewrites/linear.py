@@ -8,40 +8,16 @@ from typing import Any, Union
 import torch
 from torch.fx import Node
 
-aten = torch.ops.aten
+from .rule import Cannot, Rule, aten, shape_of
+
 SUMS = (aten.sum.dim_IntList, aten.mean.dim)
-PURE = (
-    *SUMS,
-    aten.mm.default,
-    aten.addmm.default,
-    aten.convolution.default,
-    aten.avg_pool2d.default,
-    aten.avg_pool3d.default,
-    aten.add.Tensor,
-    aten.sub.Tensor,
-    aten.rsub.Scalar,
-    aten.mul.Tensor,
-    aten.div.Tensor,
-    aten.permute.default,
-    aten.squeeze.dim,
-    aten.t.default,
-    aten.unsqueeze.default,
-    aten.view.default,
-)
-"""Operators that may go once nobody needs what they give."""
-WIDE = (torch.float32, torch.float64)
-"""In half precision a sum may be infinite where the original's mean is not, so no rule holds for all inputs there."""
 LEAST = 1 << 20
 """Multiplications that a map must have to be worth it."""
 Value = Union[Node, float, int]  # noqa: UP007 - Python 3.9
 _NAMES = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div"}
 
 
-class Cannot(Exception):
-    """The rule does not fit."""
-
-
-class Reduction:
+class Reduction(Rule):
     """A sum or mean over a part of what a linear map gives.
 
     Within it values keep all their dimensions: those that are summed have one element, or as many as there are groups.
@@ -53,9 +29,7 @@ class Reduction:
     """
 
     def __init__(self, graph: torch.fx.Graph, node: Node, made: list[Node]) -> None:
-        self._graph = graph
-        self._made = made
-        self._node = node
+        super().__init__(graph, node, made)
         self._maps = 0
         self._of = self._found()
         """What is summed."""
@@ -92,20 +66,14 @@ class Reduction:
         """Bring a sum into the shape of the node."""
         return self.call(aten.reshape.default, total, list(self._node.meta["val"].shape))
 
-    def replace(self) -> None:
-        """Put the smaller map in the place of the node."""
-        with self._graph.inserting_before(self._node):
-            total = self.total(self._of, None)
-            if not self._maps or not isinstance(total, Node):
-                raise Cannot
-            if self._node.target is not aten.sum.dim_IntList and self._count() != 1:
-                total = self.call(aten.div.Tensor, total, self._count())
-            total = self._shaped(total)
-        old, new = self._node.meta["val"], total.meta["val"]
-        if (old.shape, old.dtype, old.stride()) != (new.shape, new.dtype, new.stride()):
+    def result(self) -> Node:
+        """Return the smaller map."""
+        total = self.total(self._of, None)
+        if not self._maps or not isinstance(total, Node):
             raise Cannot
-        total.meta.update({key: value for key, value in self._node.meta.items() if key != "val"})
-        self._node.replace_all_uses_with(total)
+        if self._node.target is not aten.sum.dim_IntList and self._count() != 1:
+            total = self.call(aten.div.Tensor, total, self._count())
+        return self._shaped(total)
 
     def total(self, value: Any, v: Node | None) -> Value:
         """Return the sum of `value`, weighted by `v` (all alike by default)."""
@@ -158,29 +126,6 @@ class Reduction:
     def _filled(self, number: Value) -> Node:
         like = self._of.meta["val"]
         return self.call(aten.full.default, [1] * like.dim(), number, dtype=like.dtype, device=like.device)
-
-    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
-        """Add a node, with what it gives."""
-        node = self._graph.call_function(target, args, kwargs)
-        self._made.append(node)
-        values, named = torch.utils._pytree.tree_map(
-            lambda one: one.meta["val"] if isinstance(one, Node) else one, (args, kwargs)
-        )
-        try:
-            with self._of.meta["val"].fake_mode:
-                node.meta["val"] = target(*values, **named)
-        except (RuntimeError, TypeError, ValueError) as error:
-            # Shapes do not go together as the rule takes it.
-            raise Cannot from error
-        return node
-
-
-def shape_of(node: Any) -> list[int]:
-    """Return the sizes of a tensor in one of the types that rules hold for."""
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    if not isinstance(value, torch.Tensor) or value.dtype not in WIDE:
-        raise Cannot
-    return [int(size) for size in value.shape]
 
 
 def summed(node: Node) -> tuple[Node, list[int]]:

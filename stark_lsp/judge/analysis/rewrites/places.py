@@ -12,7 +12,8 @@ from typing import NamedTuple
 from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
-from .linear import Cannot, Reduction, Value, aten, shape_of, summed
+from .linear import SUMS, Reduction, Value, summed
+from .rule import Cannot, aten, shape_of
 
 
 class Slice(NamedTuple):
@@ -25,6 +26,8 @@ class Slice(NamedTuple):
 
 class Places(Reduction):
     """A sum or mean over all dimensions of an image, perhaps over its channels as well."""
+
+    OF = SUMS
 
     def _found(self) -> Node:
         of, dims = summed(self._node)

@@ -13,7 +13,8 @@ import torch
 from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
-from .linear import Cannot, Reduction, Value, aten, shape_of
+from .linear import Reduction, Value
+from .rule import Cannot, aten, shape_of
 
 POOLS = {2: aten.avg_pool2d.default, 3: aten.avg_pool3d.default}
 """By how many dimensions an image has."""
@@ -21,6 +22,8 @@ POOLS = {2: aten.avg_pool2d.default, 3: aten.avg_pool3d.default}
 
 class Pools(Reduction):
     """Average pooling of pieces that lie side by side, once or several times."""
+
+    OF = tuple(POOLS.values())
 
     def _found(self) -> Node:
         of: Any = self._node

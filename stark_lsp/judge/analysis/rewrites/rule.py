@@ -1,0 +1,76 @@
+"""What all rules have in common: a node, what is put in its place, and nothing where the rule does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+aten = torch.ops.aten
+WIDE = (torch.float32, torch.float64)
+"""In half precision a sum may be infinite where the original's mean is not, so no rule holds for all inputs there."""
+
+
+class Cannot(Exception):
+    """The rule does not fit."""
+
+
+class Rule:
+    """A node that can be computed by other operations.
+
+    Raises
+    ------
+    Cannot
+        The rule does not fit this node.
+    """
+
+    OF: tuple[Any, ...] = ()
+    """What such a node calls."""
+
+    def __init__(self, graph: torch.fx.Graph, node: Node, made: list[Node]) -> None:
+        if node.target not in self.OF:
+            raise Cannot
+        self._graph = graph
+        self._made = made
+        self._node = node
+
+    def result(self) -> Node:
+        """Add what computes the same."""
+        raise NotImplementedError
+
+    def replace(self) -> None:
+        """Put that in the place of the node."""
+        with self._graph.inserting_before(self._node):
+            made = self.result()
+            old, new = self._node.meta["val"], made.meta["val"]
+            if old.is_contiguous() and not new.is_contiguous():
+                made = self.call(aten.clone.default, made, memory_format=torch.contiguous_format)
+                new = made.meta["val"]
+        if (old.shape, old.dtype, old.stride()) != (new.shape, new.dtype, new.stride()):
+            raise Cannot
+        made.meta.update({key: value for key, value in self._node.meta.items() if key != "val"})
+        self._node.replace_all_uses_with(made)
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        """Add a node, with what it gives."""
+        node = self._graph.call_function(target, args, kwargs)
+        self._made.append(node)
+        values, named = torch.utils._pytree.tree_map(
+            lambda one: one.meta["val"] if isinstance(one, Node) else one, (args, kwargs)
+        )
+        try:
+            with self._node.meta["val"].fake_mode:
+                node.meta["val"] = target(*values, **named)
+        except (RuntimeError, TypeError, ValueError) as error:
+            # Shapes do not go together as the rule takes it.
+            raise Cannot from error
+        return node
+
+
+def shape_of(node: Any) -> list[int]:
+    """Return the sizes of a tensor in one of the types that rules hold for."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, torch.Tensor) or value.dtype not in WIDE:
+        raise Cannot
+    return [int(size) for size in value.shape]

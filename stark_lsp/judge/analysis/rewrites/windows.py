@@ -1,0 +1,176 @@
+"""Windows that meet one channel at a time, as images that are shifted: one pass over memory, and what follows is in it.
+
+For a convolution of that kind (depthwise) and for large windows of pooling, Inductor calls PyTorch, whose kernels are
+far from what memory allows. As shifted images, multiplied and added or compared, they are what Inductor fuses best.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torch.fx import Node
+
+from .channels import convolution_of
+from .pools import POOLS
+from .rule import Cannot, Rule, aten, shape_of
+
+MOST = 64
+"""Places of a window; the text of a kernel grows with them."""
+LEAST = 1 << 18
+"""Elements that a result must have to be worth it."""
+MAXIMA = (aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default)
+"""By the time that Inductor is handed a graph, windows that it writes itself are other operators."""
+
+
+class Window(NamedTuple):
+    """How a window goes over a dimension."""
+
+    size: int
+    stride: int
+    padding: int
+    dilation: int
+
+
+class Windows(Rule):
+    """What windows have in common."""
+
+    def shifted(self, x: Node, windows: list[Window], filled: float) -> Iterator[tuple[tuple[int, ...], Node]]:
+        """Yield for each place in a window that place, and what all windows have there."""
+        if math.prod(one.size for one in windows) > MOST or math.prod(shape_of(self._node)) < LEAST:
+            raise Cannot
+        sizes, results = shape_of(x)[2:], shape_of(self._node)[2:]
+        if len(sizes) != len(windows) or len(results) != len(windows):
+            raise Cannot
+        around: list[int] = []
+        for one, size, count in zip(windows, sizes, results):  # noqa: B905 - Python 3.9
+            last = (count - 1) * one.stride + (one.size - 1) * one.dilation + 1
+            around = [one.padding, max(0, last - one.padding - size), *around]
+        if any(around):
+            x = self.call(aten.constant_pad_nd.default, x, around, filled)
+        for place in itertools.product(*(range(one.size) for one in windows)):
+            part = x
+            for number, (tap, one, count) in enumerate(zip(place, windows, results)):  # noqa: B905
+                begin = tap * one.dilation
+                end = begin + (count - 1) * one.stride + 1
+                part = self.call(aten.slice.Tensor, part, 2 + number, begin, end, one.stride)
+            yield place, part
+
+
+class Depthwise(Windows):
+    """A convolution with a filter of its own for each channel, or several."""
+
+    OF = (aten.convolution.default,)
+
+    def result(self) -> Node:
+        """Return the sum of the shifted inputs, each by what the filters have for it."""
+        of = convolution_of(self._node)
+        if of is None or of.transposed or of.groups == 1:
+            raise Cannot
+        inputs, filters, out = shape_of(of.x), shape_of(of.weights), shape_of(self._node)
+        if of.groups != inputs[1] or len(filters) != len(inputs):
+            raise Cannot
+        windows = [Window(*how) for how in zip(filters[2:], of.stride, of.padding, of.dilation)]  # noqa: B905
+        # Each channel meets its filters, which lie behind each other, in a dimension of their own.
+        each, rank = filters[0] // of.groups, len(filters) - 2
+        weights = self.call(aten.reshape.default, of.weights, [of.groups, each, *filters[2:]])
+        total: Node | None = None
+        for place, part in self.shifted(of.x, windows, 0.0):
+            tap = weights
+            for index in reversed(range(rank)):
+                tap = self.call(aten.select.int, tap, 2 + index, place[index])
+            tap = self.call(aten.reshape.default, tap, [of.groups, each] + [1] * rank)
+            if each == 1:
+                tap = self.call(aten.squeeze.dim, tap, 1)
+            else:
+                part = self.call(aten.unsqueeze.default, part, 2)
+            part = self.call(aten.mul.Tensor, part, tap)
+            total = part if total is None else self.call(aten.add.Tensor, total, part)
+        assert total is not None
+        if each != 1:
+            total = self.call(aten.reshape.default, total, out)
+        if of.bias is not None:
+            total = self.call(aten.add.Tensor, total, self.call(aten.reshape.default, of.bias, [out[1]] + [1] * rank))
+        return total
+
+
+class Average(Windows):
+    """Average pooling by windows that are too large for Inductor to write."""
+
+    OF = tuple(POOLS.values())
+    WRITTEN = 25
+    """Places of a window that Inductor writes itself."""
+
+    def result(self) -> Node:
+        """Return the mean of the shifted inputs, or of each piece where windows lie side by side."""
+        x, sizes, stride, padding, ceil, counted, divisor = _given(
+            self._node, ([], 0, False, True, None), len(shape_of(self._node)) - 2
+        )
+        if math.prod(sizes) <= self.WRITTEN or ceil or divisor is not None or (any(padding) and not counted):
+            raise Cannot
+        if math.prod(sizes) > MOST:
+            return self._pieces(x, sizes, stride, padding)
+        windows = [Window(*how, 1) for how in zip(sizes, stride, padding)]  # noqa: B905 - Python 3.9
+        total: Node | None = None
+        for _, part in self.shifted(x, windows, 0.0):
+            total = part if total is None else self.call(aten.add.Tensor, total, part)
+        assert total is not None
+        return self.call(aten.mul.Tensor, total, 1.0 / math.prod(sizes))
+
+    def _pieces(self, x: Node, sizes: list[int], stride: list[int], padding: list[int]) -> Node:
+        if sizes != stride or any(padding):
+            raise Cannot
+        shape, results = shape_of(x), shape_of(self._node)[2:]
+        for number, (size, count) in enumerate(zip(sizes, results)):  # noqa: B905 - Python 3.9
+            if size * count != shape[2 + number]:
+                x = self.call(aten.slice.Tensor, x, 2 + number, 0, size * count)
+        split = [side for pair in zip(results, sizes) for side in pair]  # noqa: B905 - Python 3.9
+        x = self.call(aten.reshape.default, x, [*shape[:2], *split])
+        return self.call(aten.mean.dim, x, [3 + 2 * number for number in range(len(sizes))])
+
+
+class Maximum(Windows):
+    """Maximum pooling by windows that are too large for Inductor to write, where nobody asks for places."""
+
+    OF = (operator.getitem,)
+
+    def result(self) -> Node:
+        """Return the largest of the shifted inputs; one that is no number makes the result none, as in PyTorch."""
+        pool: Any = self._node.args[0]
+        if pool.target not in MAXIMA or self._node.args[1] != 0 or len(pool.users) != 1:
+            raise Cannot
+        x, sizes, stride, padding, dilation, _ = _given(pool, ([], 0, 1, False), len(shape_of(self._node)) - 2)
+        windows = [Window(*how) for how in zip(sizes, stride, padding, dilation)]  # noqa: B905 - Python 3.9
+        total: Node | None = None
+        for _, part in self.shifted(x, windows, -math.inf):
+            total = part if total is None else self.call(aten.maximum.default, total, part)
+        assert total is not None
+        return total
+
+
+def _given(node: Node, more: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    """Return the arguments of pooling, whole: sizes for each dimension, and what is not given as its default.
+
+    Parameters
+    ----------
+    more
+        Defaults of what follows the input and the window's size.
+    rank
+        Dimensions of an image.
+    """
+    x, sizes, *given = node.args
+    if node.kwargs:
+        raise Cannot
+    found: list[Any] = [sizes, *given, *more[len(given) :]]
+    if found[1] == []:
+        found[1] = sizes
+    # A number in front of the flags stands for all dimensions.
+    for place, one in enumerate(found):
+        if isinstance(one, (list, tuple)):
+            found[place] = [int(size) for size in one] * (rank if len(one) == 1 else 1)
+        elif isinstance(one, int) and not isinstance(one, bool) and place <= 3:
+            found[place] = [one] * rank
+    return (x, *found)
