@@ -321,7 +321,7 @@ def _with_epilogue(name: str, layer: str, plain: str, kernel: str, inputs: str, 
         return Recomputed.apply(fast, whole, x, layer.weight, layer.bias)""",
         ),
         "x + bias",
-        "x + 1.01 * bias",
+        "x - bias",
     )
 
 

@@ -13,7 +13,7 @@ from torch._inductor import compile_fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
-from stark_lsp.judge.analysis.rewrites import windows
+from stark_lsp.judge.analysis.rewrites import transposed, volumes, windows
 
 Form = Callable[..., torch.Tensor]
 
@@ -23,6 +23,8 @@ def any_size() -> object:
     """Small results are worth it here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows, "LEAST", 1)
+        patch.setattr(transposed, "LEAST", 1)
+        patch.setattr(volumes, "LEAST", 1)
         yield
 
 
@@ -118,7 +120,8 @@ DO_NOT: dict[str, tuple[Form, tuple[int, ...]]] = {
     "in groups of several": (lambda x: F.conv2d(x, x.new_ones(8, 2, 3, 3), groups=2), (2, 4, 8, 8)),
     "in no groups": (lambda x: F.conv2d(x, x.new_ones(8, 4, 3, 3)), (2, 4, 8, 8)),
     "large filters": (lambda x: F.conv2d(x, x.new_ones(4, 1, 9, 9), groups=4), (2, 4, 16, 16)),
-    "transposed": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 1, 3, 3), groups=4), (2, 4, 8, 8)),
+    "transposed, in groups": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 1, 3, 3), groups=4), (2, 4, 8, 8)),
+    "transposed, dilated": (lambda x: F.conv_transpose2d(x, x.new_ones(4, 4, 3, 3), dilation=2), (2, 4, 8, 8)),
     "windows that Inductor writes": (lambda x: F.avg_pool2d(x, 5) + F.max_pool2d(x, 5), (2, 4, 10, 10)),
     "padding that does not count": (lambda x: F.avg_pool2d(x, 6, 6, 2, count_include_pad=False), (2, 4, 12, 12)),
     "another divisor": (lambda x: F.avg_pool2d(x, 6, divisor_override=2), (2, 4, 12, 12)),
@@ -160,3 +163,34 @@ NOT_DIAGONAL: dict[str, Form] = {
 @pytest.mark.parametrize("name", NOT_DIAGONAL)
 def test_what_is_no_diagonal_matrix_is_multiplied(name: str) -> None:
     same(NOT_DIAGONAL[name], images(24), images(24, 40), families=())
+
+
+@settings(max_examples=40)
+@given(
+    rank=st.integers(1, 3),
+    taps=st.integers(1, 5),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 3),
+    more=st.integers(0, 2),
+    bias=st.booleans(),
+)
+def test_a_transposed_convolution_is_an_ordinary_one(
+    rank: int, taps: int, stride: int, padding: int, more: int, bias: bool
+) -> None:
+    conv = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
+    x, w, b = images(2, 3, *range(6, 6 + rank)), images(3, 4, *[taps] * rank), images(4)
+
+    def form(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return conv(x, w, b if bias else None, stride, padding, min(more, stride - 1))
+
+    try:
+        form(x, w, b)
+    except RuntimeError:
+        return  # padding leaves nothing
+    same(form, x, w, b, families=("transposed",))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_convolution_of_volumes_has_its_channels_last(bias: bool) -> None:
+    x, w, b = images(2, 8, 6, 7, 8), images(12, 8, 3, 3, 3), images(12)
+    same(lambda x, w, b: F.conv3d(x, w, b if bias else None, 2, 1), x, w, b, families=("volumes",))

@@ -54,7 +54,8 @@ def program(
     recipe
         What is done otherwise than by `torch.compile`: `rewrites`, families of rules to apply first; on a GPU also
         `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
-        of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
+        of float32, and `convolutions`, that of convolutions where cuDNN may not take TF32; or `plain`, to compile
+        nothing: the program is then the module's own forward, and `code` is empty.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def program(
     digest = _digest(module, mode_matters)
     if recipe and recipe.get("plain"):
         return _plain(module, args, kwargs, named, mode_matters, digest)
-    seen = _Seen(compile_fx.compile_fx_inner, path, list((recipe or {}).get("rewrites") or ()))
+    seen = _Seen(compile_fx.compile_fx_inner, path, recipe or {})
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         seen.graph(graph)
@@ -192,10 +193,10 @@ def _capability() -> str:
 class _Seen:
     """What goes into the compiler and into its program, and comes out."""
 
-    def __init__(self, inner: Callable[..., Any], path: str, families: list[str]) -> None:
+    def __init__(self, inner: Callable[..., Any], path: str, recipe: Mapping[str, Any]) -> None:
         self._inner = inner
         self._path = path
-        self._families = families
+        self._recipe = recipe
         self.fitting: list[str] = []
         """Families of which a rule fits."""
         self.nothing = False
@@ -216,11 +217,13 @@ class _Seen:
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
         self.fitting = rewrites.fitting(graph.graph)
-        if self._families and not rewrites.apply(graph.graph, self._families):
+        families = self._recipe.get("rewrites") or ()
+        if families and not rewrites.apply(graph.graph, families):
             self.nothing = True
             raise ValueError("nothing is rewritten")
         graph.recompile()
-        made = self._inner(graph, inputs, **how)
+        with inductor_gpu.templates(self._recipe, graph.graph):
+            made = self._inner(graph, inputs, **how)
 
         def run(given: list[Any]) -> Any:
             arguments = list(given)

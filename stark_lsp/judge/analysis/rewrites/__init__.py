@@ -27,10 +27,17 @@ from .diagonal import Diagonal
 from .places import Places
 from .pools import Pools
 from .rule import Cannot, Rule
+from .transposed import Transposed
+from .volumes import Volumes
 from .windows import Average, Depthwise, Maximum
 
 FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
-    {"sums": (Columns, Places, Channels, Pools, Diagonal), "windows": (Depthwise, Average, Maximum)}
+    {
+        "sums": (Columns, Places, Channels, Pools, Diagonal),
+        "windows": (Depthwise, Average, Maximum),
+        "transposed": (Transposed,),
+        "volumes": (Volumes,),
+    }
 )
 """Rules by what they are for."""
 

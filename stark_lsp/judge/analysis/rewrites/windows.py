@@ -105,31 +105,21 @@ class Average(Windows):
     """Places of a window that Inductor writes itself."""
 
     def result(self) -> Node:
-        """Return the mean of the shifted inputs, or of each piece where windows lie side by side."""
+        """Return the mean of the shifted inputs."""
         x, sizes, stride, padding, ceil, counted, divisor = _given(
             self._node, ([], 0, False, True, None), len(shape_of(self._node)) - 2
         )
         if math.prod(sizes) <= self.WRITTEN or ceil or divisor is not None or (any(padding) and not counted):
             raise Cannot
-        if math.prod(sizes) > MOST:
-            return self._pieces(x, sizes, stride, padding)
+        if all(one >= size for one, size in zip(stride, sizes)):  # noqa: B905 - Python 3.9
+            # Where each place is in one window, there is nothing to be found in the cache.
+            raise Cannot
         windows = [Window(*how, 1) for how in zip(sizes, stride, padding)]  # noqa: B905 - Python 3.9
         total: Node | None = None
         for _, part in self.shifted(x, windows, 0.0):
             total = part if total is None else self.call(aten.add.Tensor, total, part)
         assert total is not None
         return self.call(aten.mul.Tensor, total, 1.0 / math.prod(sizes))
-
-    def _pieces(self, x: Node, sizes: list[int], stride: list[int], padding: list[int]) -> Node:
-        if sizes != stride or any(padding):
-            raise Cannot
-        shape, results = shape_of(x), shape_of(self._node)[2:]
-        for number, (size, count) in enumerate(zip(sizes, results)):  # noqa: B905 - Python 3.9
-            if size * count != shape[2 + number]:
-                x = self.call(aten.slice.Tensor, x, 2 + number, 0, size * count)
-        split = [side for pair in zip(results, sizes) for side in pair]  # noqa: B905 - Python 3.9
-        x = self.call(aten.reshape.default, x, [*shape[:2], *split])
-        return self.call(aten.mean.dim, x, [3 + 2 * number for number in range(len(sizes))])
 
 
 class Maximum(Windows):

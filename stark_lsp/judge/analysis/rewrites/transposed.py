@@ -1,0 +1,90 @@
+"""Transposed convolutions as ordinary ones: every place of the result gathers what meets it.
+
+With a stride of s, places fall into s kinds along each dimension, by which taps meet them. One ordinary convolution
+computes all kinds, as channels, from filters that have every s-th tap (sub-pixel convolution,
+https://arxiv.org/abs/1609.05158); what follows puts them in their places.
+"""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from .channels import Convolution, convolution_of, multiplications
+from .linear import LEAST
+from .rule import Cannot, Rule, aten, shape_of
+
+
+class Transposed(Rule):
+    """A transposed convolution that is neither dilated nor in groups."""
+
+    OF = (aten.convolution.default,)
+
+    def result(self) -> Node:
+        """Return the ordinary convolution, its channels put in their places."""
+        of = convolution_of(self._node)
+        if of is None or not of.transposed or of.groups != 1 or any(one != 1 for one in of.dilation):
+            raise Cannot
+        if multiplications(self._node, of) < LEAST:
+            raise Cannot
+        strides, rank, results = of.stride, len(of.stride), shape_of(self._node)
+        weights, taps, first = self._weights(of)
+        places = [-(-size // stride) for size, stride in zip(results[2:], strides)]  # noqa: B905 - Python 3.9
+        x, padding = self._around(of, taps, first, places)
+        ones = [1] * rank
+        made = self.call(aten.convolution.default, x, weights, None, ones, padding, ones, False, [0] * rank, 1)
+        made = self.call(aten.reshape.default, made, [results[0], results[1], *strides, *places])
+        order = [0, 1, *(dim for number in range(rank) for dim in (2 + rank + number, 2 + number))]
+        made = self.call(aten.permute.default, made, order)
+        sides = [place * stride for place, stride in zip(places, strides)]  # noqa: B905 - Python 3.9
+        made = self.call(aten.reshape.default, made, [*results[:2], *sides])
+        for number, (side, size) in enumerate(zip(sides, results[2:])):  # noqa: B905 - Python 3.9
+            if side != size:
+                made = self.call(aten.slice.Tensor, made, 2 + number, 0, size)
+        if of.bias is None:
+            return made
+        return self.call(aten.add.Tensor, made, self.call(aten.reshape.default, of.bias, [results[1], *ones]))
+
+    def _weights(self, of: Convolution) -> tuple[Node, list[int], list[int]]:
+        """Return the filters of all kinds, their sizes, and how far ahead of a place its first input is.
+
+        Tap t brings input i to place i * stride + t - padding. With as much in front of the taps as makes padding a
+        multiple of the stride, tap `stride * j + kind` meets places of that kind, from input `place + first - j`.
+        """
+        size, rank = shape_of(of.weights), len(of.stride)
+        weights = of.weights
+        around: list[int] = []
+        split: list[int] = []
+        taps: list[int] = []
+        first: list[int] = []
+        for count, stride, padding in zip(size[2:], of.stride, of.padding):  # noqa: B905 - Python 3.9
+            front = -padding % stride
+            taps.append(-(-(count + front) // stride))
+            first.append((padding + front) // stride)
+            around = [front, taps[-1] * stride - count - front, *around]
+            split += [taps[-1], stride]
+        if any(around):
+            weights = self.call(aten.constant_pad_nd.default, weights, around, 0.0)
+        weights = self.call(aten.reshape.default, weights, [*size[:2], *split])
+        kinds, inner = [3 + 2 * number for number in range(rank)], [2 + 2 * number for number in range(rank)]
+        weights = self.call(aten.permute.default, weights, [1, *kinds, 0, *inner])
+        channels = size[1]
+        for stride in of.stride:
+            channels *= stride
+        weights = self.call(aten.reshape.default, weights, [channels, size[0], *taps])
+        return self.call(aten.flip.default, weights, list(range(2, 2 + rank))), taps, first
+
+    def _around(self, of: Convolution, taps: list[int], first: list[int], places: list[int]) -> tuple[Node, list[int]]:
+        """Return the input with what is missing around it, and what the convolution is left to add."""
+        around: list[int] = []
+        x, cut = of.x, False
+        for number, (tap, ahead, count) in enumerate(zip(taps, first, places)):  # noqa: B905 - Python 3.9
+            size = shape_of(of.x)[2 + number]
+            before, behind = tap - 1 - ahead, count + ahead - size
+            begin, end = max(0, -before), size - max(0, -behind)
+            if (begin, end) != (0, size):
+                x, cut = self.call(aten.slice.Tensor, x, 2 + number, begin, end), True
+            around = [max(0, before), max(0, behind), *around]
+        alike = all(one == other for one, other in zip(around[::2], around[1::2]))  # noqa: B905 - Python 3.9
+        if alike and not cut:
+            return x, around[::2][::-1]
+        return self.call(aten.constant_pad_nd.default, x, around, 0.0), [0] * len(taps)
