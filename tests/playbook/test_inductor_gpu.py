@@ -136,26 +136,24 @@ def test_wrong_products_are_repaired_by_more_parts(bench: Callable[..., Bench]) 
 
 
 def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
-    of_images = recipes.Facts("cuda", False, 1, kernels=3, steps=5)
+    of_images = recipes.Facts("cuda", False, True, kernels=3, steps=5)
     plain = Design(STRATEGY, ())
 
     def names(design: Design, one: recipes.Facts, call_ms: float) -> list[list[str]]:
         return [[name for name, _ in found.kernels] for found in recipes.following(design, one, call_ms)]
 
-    assert names(plain, of_images, 0.2) == [["convolutions"], ["tuning"], ["layout"], ["launch"]]
-    assert names(plain, of_images, 20.0) == [["convolutions"], ["tuning"], ["layout"]]
-    # The blocks of each are searched for.
-    assert ["convolutions"] not in names(plain, replace(of_images, convolutions=50), 20.0)
+    assert names(plain, of_images, 0.2) == [["tuning"], ["layout"], ["launch"]]
+    assert names(plain, of_images, 20.0) == [["tuning"], ["layout"]]
     shifted = replace(of_images, rewrites=frozenset({"windows", "sums"}))
     assert names(plain, shifted, 20.0)[:2] == [["algebra"], ["windows"]]
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
     layout = next(one for one in recipes.following(plain, of_images, 0.2) if one.label("layout"))
     assert names(layout, of_images, 0.2) == [["layout", "launch"]]
-    assert names(plain, recipes.Facts("cpu", True, 1, 3, 5), 0.2) == []
+    assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []
     reached: list[Design] = []
 
     def walk(design: Design) -> None:
-        for one in recipes.following(design, recipes.Facts("cuda", True, 1, 3, 5), 0.1):
+        for one in recipes.following(design, recipes.Facts("cuda", True, True, 3, 5), 0.1):
             reached.append(one)
             walk(one)
 
@@ -225,7 +223,7 @@ def test_few_of_inductors_blocks_are_tried_for_products() -> None:
 
     template = TritonTemplate.all_templates["mm"]
     before, text = get_template_heuristic(template.uid, "cuda", "mm").mm_configs, template.template
-    with inductor_gpu.templates({"products": "bf16x3"}, torch.fx.Graph()):
+    with inductor_gpu.by({"products": "bf16x3"}):
         few = get_template_heuristic(template.uid, "cuda", "mm").mm_configs
         assert 3 < len(few) < len(before)
         assert template.template is not text

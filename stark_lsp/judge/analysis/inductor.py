@@ -54,8 +54,7 @@ def program(
     recipe
         What is done otherwise than by `torch.compile`: `rewrites`, families of rules to apply first; on a GPU also
         `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
-        of float32, and `convolutions`, that of convolutions where cuDNN may not take TF32; or `plain`, to compile
-        nothing: the program is then the module's own forward, and `code` is empty.
+        of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
 
     Returns
     -------
@@ -222,8 +221,7 @@ class _Seen:
             self.nothing = True
             raise ValueError("nothing is rewritten")
         graph.recompile()
-        with inductor_gpu.templates(self._recipe, graph.graph):
-            made = self._inner(graph, inputs, **how)
+        made = self._inner(graph, inputs, **how)
 
         def run(given: list[Any]) -> Any:
             arguments = list(given)

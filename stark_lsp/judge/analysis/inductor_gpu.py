@@ -17,10 +17,8 @@ import torch
 
 from .errors import NotTraceable
 
-PRODUCTS = {"mm": ("mm", "addmm"), "bmm": ("bmm", "baddbmm")}
+TEMPLATES = {"mm": ("mm", "addmm"), "bmm": ("bmm", "baddbmm")}
 """Inductor's templates for matrix products, and the operations that each is for."""
-CONVOLUTIONS = ("convolution2d", "convolution3d")
-"""Its templates for convolutions; ordinary ones by a filter of one element are matrix products there."""
 BLOCKS = {
     (32, 32, 128, 2, 4),
     (64, 32, 32, 5, 8),
@@ -55,42 +53,30 @@ def by(recipe: Mapping[str, Any]) -> Iterator[None]:
     missing = [name for name in options if not hasattr(torch._inductor.config, name)]
     if missing:
         raise NotTraceable(f"torch {torch.__version__} has no {missing[0]}")
-    with torch._inductor.config.patch(options):
+    with torch._inductor.config.patch(options), _products(str(recipe.get("products") or "")):
         yield
 
 
 @contextlib.contextmanager
-def templates(recipe: Mapping[str, Any], graph: torch.fx.Graph) -> Iterator[None]:
-    """Have templates take products in the ways that `tl.dot` knows by the names in a recipe, while a graph is compiled.
-
-    Convolutions are taken as PyTorch takes them here: in TF32, unless the user's settings say otherwise.
-    """
-    products, convolutions = str(recipe.get("products") or ""), str(recipe.get("convolutions") or "")
-    if convolutions and torch.backends.cudnn.allow_tf32:
-        convolutions = "tf32"
-    named = {str(node.target) for node in graph.nodes}
-    if not products and not any(f"aten.{one}.default" in named for ones in PRODUCTS.values() for one in ones):
-        # Those that there will be are convolutions.
-        products = convolutions
-    if not products and not convolutions:
+def _products(precision: str) -> Iterator[None]:
+    """Have templates take products of float32 in the way that `tl.dot` knows by this name."""
+    if not precision:
         yield
         return
-    from torch._inductor.kernel import bmm, conv, mm  # noqa: F401 - they make the templates
+    from torch._inductor.kernel import bmm, mm  # noqa: F401 - they make the templates
     from torch._inductor.select_algorithm import TritonTemplate
 
-    wanted = {**dict.fromkeys(PRODUCTS, products), **dict.fromkeys(CONVOLUTIONS, convolutions)}
-    every = TritonTemplate.all_templates
-    changed = {name: every[name] for name, precision in wanted.items() if precision and name in every}
-    before = {name: one.template for name, one in changed.items()}
-    for name, one in changed.items():
-        one.template = _Template(one.template, f'input_precision="{wanted[name]}"')
+    changed = [TritonTemplate.all_templates[name] for name in TEMPLATES]
+    before = [one.template for one in changed]
+    for one in changed:
+        one.template = _Template(one.template, f'input_precision="{precision}"')
         _forget(one)
     try:
-        with _few_blocks([one for name, one in changed.items() if name in PRODUCTS]):
+        with _few_blocks(changed):
             yield
     finally:
-        for name, one in changed.items():
-            one.template = before[name]
+        for one, template in zip(changed, before):  # noqa: B905 - Python 3.9
+            one.template = template
             _forget(one)
 
 
@@ -104,7 +90,7 @@ def _few_blocks(templates: list[Any]) -> Iterator[None]:
         return
     with contextlib.ExitStack() as stack:
         for one in templates:
-            for operation in PRODUCTS[one.name]:
+            for operation in TEMPLATES[one.name]:
                 tuned = get_template_heuristic(one.uid, "cuda", operation)
                 all_of_them = getattr(tuned, "mm_configs", [])
                 few = [config for config in all_of_them if _blocks(config) in BLOCKS]

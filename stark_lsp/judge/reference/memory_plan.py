@@ -140,8 +140,8 @@ def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan
 
     # Each is fetched from the candidate and from eager.
     looks = int(min(max(LOOKS, LOOKS_S / max(2 * sizes.outputs / RATE, 1e-9)), recheck.MOST))
-    # The judge itself has the inputs of a case, what it looks at, and what eager gives for that.
-    own = sizes.inputs + 2 * sizes.outputs
+    # The judge itself has what it expects of a case, what it looks at, and what eager gives for that.
+    own = 3 * sizes.outputs
 
     def needed(choice: tuple[int, bool, bool]) -> int:
         return own + timed_bytes(sizes, min(choice[0], most), room) * (2 + choice[1] + COMPILED * choice[2])

@@ -379,6 +379,20 @@ class Bench:
             build_s=float(self.settings["load_timeout_s"]),
         )
 
+    @contextlib.contextmanager
+    def trimmed(self) -> Iterator[None]:
+        """Have the reference's runners give back after the block what gigabytes hold for the next call."""
+        try:
+            yield
+        finally:
+            if self.reference.plan.large:
+                with self._lock:
+                    standing = [timer for timer in self._sides.values() if timer is not None and timer.runner.alive]
+                for timer in standing:
+                    # Whoever needs it next starts another one.
+                    with contextlib.suppress(RunnerFailure):
+                        timer.trim()
+
     def drop(self, name: str) -> None:
         """End a runner of the reference until it is needed again."""
         with self._lock:

@@ -49,7 +49,7 @@ class Timed:
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any]]]:
         """Return what the judge may ask for, by name."""
-        return {"time": self.time, "kept": self.kept, "alone": self.alone, "let_go": self.let_go}
+        return {"time": self.time, "kept": self.kept, "alone": self.alone, "trim": self.trim, "let_go": self.let_go}
 
     def hold(
         self,
@@ -92,6 +92,8 @@ class Timed:
         begin = _now()
         result = None
         for index in range(max(1, warmup)):
+            # One that is still held would have the next be made beside it.
+            result = None
             result = self._alike(WARMUP_SEED, index)
             modules.synchronize(device)
             if index and _now() - begin > WARMUP_S:
@@ -196,11 +198,25 @@ class Timed:
         if self._kept is None:
             raise LookupError("nothing is kept")
         tensorfile.write(outputs, *self._kept.output(index), self.exchange)
+        self._drop()
         return {}
 
     def alone(self, seed: str, index: int, outputs: str) -> dict[str, Any]:
         """Run one call of a round once more, untimed, and write what it returned."""
+        self._drop()
         result = self._alike(seed, index)
         modules.synchronize(self._device)
         tensorfile.save(outputs, result, self.exchange)
         return {}
+
+    def trim(self) -> dict[str, Any]:
+        """Give memory back that is held for the next call; that one takes it again, before it is timed."""
+        self._drop()
+        if self._device == "cuda":
+            torch.cuda.empty_cache()
+        return {}
+
+    def _drop(self) -> None:
+        """Drop outputs so large that there is no room for others beside them; nobody asks for them again."""
+        if self._kept is not None and not self._kept.copying:
+            self._kept.begin(0)

@@ -96,6 +96,10 @@ class Timer:
         """
         return self.round(seed, calls, flush=self.runner.device == "cuda", pledge=True)
 
+    def trim(self) -> None:
+        """Have memory given back that is held for the next call."""
+        self.runner.ask("trim", run_s=self.seconds)
+
     def record(self, *, gradients: bool) -> None:
         """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`."""
         self.runner.ask("record", gradients=gradients, run_s=self.seconds)

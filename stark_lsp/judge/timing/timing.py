@@ -76,7 +76,8 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
             times = rounds.interleave(sides, plan, bench.between)
         return Session(times, watch)
 
-    found: Session = reference_timed(bench, session)
+    with bench.trimmed():
+        found: Session = reference_timed(bench, session)
     return found.times, found.notes(bench)
 
 
@@ -115,6 +116,10 @@ class Timing:
         Broken
             The reference could not be timed.
         """
+        with self.bench.trimmed():
+            return self._run(both_modes)
+
+    def _run(self, both_modes: bool) -> Measured:
         limit = float(self.settings["run_timeout_s"])
         with self._asking():
             timer = self.bench.timer(self.runner, run_s=limit, build_s=float(self.settings["build_timeout_s"]))

@@ -85,7 +85,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
     return Facts(
         device=made["device"],
         products=dtypes == {"float32"} and products > convolutions,
-        convolutions=convolutions,
+        convolutions=convolutions > 0,
         kernels=len(program.kernels),
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),
         calls=calls,
@@ -165,7 +165,7 @@ class Recipes:
         except CannotEmit:
             first = []
         # Of what torch.compile does not take, nothing is known but how much is launched.
-        known = self._facts or Facts(self._device, False, 0, 0, 0, self._calls)
+        known = self._facts or Facts(self._device, False, False, 0, 0, self._calls)
         return [*first, *following(design or PLAIN, known, call_ms)]
 
 

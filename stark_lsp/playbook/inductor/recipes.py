@@ -16,13 +16,11 @@ from stark_lsp.playbook.design import Design
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS = "algebra", "windows"
-PRODUCTS, CONVOLUTIONS, TUNING, LAYOUT, LAUNCH = "products", "convolutions", "tuning", "layout", "launch"
+PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 WORTH = 0.1
 """Share of a call that launches must take for a CUDA graph to be tried."""
-TUNED = 12
-"""Convolutions up to which kernels are written for them: the blocks of each are searched for, seconds each."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,7 @@ class Facts:
     """`cpu` or `cuda`."""
     products: bool
     """Whether PyTorch's own matrix products of float32 are called, and are more than the end of convolutions."""
-    convolutions: int
-    """Convolutions that are called."""
+    convolutions: bool
     kernels: int
     """That Inductor wrote."""
     steps: int
@@ -60,8 +57,6 @@ class Switch:
     """Settings of `torch._inductor.config`."""
     products: str = ""
     """`input_precision` of `tl.dot`."""
-    convolutions: bool = False
-    """Whether Inductor may write convolutions itself."""
     replayed: bool = False
     """Whether the program becomes a CUDA graph."""
     plain: bool = False
@@ -83,10 +78,8 @@ class Switch:
             return False
         if self.name == PRODUCTS:
             return facts.products
-        if self.name == CONVOLUTIONS:
-            return 0 < facts.convolutions <= TUNED
         if self.name == LAYOUT:
-            return facts.convolutions > 0
+            return facts.convolutions
         if self.plain:
             return facts.calls > 1 and LAUNCH_MS * facts.calls > WORTH * call_ms
         if self.name == LAUNCH:
@@ -105,14 +98,6 @@ SWITCHES = (
         "products",
         _ON_TENSOR_CORES,
         "bf16x3",
-    ),
-    Switch(
-        CONVOLUTIONS,
-        "written",
-        "Write kernels for convolutions, with what follows in them",
-        "convolutions",
-        _ON_TENSOR_CORES,
-        convolutions=True,
     ),
     Switch(
         TUNING,
@@ -155,9 +140,7 @@ def recipe(design: Design) -> dict[str, Any]:
     if any(one.plain for one in on):
         return {"plain": True}
     products = next((one.products for one in on if one.products), "")
-    convolutions = "bf16x3" if any(one.convolutions for one in on) else ""
-    more = {"convolutions": convolutions} if convolutions else {}
-    return {"options": options, "products": products, **more, "rewrites": [one.rewrites for one in on if one.rewrites]}
+    return {"options": options, "products": products, "rewrites": [one.rewrites for one in on if one.rewrites]}
 
 
 def replayed(design: Design) -> bool:

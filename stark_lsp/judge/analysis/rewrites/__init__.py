@@ -28,7 +28,6 @@ from .places import Places
 from .pools import Pools
 from .rule import Cannot, Rule
 from .transposed import Transposed
-from .volumes import Volumes
 from .windows import Average, Depthwise, Maximum
 
 FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
@@ -36,13 +35,12 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "sums": (Columns, Places, Channels, Pools, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
-        "volumes": (Volumes,),
     }
 )
 """Rules by what they are for."""
 
 
-def apply(graph: torch.fx.Graph, families: Iterable[str] = FAMILIES) -> int:
+def apply(graph: torch.fx.Graph, families: Iterable[str]) -> int:
     """Rewrite a graph in place; returns how many times a rule was used.
 
     Parameters

@@ -7,6 +7,7 @@ https://arxiv.org/abs/1609.05158); what follows puts them in their places.
 
 from __future__ import annotations
 
+import torch
 from torch.fx import Node
 
 from .channels import Convolution, convolution_of, multiplications
@@ -71,7 +72,7 @@ class Transposed(Rule):
         for stride in of.stride:
             channels *= stride
         weights = self.call(aten.reshape.default, weights, [channels, size[0], *taps])
-        return self.call(aten.flip.default, weights, list(range(2, 2 + rank))), taps, first
+        return self.call(torch.ops.prims.rev.default, weights, list(range(2, 2 + rank))), taps, first
 
     def _around(self, of: Convolution, taps: list[int], first: list[int], places: list[int]) -> tuple[Node, list[int]]:
         """Return the input with what is missing around it, and what the convolution is left to add."""
