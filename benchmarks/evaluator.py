@@ -245,14 +245,9 @@ async def real(folder: Path, one: Real, settings: EvaluationSettings, times: int
     try:
         prepared = await judge.prepare(lambda text: None)
         row["prepared_s"] = time.monotonic() - begin
-        row["peaks_gib"] = [watch.lap()]
         row["notes"] += prepared.notes
         row["eager_ms"] = prepared.baselines.eager.median_ms
-        row["problem_gib"] = bytes_of_a_call(prepared.profile) / 2**30
-        row["honest"] = []
-        for _ in range(times):
-            row["honest"].append(await judged(judge, one.honest))
-            row["peaks_gib"].append(watch.lap())
+        row["honest"] = [await judged(judge, one.honest) for _ in range(times)]
         row["wrong"] = await judged(judge, one.cheat)
     except BadInput as error:
         row["refused"] = error.message

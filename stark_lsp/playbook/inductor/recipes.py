@@ -15,7 +15,7 @@ from stark_lsp.playbook.design import Design
 
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
-ALGEBRA, WINDOWS = "algebra", "windows"
+ALGEBRA, WINDOWS, TRANSPOSED = "algebra", "windows", "transposed"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
@@ -73,7 +73,7 @@ class Switch:
         """Whether it can make a difference to a program that takes so long."""
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
-            return self.rewrites in facts.rewrites and (facts.device == "cuda" or self.name != WINDOWS)
+            return self.rewrites in facts.rewrites and (facts.device == "cuda" or self.name == ALGEBRA)
         if facts.device != "cuda":
             return False
         if self.name == PRODUCTS:
@@ -91,6 +91,13 @@ _ON_TENSOR_CORES = MappingProxyType({"max_autotune_gemm": True, "max_autotune_ge
 SWITCHES = (
     Switch(ALGEBRA, "sums", "Compute less by algebra: sums before products", "algebra", rewrites="sums"),
     Switch(WINDOWS, "shifted", "Write windows as shifted images, fused with the rest", "windows", rewrites="windows"),
+    Switch(
+        TRANSPOSED,
+        "gathered",
+        "Compute transposed convolutions as ordinary ones",
+        "transposed",
+        rewrites="transposed",
+    ),
     Switch(
         PRODUCTS,
         "bf16x3",
