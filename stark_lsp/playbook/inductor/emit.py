@@ -213,7 +213,7 @@ def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any],
             if isinstance(item, ast.Name):
                 item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
-            lines.append(triton.launch(step, names[step.kernel], how))
+            lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how))
         elif step.kernel:
             lines.append(cpp.call(step, names[step.kernel]))
         else:
@@ -226,7 +226,7 @@ def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any],
             *head,
             f"    device = {arguments.parameters[0]}.device",
             "    with torch.cuda.device(device):",
-            *_indented(lines, 8),
+            *(part for line in _indented(lines, 8) for part in triton.wrapped(line)),
         ]
     return [*head, *_indented(lines, 4)]
 

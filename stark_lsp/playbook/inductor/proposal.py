@@ -153,7 +153,8 @@ class Recipes:
         try:
             if design == PLAIN:
                 self._facts = facts(made, self._calls)
-            return AsCompiled(self._problem, made, design)
+            # In a thread: of a whole model it takes a second to write.
+            return await asyncio.to_thread(AsCompiled, self._problem, made, design)
         except (CannotEmit, CannotEdit) as error:
             return str(error)
 

@@ -1,4 +1,7 @@
-"""Inductor's kernels for a GPU as Triton functions: in public spelling, under shorter names, with what was tuned."""
+"""Inductor's kernels for a GPU as Triton functions: in public spelling, under shorter names, with what was tuned.
+
+What they compute and how is Inductor's; `tidy` writes it in fewer statements.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, Step
+from stark_lsp.playbook.inductor.tidy import constants, tidied
 
 WIDTH = 120
 _IMPORTS = """\
@@ -20,9 +24,13 @@ except ImportError:  # only a GPU needs it
 _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTorch contributors, BSD-3-Clause"
 _PREFIX = "_stark_tl_"
 _KIND = re.compile(r"^triton_(?:[a-z]{3}_)?(?:fused_)?")
-_LITERALS = re.compile(r"\btl_math\b")
-_NOISE = ("# inductor generates a suffix",)
-_BARE = re.compile(r"^\s+(?P<name>\w+)(?: ?: ?tl\.constexpr)? = .*$")
+_KINDS = {
+    "triton_poi": "element by element",
+    "triton_per": "all that is reduced at once",
+    "triton_red": "what is reduced in blocks",
+    "triton_tem": "a matrix product in blocks, in an order that keeps the L2 cache warm",
+}
+"""How a kernel goes about it, by how Inductor begins its name."""
 
 
 def rows(kernels: Mapping[str, Kernel], helpers: Mapping[str, str]) -> list[str]:
@@ -44,14 +52,17 @@ def rows(kernels: Mapping[str, Kernel], helpers: Mapping[str, str]) -> list[str]
     if "libdevice." in whole:
         imports = imports.replace("tl\n", "tl\n    from triton.language.extra import libdevice\n")
     block = [f"    {line}" if line else "" for line in whole.splitlines()]
+    block = [part for line in block for part in wrapped(line)]
     return [*imports.splitlines(), "", "if triton is not None:", *block]
 
 
-def launch(step: Step, name: str, how: Mapping[str, Any]) -> str:
+def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any]) -> str:
     """Return the statement that launches a kernel.
 
     Parameters
     ----------
+    kernel
+        As Inductor wrote it.
     step
         The call in Inductor's program.
     how
@@ -63,6 +74,10 @@ def launch(step: Step, name: str, how: Mapping[str, Any]) -> str:
     if how["fixed"]:
         # A template's grid is passed as its last three arguments.
         given = given[:-3]
+    main = _functions(kernel)[-1]
+    known = constants(main)
+    # What is left over is said by name.
+    given = [text for text, one in zip(given, main.args.args, strict=False) if one.arg not in known]
     while len(grid) > 1 and grid[-1] == 1:
         grid.pop()
     tuned = {**how["config"], "num_warps": how["num_warps"], "num_stages": how["num_stages"]}
@@ -98,48 +113,57 @@ def by_step(program: Program, launches: list[Mapping[str, Any]]) -> list[Mapping
 
 
 def _replaces(kernel: Kernel) -> str:
-    words = f"# In place of: {kernel.origins or 'operations that have no name'}"
-    return words if len(words) < WIDTH - 4 else words[: WIDTH - 8].rpartition(",")[0] + ", …"
+    how = _KINDS.get(kernel.name[:10], "")
+    words, end = f"# In place of: {kernel.origins or 'operations that have no name'}", f"; {how}" if how else ""
+    room = WIDTH - 8 - len(end)
+    return (words if len(words) < room else words[: room - 3].rpartition(",")[0] + ", …") + end
+
+
+def _functions(kernel: Kernel) -> list[ast.FunctionDef]:
+    """Return a kernel's function, behind those that combine values of a scan or a reduction for it."""
+    functions = [item for item in ast.parse(kernel.text).body if isinstance(item, ast.FunctionDef)]
+    if not functions:
+        raise CannotEmit(f"{kernel.name} is not a function")
+    return functions
 
 
 def _function(kernel: Kernel, name: str) -> str:
     """Return a kernel's function without what only Inductor needs."""
-    tree = ast.parse(kernel.text)
-    functions = [item for item in tree.body if isinstance(item, ast.FunctionDef)]
-    if not functions:
-        raise CannotEmit(f"{kernel.name} is not a function")
-    main = functions[-1]
-    lines = kernel.text.splitlines()
-    parts = []
+    functions = _functions(kernel)
+    texts = []
     for function in functions:
-        # One that combines values of a scan or a reduction stands before the kernel.
-        body = lines[function.lineno - 1 : function.end_lineno]
-        parts.append("\n".join(["@triton.jit", *_without_unused(body)]))
-    text = "\n\n\n".join(parts)
+        function.decorator_list = []
+        texts.append("@triton.jit\n" + ast.unparse(tidied(function, constants(function))))
+    text = "\n\n\n".join(texts)
     for function in functions[:-1]:
         text = re.sub(rf"\b{function.name}\b", f"{name}_{function.name.strip('_')}", text)
-    text = re.sub(rf"\b{main.name}\b", name, text)
-    text = _LITERALS.sub("tl.math", re.sub(r"\btriton_helpers\.(\w+)", rf"{_PREFIX}\1", text))
+    text = re.sub(rf"\b{functions[-1].name}\b", name, text)
+    text = re.sub(r"\btl_math\b", "tl.math", re.sub(r"\btriton_helpers\.(\w+)", rf"{_PREFIX}\1", text))
     if "triton_helpers" in text or "_inductor" in text or "triton_heuristics" in text:
         raise CannotEmit(f"{kernel.name} calls what is torch's own")
-    return text
+    return _quoted(text)
 
 
-def _without_unused(lines: list[str]) -> list[str]:
-    """Return a function's lines without assignments that nothing reads, and without empty ones."""
-    lines = [line.rstrip() for line in lines if line.strip() and line.strip() not in _NOISE]
-    while True:
-        words = re.findall(r"\b[A-Za-z_]\w*\b", "\n".join(lines))
-        count = {word: words.count(word) for word in set(words)}
+def wrapped(line: str) -> list[str]:
+    """Return a line; if it is too long, with what is in its brackets on lines of their own."""
+    head, _, rest = line.partition("(")
+    inner, end = (rest[:-2], "):") if rest.endswith("):") else (rest[:-1], ")")
+    if len(line) <= WIDTH or not rest.endswith(end) or "#" in line:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    rows = [inner]
+    if end == ")":
+        try:
+            call = ast.parse(f"_({inner})", mode="eval").body
+        except SyntaxError:  # the first bracket is not closed by the last one
+            return [line]
+        if len(inner) + len(indent) + 4 > WIDTH and isinstance(call, ast.Call):
+            rows = [_quoted(ast.unparse(one)) + "," for one in (*call.args, *call.keywords)]
+    return [f"{head}(", *(f"{indent}    {row}" for row in rows), f"{indent}{end}"]
 
-        def unused(line: str, count: Mapping[str, int] = count) -> bool:
-            found = _BARE.match(line)
-            return found is not None and count[found["name"]] == 1 and line.count("(") == line.count(")")
 
-        kept = [line for line in lines if not unused(line)]
-        if len(kept) == len(lines):
-            return kept
-        lines = kept
+def _quoted(text: str) -> str:
+    return re.sub(r"'([\w-]*)'", r'"\1"', text)
 
 
 def _helper(text: str, helpers: Mapping[str, str]) -> str:
