@@ -6,30 +6,16 @@ here once more, for the user's module.
 
 from __future__ import annotations
 
-_DEVICE = {
-    "cpu": '''\
-def _stark_alike(device, capability):
-    """Whether kernels that were made for a processor may run: it is as it was, and nothing is cast."""
-    if device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        return False
-    return torch.backends.cpu.get_cpu_capability() == capability
-''',
-    "cuda": '''\
-_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)
-
-
-def _stark_alike(device, capability):
-    """Whether kernels that were made for a GPU may run: this is one like it, and nothing is cast."""
-    if device.type != "cuda" or torch.is_autocast_enabled("cuda"):
-        return False
-    return _stark_capability(device) == capability
-''',
-}
+_CAPABILITY = {"cpu": "torch.backends.cpu.get_cpu_capability()", "cuda": "_stark_capability(device)"}
+_CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)\n\n\n"
 _SHARED = '''\
+# From here to the class: where the kernels may run, which is looked at in every call, and gradients.
 def _stark_tensors(module, inputs, made_for, weights_made_for, digest, mode_matters, capability):
-    """Inputs and weights of a program; None where it was made for another module, other inputs or another device."""
-    device = getattr(inputs[0], "device", None) if inputs else None
+    """Inputs and weights of the kernels; None where they were made for other ones, another module or another device."""
+    device = getattr(inputs[0], "device", None)
     if not all(_stark_is(x, device, *one) for x, one in zip(inputs, made_for)):
+        return None
+    if device.type != "{device}" or torch.is_autocast_enabled("{device}") or {capability} != capability:
         return None
     found = vars(module).get("_stark_found")
     if found is None or any(vars(part).get(name) != value for part, name, value in found[0]):
@@ -42,7 +28,7 @@ def _stark_tensors(module, inputs, made_for, weights_made_for, digest, mode_matt
         if not all(_stark_is(x, device, *one, True) for x, one in zip(weights, weights_made_for.values())):
             return None
         known[:] = [device, *((x, x.data_ptr()) for x in weights)]
-    return (*inputs, *weights) if _stark_alike(device, capability) else None
+    return (*inputs, *weights)
 
 
 def _stark_is(x, device, shape, stride, dtype, weight=False):
@@ -63,11 +49,9 @@ def _stark_look(module, weights_made_for, digest, mode_matters):
             elif name in ("_forward_hooks", "_forward_pre_hooks") and part is not module:
                 value = dict(value)
                 told += [(path, name)] if value else []
-            elif name == "training":
-                if not mode_matters:
-                    continue
+            elif name == "training" and mode_matters:
                 told += [(path, name)] if value else []
-            elif name[0] != "_" and _stark_is_plain(value):
+            elif name[0] != "_" and name != "training" and _stark_is_plain(value):
                 told.append((path, name, value))
             else:
                 continue
@@ -104,20 +88,14 @@ class _StarkProgram(torch.autograd.Function):
             # The form reads the module's parameters as they are; inputs may be one tensor twice.
             tensors = [x if isinstance(x, torch.nn.Parameter) else x.view_as(x) for x in ctx.saved_tensors]
             outputs = ctx.module._form(*tensors)
-        pairs = [(out, gradient) for out, gradient in zip(outputs, gradients) if out.requires_grad]
-        found = iter(
-            torch.autograd.grad(
-                [out for out, _ in pairs],
-                [x for x, needed in zip(tensors, wanted) if needed],
-                [gradient for _, gradient in pairs],
-                create_graph=torch.is_grad_enabled(),
-                allow_unused=True,
-            )
-        )
+        outputs, gradients = zip(*((out, one) for out, one in zip(outputs, gradients) if out.requires_grad))
+        asked, again = [x for x, needed in zip(tensors, wanted) if needed], torch.is_grad_enabled()
+        found = iter(torch.autograd.grad(outputs, asked, gradients, create_graph=again, allow_unused=True))
         return (None, None, *(next(found) if needed else None for needed in wanted))
 '''
 
 
 def text(device: str) -> str:
     """Return it as Python, the same for all candidates for a device; needs hashlib, torch, on a GPU functools."""
-    return f"{_DEVICE[device]}\n\n{_SHARED}"
+    shared = _SHARED.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
+    return (_CUDA if device == "cuda" else "") + shared
