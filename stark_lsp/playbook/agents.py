@@ -35,7 +35,8 @@ from stark_lsp.playbook.figures import duration, size
 from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
-from stark_lsp.playbook.inductor.recipes import safer, switches
+from stark_lsp.playbook.inductor.own import own_switches
+from stark_lsp.playbook.inductor.recipes import Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -63,7 +64,7 @@ class PlaybookAgents:
     problem, reference
         The problem and what preparing it found out.
     prompt_dirs
-        Folders whose advice templates win over the built-in ones.
+        Folders whose advice templates win over the built-in ones, and which may hold strategies of the user's.
     ask
         Asks the judge what torch.compile writes by a recipe; None if that cannot be asked.
     """
@@ -82,7 +83,8 @@ class PlaybookAgents:
         self._reason = ""
         launched = reference.profile.launched if reference.profile is not None else ()
         calls = sum(one.count for one in launched)
-        self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls)
+        self._switches = Switches(own_switches(prompt_dirs))
+        self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls, self._switches)
         self._planned: set[tuple[tuple[str, str], ...]] = set()
         """Recipes that were planned on any node: a window does not show all of the tree."""
         self._catalogue: Catalogue | None = None
@@ -112,7 +114,7 @@ class PlaybookAgents:
         return "" if not self._reason or offered else self._reason + self._recipes.reason
 
     async def not_taken_over(self) -> str:
-        """Return why what torch.compile writes is no proposal, as a sentence; empty if it is one."""
+        """Return why what torch.compile writes, or a user's strategy, is no proposal; empty if it is one."""
         await self._recipes.offered(None, self._eager_ms)
         return self._recipes.reason.strip()
 
@@ -220,7 +222,9 @@ class PlaybookAgents:
         gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
         if at_root and any(one is not None and one.value > 1 for one in gains):
             # Other switches are better turned on there than on the original.
-            offered = [one for one in offered if one == proposal.PLAIN or any(each.strong for each in switches(one))]
+            offered = [
+                one for one in offered if one == proposal.PLAIN or any(each.strong for each in self._switches.on(one))
+            ]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue
@@ -230,14 +234,14 @@ class PlaybookAgents:
                 continue
             if not proposal.differs(made, (node.candidate.source for node in nodes)):
                 continue
-            before = [] if design is None else switches(design)
-            turned = next((switch for switch in switches(one) if switch not in before), None)
+            before = [] if design is None else self._switches.on(design)
+            turned = next((switch for switch in self._switches.on(one) if switch not in before), None)
             anchors = made.anchors()
             if one != proposal.PLAIN:
                 self._planned.add(_key(one))
             return Plan(
                 title=proposal.TITLE if turned is None else turned.title,
-                advice=made.advice(self.prompts, proposal.STRATEGY if turned is None else turned.advice),
+                advice=made.advice(self.prompts, turned),
                 anchors=anchors,
                 annotated_source=self._annotated(context, anchors),
                 strategy=proposal.STRATEGY,

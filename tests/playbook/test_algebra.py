@@ -11,13 +11,14 @@ import torch
 from stark_lsp.judge.analysis import inductor
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
-from stark_lsp.playbook.inductor.recipes import ALGEBRA, recipe
+from stark_lsp.playbook.inductor.recipes import ALGEBRA, Switches
 
 from .conftest import Bench, close
 from .playbook_cases import HEAD
 from .test_inductor import Written, gradients
 
 DESIGN = Design(STRATEGY, ((ALGEBRA, "sums"),))
+RECIPE = Switches().recipe(DESIGN)
 MODULE = """class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -51,7 +52,7 @@ FORMS = {
 def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Bench]) -> None:
     layer, scale, result, shape = FORMS[name]
     one = bench(HEAD + MODULE.format(layer=layer, scale=scale, result=result, shape=shape))
-    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe(DESIGN))))
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), RECIPE)))
     proposal = AsCompiled(one.problem, made, DESIGN)
     written = Written(one, proposal, one.build(proposal.candidate))
     with torch.no_grad(), written.by_kernels():

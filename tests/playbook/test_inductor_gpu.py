@@ -140,20 +140,20 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     plain = Design(STRATEGY, ())
 
     def names(design: Design, one: recipes.Facts, call_ms: float) -> list[list[str]]:
-        return [[name for name, _ in found.kernels] for found in recipes.following(design, one, call_ms)]
+        return [[name for name, _ in found.kernels] for found in recipes.Switches().following(design, one, call_ms)]
 
     assert names(plain, of_images, 0.2) == [["tuning"], ["layout"], ["launch"]]
     assert names(plain, of_images, 20.0) == [["tuning"], ["layout"]]
     shifted = replace(of_images, rewrites=frozenset({"windows", "sums"}))
     assert names(plain, shifted, 20.0)[:2] == [["algebra"], ["windows"]]
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
-    layout = next(one for one in recipes.following(plain, of_images, 0.2) if one.label("layout"))
+    layout = next(one for one in recipes.Switches().following(plain, of_images, 0.2) if one.label("layout"))
     assert names(layout, of_images, 0.2) == [["layout", "launch"]]
     assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []
     reached: list[Design] = []
 
     def walk(design: Design) -> None:
-        for one in recipes.following(design, recipes.Facts("cuda", True, True, 3, 5), 0.1):
+        for one in recipes.Switches().following(design, recipes.Facts("cuda", True, True, 3, 5), 0.1):
             reached.append(one)
             walk(one)
 

@@ -67,7 +67,9 @@ def _exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(one: Bench, design: Design) -> torch.nn.Module:
     """Return the candidate of a module on the GPU."""
-    made = inductor.program(copy.deepcopy(one.model), tuple(one.inputs), {}, str(one.path), recipes.recipe(design))
+    made = inductor.program(
+        copy.deepcopy(one.model), tuple(one.inputs), {}, str(one.path), recipes.Switches().recipe(design)
+    )
     return one.build(AsCompiled(one.problem, made, design).candidate).cuda()
 
 

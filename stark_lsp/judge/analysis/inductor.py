@@ -18,6 +18,7 @@ import torch
 
 from . import inductor_gpu, rewrites
 from .errors import NotTraceable
+from .rewrites.own import Own
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
@@ -55,6 +56,7 @@ def program(
         What is done otherwise than by `torch.compile`: `rewrites`, families of rules to apply first; on a GPU also
         `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
         of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
+        `own` has the user's rewrites, the text of a file by the name that stands among `rewrites`.
 
     Returns
     -------
@@ -63,7 +65,8 @@ def program(
         number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come
         from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
         `module`, a digest of its parts and settings; `values`, arguments that are no tensors; `rewrites`, the families
-        of which a rule fits; on a CPU `capability`, the vector instructions it is written for; on a GPU what
+        of which a rule fits; `errors`, what is wrong with the user's by name; on a CPU `capability`, the vector
+        instructions it is written for; on a GPU what
         `inductor_gpu.Launches.found` says.
 
     Raises
@@ -136,6 +139,7 @@ def program(
         "module": digest,
         "values": _values(module, args, kwargs),
         "rewrites": seen.fitting,
+        "errors": seen.own.errors,
         **more,
     }
 
@@ -196,6 +200,7 @@ class _Seen:
         self._inner = inner
         self._path = path
         self._recipe = recipe
+        self.own = Own(recipe.get("own") or {})
         self.fitting: list[str] = []
         """Families of which a rule fits."""
         self.nothing = False
@@ -215,9 +220,9 @@ class _Seen:
 
     def compile(self, graph: Any, inputs: Any, **how: Any) -> Any:
         """Compile a graph and watch what its program is called with."""
-        self.fitting = rewrites.fitting(graph.graph)
+        self.fitting = rewrites.fitting(graph.graph, self.own)
         families = self._recipe.get("rewrites") or ()
-        if families and not rewrites.apply(graph.graph, families):
+        if families and not rewrites.apply(graph.graph, families, self.own):
             self.nothing = True
             raise ValueError("nothing is rewritten")
         graph.recompile()

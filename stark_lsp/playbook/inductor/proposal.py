@@ -15,7 +15,7 @@ from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
-from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, switches
+from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, Switch, Switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
 
@@ -35,6 +35,8 @@ class AsCompiled:
         What `judge/analysis/inductor.program` returned.
     design
         Which recipe it was made by.
+    switches
+        Those that it may be made of.
 
     Raises
     ------
@@ -42,13 +44,16 @@ class AsCompiled:
         It cannot be written.
     """
 
-    def __init__(self, problem: Problem, made: Mapping[str, Any], design: Design = PLAIN) -> None:
-        self.design = design
+    def __init__(
+        self, problem: Problem, made: Mapping[str, Any], design: Design = PLAIN, switches: Switches | None = None
+    ) -> None:
+        switches = switches or Switches()
+        self.on = switches.on(design)
         self.lines = UserLines(problem)
         self._rows = [line - 1 for line in made["lines"]]
         self._made = made
         self.program: Program = program_of(made)
-        self.candidate: Candidate = emit(problem, made, design.comment(), replayed=replayed(design))
+        self.candidate: Candidate = emit(problem, made, design.comment(), replayed=switches.replayed(design))
 
     def anchors(self) -> tuple[Anchor, ...]:
         """Return the lines that it is about."""
@@ -56,16 +61,18 @@ class AsCompiled:
         note = f"part of one {word}" if count == 1 else f"part of {count} {word}s"
         return self.lines.anchors([(Span(row, row), note) for row in self._rows])
 
-    def advice(self, prompts: PromptLibrary, name: str = STRATEGY) -> str:
-        """Return the advice in Markdown."""
+    def advice(self, prompts: PromptLibrary, turned: Switch | None = None) -> str:
+        """Return the advice in Markdown, on the switch that was turned on last."""
+        if turned is not None and turned.text:
+            return turned.text
         calls = " ".join(_calls(self.program))
         kept = set(re.findall(r"\btorch\.(?!empty_strided)[\w.]+(?=\()", calls))
         return prompts.render(
-            f"advice/{name}",
+            f"advice/{STRATEGY if turned is None else turned.advice}",
             kernels=[f"`{short(name)}`" for name in self.program.kernels],
             kept=sorted(f"`{word}`" for word in kept),
             device=self._made["device"],
-            switches=[one.title for one in switches(self.design)],
+            switches=[one.title for one in self.on],
         )
 
 
@@ -110,22 +117,27 @@ class Recipes:
         `cpu` or `cuda`.
     calls
         Kernels that the original launches, 0 if that is not known.
+    switches
+        What can be done otherwise.
     """
 
-    def __init__(self, problem: Problem, ask: Ask | None, device: str, calls: int) -> None:
+    def __init__(self, problem: Problem, ask: Ask | None, device: str, calls: int, switches: Switches) -> None:
         self._problem = problem
         self._ask = ask
         self._device = device
         self._calls = calls
+        self._switches = switches
         self._made: dict[Design, AsCompiled | str] = {}
         self._facts: Facts | None = None
+        self._errors: dict[str, str] = {}
         self._asking = asyncio.Lock()
 
     @property
     def reason(self) -> str:
-        """Why what torch.compile writes is not taken over, as a sentence behind others; empty if it is."""
+        """Why what torch.compile writes, or a user's strategy, is not taken over, as sentences behind others."""
         why = self._made.get(PLAIN)
-        return f" What torch.compile writes cannot be taken over: {why}." if isinstance(why, str) and why else ""
+        taken = f" What torch.compile writes cannot be taken over: {why}." if isinstance(why, str) and why else ""
+        return taken + "".join(f" The strategy {name} fails: {why}." for name, why in sorted(self._errors.items()))
 
     async def get(self, design: Design) -> AsCompiled:
         """Return the proposal of a design.
@@ -147,14 +159,15 @@ class Recipes:
     async def _make(self, design: Design) -> AsCompiled | str:
         if self._ask is None:
             return ""
-        made = await self._ask(recipe(design))
+        made = await self._ask(self._switches.recipe(design))
         if "none" in made:
             return str(made["none"])
+        self._errors |= made.get("errors", {})
         try:
             if design == PLAIN:
                 self._facts = facts(made, self._calls)
             # In a thread: of a whole model it takes a second to write.
-            return await asyncio.to_thread(AsCompiled, self._problem, made, design)
+            return await asyncio.to_thread(AsCompiled, self._problem, made, design, self._switches)
         except (CannotEmit, CannotEdit) as error:
             return str(error)
 
@@ -167,7 +180,7 @@ class Recipes:
             first = []
         # Of what torch.compile does not take, nothing is known but how much is launched.
         known = self._facts or Facts(self._device, False, False, 0, 0, self._calls)
-        return [*first, *following(design or PLAIN, known, call_ms)]
+        return [*first, *self._switches.following(design or PLAIN, known, call_ms)]
 
 
 def differs(made: AsCompiled, others: Iterable[str]) -> bool:

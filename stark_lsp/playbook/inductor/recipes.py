@@ -63,6 +63,10 @@ class Switch:
     """Whether it is the original's own forward."""
     rewrites: str = ""
     """Family of rules that are applied first."""
+    source: str = ""
+    """Of a user's own: its file, and"""
+    text: str = ""
+    """its advice, in the place of a template."""
 
     @property
     def strong(self) -> bool:
@@ -73,7 +77,8 @@ class Switch:
         """Whether it can make a difference to a program that takes so long."""
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
-            return self.rewrites in facts.rewrites and (facts.device == "cuda" or self.name == ALGEBRA)
+            here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)
+            return here and self.rewrites in facts.rewrites
         if facts.device != "cuda":
             return False
         if self.name == PRODUCTS:
@@ -133,44 +138,53 @@ SWITCHES = (
 )
 
 
-def switches(design: Design) -> list[Switch]:
-    """Return the switches that are on in a design."""
-    return [one for one in SWITCHES if design.label(one.name) == one.label]
-
-
-def recipe(design: Design) -> dict[str, Any]:
-    """Return what the judge is asked for, see `judge/analysis/inductor.program`."""
-    on = switches(design)
-    options: dict[str, Any] = {}
-    for one in on:
-        options.update(one.options)
-    if any(one.plain for one in on):
-        return {"plain": True}
-    products = next((one.products for one in on if one.products), "")
-    return {"options": options, "products": products, "rewrites": [one.rewrites for one in on if one.rewrites]}
-
-
-def replayed(design: Design) -> bool:
-    """Whether a design is a CUDA graph."""
-    return any(one.replayed for one in switches(design))
-
-
-def following(design: Design, facts: Facts, call_ms: float) -> Iterator[Design]:
-    """Yield the designs with one more switch on, the most promising first.
-
-    Only switches behind the last one that is on are turned on, so that no design is reached in two ways.
+class Switches:
+    """All that there are for one run.
 
     Parameters
     ----------
-    call_ms
-        How long a call takes with this design.
+    own
+        The user's, which come first.
     """
-    on = switches(design)
-    last = max((SWITCHES.index(one) for one in on), default=-1)
-    for one in SWITCHES[last + 1 :]:
-        # The original's own kernels are nothing that other switches change.
-        if design.label(one.name) is None and one.serves(facts, call_ms) and not (one.plain and on):
-            yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
+
+    def __init__(self, own: tuple[Switch, ...] = ()) -> None:
+        self._all = (*own, *SWITCHES)
+        self._own = {one.name: one.source for one in own}
+
+    def on(self, design: Design) -> list[Switch]:
+        """Return the switches that are on in a design."""
+        return [one for one in self._all if design.label(one.name) == one.label]
+
+    def recipe(self, design: Design) -> dict[str, Any]:
+        """Return what the judge is asked for, see `judge/analysis/inductor.program`."""
+        on = self.on(design)
+        if any(one.plain for one in on):
+            return {"plain": True}
+        options = {name: value for one in on for name, value in one.options.items()}
+        products = next((one.products for one in on if one.products), "")
+        first = [one.rewrites for one in on if one.rewrites]
+        return {"options": options, "products": products, "rewrites": first, "own": self._own}
+
+    def replayed(self, design: Design) -> bool:
+        """Whether a design is a CUDA graph."""
+        return any(one.replayed for one in self.on(design))
+
+    def following(self, design: Design, facts: Facts, call_ms: float) -> Iterator[Design]:
+        """Yield the designs with one more switch on, the most promising first.
+
+        Only switches behind the last one that is on are turned on, so that no design is reached in two ways.
+
+        Parameters
+        ----------
+        call_ms
+            How long a call takes with this design.
+        """
+        on = self.on(design)
+        last = max((self._all.index(one) for one in on), default=-1)
+        for one in self._all[last + 1 :]:
+            # The original's own kernels are nothing that other switches change.
+            if design.label(one.name) is None and one.serves(facts, call_ms) and not (one.plain and on):
+                yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
 
 
 def safer(design: Design) -> Design | None:

@@ -59,16 +59,9 @@ class _StarkDifferentiable(torch.autograd.Function):
             inputs = [x.view_as(x) if needed else x for x, needed in zip(ctx.saved_tensors, wanted)]
             outputs = ctx.form(*inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        pairs = [(out, gradient) for out, gradient in zip(outputs, gradients) if out.requires_grad]
-        found = iter(
-            torch.autograd.grad(
-                [out for out, _ in pairs],
-                [x for x, needed in zip(inputs, wanted) if needed],
-                [gradient for _, gradient in pairs],
-                create_graph=torch.is_grad_enabled(),
-                allow_unused=True,
-            )
-        )
+        outputs, gradients = zip(*((out, one) for out, one in zip(outputs, gradients) if out.requires_grad))
+        asked, again = [x for x, needed in zip(inputs, wanted) if needed], torch.is_grad_enabled()
+        found = iter(torch.autograd.grad(outputs, asked, gradients, create_graph=again, allow_unused=True))
         return (None, None, *(next(found) if needed else None for needed in wanted))
 '''
 

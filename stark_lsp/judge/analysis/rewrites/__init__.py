@@ -13,6 +13,8 @@ A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers 
 `windows`: **Inductor can write it.** Depthwise convolutions and large windows of pooling are shifted images.
 
 `transposed`: **there are better kernels for it.** Transposed convolutions are ordinary ones with more channels.
+
+A user adds rewrites of their own (`own`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import torch
 from .channels import Channels
 from .columns import Columns
 from .diagonal import Diagonal
+from .own import Own
 from .places import Places
 from .pools import Pools
 from .rule import Cannot, Rule
@@ -42,7 +45,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
 """Rules by what they are for."""
 
 
-def apply(graph: torch.fx.Graph, families: Iterable[str]) -> int:
+def apply(graph: torch.fx.Graph, families: Iterable[str], own: Own | None = None) -> int:
     """Rewrite a graph in place; returns how many times a rule was used.
 
     Parameters
@@ -50,10 +53,15 @@ def apply(graph: torch.fx.Graph, families: Iterable[str]) -> int:
     graph
         Of ATen operators, each node with its `val`, as AOTAutograd hands it to Inductor.
     families
-        Whose rules are used, one after the other.
+        Whose rules are used, one after the other; also names of the user's own.
+    own
+        The user's.
     """
     used = 0
     for family in families:
+        if own is not None and family in own.names:
+            used += own.apply(family, graph)
+            continue
         # The last first: of pools behind pools it takes all, which are gone then.
         for node in reversed([node for node in graph.nodes if node.op == "call_function"]):
             used += bool(node.users) and any(_replaced(rule, graph, node) for rule in FAMILIES[family])
@@ -61,9 +69,16 @@ def apply(graph: torch.fx.Graph, families: Iterable[str]) -> int:
     return used
 
 
-def fitting(graph: torch.fx.Graph) -> list[str]:
-    """Return the families of which a rule fits somewhere; the graph stays as it is."""
-    return [family for family in FAMILIES if apply(copy.deepcopy(graph), [family])]
+def fitting(graph: torch.fx.Graph, own: Own | None = None) -> list[str]:
+    """Return the families of which a rule fits somewhere, the user's first; the graph stays as it is."""
+    names = own.names if own is not None else ()
+    return [family for family in (*names, *FAMILIES) if apply(_copied(graph), [family], own)]
+
+
+def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """Return a copy with a module around it, as Inductor's matcher of patterns wants one."""
+    made = copy.deepcopy(graph)
+    return torch.fx.GraphModule(graph.owning_module or torch.nn.Module(), made).graph
 
 
 def _replaced(rule: type[Rule], graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
