@@ -54,7 +54,7 @@ def page(show: Callable[[Console], None]) -> str:
     """Return as plain text what `show` prints."""
     out = io.StringIO()
     show(Console(file=out, width=PLAIN_WIDTH, highlight=False, emoji=False, markup=False, color_system=None))
-    return out.getvalue().strip()
+    return "\n".join(text.rstrip() for text in out.getvalue().strip().splitlines())
 
 
 def clean(text: str) -> str:
