@@ -1,4 +1,4 @@
-"""The command line: `stark-lsp optimize | judge | runs | inputs | capture | doctor | serve`.
+"""The command line: `stark-lsp optimize | judge | runs | inputs | capture | doctor | serve | mcp`.
 
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
@@ -25,6 +25,7 @@ COMMANDS = {
     "capture": "run a script, and keep what it calls a class with as the class's inputs",
     "doctor": "say what is there, what is missing, and how to mend it",
     "serve": "start the language server (editors do this for you)",
+    "mcp": "start the server for a coding agent (it does this for you)",
 }
 """Every command with its line in `stark-lsp --help`; `stark_lsp.cli.<name>` is its file."""
 

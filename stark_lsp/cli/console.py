@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -47,6 +48,13 @@ def make(*, to_stderr: bool = False, quiet: bool = False, unread: bool = False) 
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PLAIN_WIDTH
     return console
+
+
+def page(show: Callable[[Console], None]) -> str:
+    """Return as plain text what `show` prints."""
+    out = io.StringIO()
+    show(Console(file=out, width=PLAIN_WIDTH, highlight=False, emoji=False, markup=False, color_system=None))
+    return "\n".join(text.rstrip() for text in out.getvalue().strip().splitlines())
 
 
 def clean(text: str) -> str:

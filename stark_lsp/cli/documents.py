@@ -17,8 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.editing import LINE_END, Replacement, apply_edits, newline_of
 from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.status import DeviceChoice, Mode
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,59 @@ def read(path: Path) -> Document:
 def of_text(path: Path, text: str) -> Document:
     """Return the document that `path` was when it held `text`."""
     return Document(path, text.encode(), "utf-8", text)
+
+
+def target(text: str, option: str | None = None, flag: str = "") -> tuple[str, str | None]:
+    """Return file and class of `file.py::Class`; the class may come from an option instead.
+
+    Raises
+    ------
+    BadInput
+        No file is named, or two different classes are.
+    """
+    file, _, name = text.partition("::")
+    if not file:
+        raise BadInput("No file is named.", cure="Write it before the class: model.py::Model.")
+    if name and option and name != option:
+        raise BadInput(f"{text} names one class and {flag} {option} another.", cure="Name it once.")
+    return file, name or option or None
+
+
+def problem(file: str, qualname: str | None, *, mode: Mode, device: DeviceChoice) -> tuple[Document, Problem]:
+    """Read a file and return it with the problem of one of its classes.
+
+    Raises
+    ------
+    BadInput
+        As `read` and `make_problem` do.
+    """
+    from stark_lsp.discovery.problems import make_problem
+
+    document = read(Path(file).absolute())
+    return document, make_problem(str(document.path), document.text, qualname, mode=mode, device=device)
+
+
+def candidate(file: str, name: str | None) -> tuple[Document, Candidate]:
+    """Read a file and return it with the candidate in it.
+
+    Raises
+    ------
+    BadInput
+        It cannot be read, or has no such class at module level: a class that the user named and that is not there is
+        the user's mistake, and not the candidate's.
+    """
+    from stark_lsp.discovery.syntax import class_names, parse
+
+    document = read(Path(file).absolute())
+    if name:
+        try:
+            found = class_names(parse(document.text))
+        except SyntaxError:
+            found = [name]  # that is the candidate's: its verdict tells the line
+        if name not in found:
+            cure = f"Classes in this file: {', '.join(found)}." if found else "There is no class at its module level."
+            raise BadInput(f"there is no class {name} to judge.", cure=cure, path=str(document.path))
+    return document, Candidate(document.text, class_name=name or "ModelNew")
 
 
 def replace(document: Document, new: bytes) -> None:

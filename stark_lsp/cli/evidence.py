@@ -44,7 +44,7 @@ def show(console: Console, reference: Reference, verdict: Verdict) -> None:
         line(console, f"  {sentence}", "bold" if verdict.ok else "")
     _section(console, "Correctness", list(_errors(verdict)))
     if verdict.profile is not None:
-        _profile(console, verdict.profile, verdict.environment or reference.environment)
+        show_profile(console, verdict.profile, verdict.environment or reference.environment)
     _section(console, "Where", list(_where(verdict.environment or reference.environment)))
     stages = [f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s]
     if stages:
@@ -146,7 +146,8 @@ def _errors(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "weights", "the reference's do not load into it; it was only compared when built anew"
 
 
-def _profile(console: Console, profile: Profile, environment: Environment) -> None:
+def show_profile(console: Console, profile: Profile, environment: Environment) -> None:
+    """Show what one call launches, and how that compares with what the device can do."""
     if profile.launched:
         console.print()
         line(console, "Launched in one call", "bold")

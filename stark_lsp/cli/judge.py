@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from stark_lsp.cli.report import Report
     from stark_lsp.core.candidate import Candidate
     from stark_lsp.core.problem import Problem
-    from stark_lsp.core.verdict import Reference, Verdict
 
 DESCRIPTION = """\
 Check and time one candidate against the class it stands in for.
@@ -47,8 +45,6 @@ exit codes:
   0  the candidate is right (OK)                  2  a file, class or option cannot be used
   1  it is not, or something else broke           130  stopped by Ctrl-C
 """
-
-NOT_AWAITED = "Not waited for, since the candidate failed."
 
 NOT_OK = 1
 """Exit code for every verdict but `OK`."""
@@ -138,13 +134,13 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     from stark_lsp.cli.steps import Steps
     from stark_lsp.core.errors import StarkError
     from stark_lsp.evaluation.lookup import find_interpreter
+    from stark_lsp.runs.judging import judge_once
 
     settings = _settings(args)
     problem = _problem(args)
     document, candidate = _candidate(args)
     found = find_interpreter(args.python, problem.path, (os.getcwd(),))
     log(f"Python: {found}")
-    interpreter = found.path
     for text in found.passed_over:
         print(text, file=sys.stderr)
 
@@ -154,7 +150,10 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     console.line(out, f"STARK: judging {names} against {against}", "bold")
     with Steps(console.make(to_stderr=True)) as steps:
         final = args.final or settings.compile_baseline
-        outcome = driver.until_stopped(_verdict(problem, candidate, interpreter, settings, final, log, steps))
+        work = judge_once(
+            problem, candidate, interpreter=found.path, settings=settings, final=final, log=log, tell=steps
+        )
+        outcome = driver.until_stopped(work)
     if outcome.value is None:
         result.write(report.of_error(StarkError("Stopped.")))
         print("Stopped.", file=sys.stderr)
@@ -172,44 +171,6 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     return failures.OK if verdict.ok else NOT_OK
 
 
-async def _verdict(
-    problem: Problem,
-    candidate: Candidate,
-    interpreter: str,
-    settings: EvaluationSettings,
-    final: bool,
-    log: Callable[[str], None],
-    tell: Callable[[str], None],
-) -> tuple[Reference, Verdict]:
-    """Prepare a worker, judge once, and leave nothing running whatever happens."""
-    import asyncio
-
-    from stark_lsp.evaluation.pool import open_judges
-    from stark_lsp.runs.session import cache_dir
-
-    tell("Starting")
-    judge = await open_judges(
-        problem, interpreter=interpreter, settings=settings, cache_dir=cache_dir(), log=log, notice=tell
-    )
-    try:
-        reference = await judge.prepare(tell)
-        tell("Judging the candidate")
-        verdict = await (judge.confirm(candidate) if final else judge.evaluate(candidate))
-        if verdict.ok and final:
-            reference = replace(reference, baselines=await judge.baselines())
-        elif final:
-            # What is wrong is told at once.
-            known = reference.baselines
-            if settings.compile_baseline and known.compile is None:
-                known = replace(known, compile_message=NOT_AWAITED)
-            if settings.max_autotune and known.max_autotune is None:
-                known = replace(known, max_autotune_message=NOT_AWAITED)
-            reference = replace(reference, baselines=known)
-        return reference, verdict
-    finally:
-        await asyncio.shield(judge.close())
-
-
 def _settings(args: argparse.Namespace) -> EvaluationSettings:
     from stark_lsp.core import adjust
 
@@ -225,61 +186,13 @@ def _settings(args: argparse.Namespace) -> EvaluationSettings:
 
 def _problem(args: argparse.Namespace) -> Problem:
     from stark_lsp.cli import documents
-    from stark_lsp.discovery.problems import make_problem
 
-    file, qualname = _target(args.reference, args.qualname, "--class")
     mode = args.mode or (Mode.AS_CONSTRUCTED if args.settings == "kernelbench" else Mode.EVAL)
-    path = Path(file).absolute()
-    return make_problem(
-        str(path), documents.read(path).text, qualname, mode=Mode(mode), device=DeviceChoice(args.device)
-    )
+    file, qualname = documents.target(args.reference, args.qualname, "--class")
+    return documents.problem(file, qualname, mode=Mode(mode), device=DeviceChoice(args.device))[1]
 
 
 def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
     from stark_lsp.cli import documents
-    from stark_lsp.core.candidate import Candidate
 
-    file, name = _target(args.candidate, args.candidate_class, "--candidate-class")
-    document = documents.read(Path(file).absolute())
-    if name:
-        _check_class(document, name)
-    return document, Candidate(document.text, class_name=name or "ModelNew")
-
-
-def _check_class(document: Document, name: str) -> None:
-    """See that the class that the user named is there: if not, the mistake is the user's and not the candidate's.
-
-    Raises
-    ------
-    BadInput
-        There is no such class at module level.
-    """
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.discovery.syntax import class_names, parse
-
-    try:
-        found = class_names(parse(document.text))
-    except SyntaxError:
-        # That is the candidate's: its verdict tells the line.
-        return
-    if name not in found:
-        cure = f"Classes in this file: {', '.join(found)}." if found else "There is no class at its module level."
-        raise BadInput(f"there is no class {name} to judge.", cure=cure, path=str(document.path))
-
-
-def _target(text: str, option: str | None, flag: str) -> tuple[str, str | None]:
-    """Return file and class of `file.py::Class`; the class may come from an option instead.
-
-    Raises
-    ------
-    BadInput
-        No file is named, or two different classes are.
-    """
-    from stark_lsp.core.errors import BadInput
-
-    file, _, name = text.partition("::")
-    if not file:
-        raise BadInput("No file is named.", cure="Write it before the class: model.py::Model.")
-    if name and option and name != option:
-        raise BadInput(f"{text} names one class and {flag} {option} another.", cure="Name it once.")
-    return file, name or option or None
+    return documents.candidate(*documents.target(args.candidate, args.candidate_class, "--candidate-class"))

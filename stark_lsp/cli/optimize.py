@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stark_lsp.cli.documents import Document
     from stark_lsp.cli.failures import Log
     from stark_lsp.cli.report import Report
-    from stark_lsp.core.problem import Problem
     from stark_lsp.runs.session import RunSession
 
 DESCRIPTION = """\
@@ -81,9 +80,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, driver, failures, outcome, report, runs_words
+    from stark_lsp.cli import console, documents, driver, failures, outcome, report, runs_words
     from stark_lsp.cli.watcher import Watcher
     from stark_lsp.core.errors import BadInput
+    from stark_lsp.core.status import DeviceChoice, Mode
     from stark_lsp.runs.session import RunSession
     from stark_lsp.store import RunStore
     from stark_lsp.store.paths import default_store_path
@@ -92,7 +92,8 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
         raise BadInput("Both --json - and --diff --quiet write to standard output.", cure="Give --json a file name.")
     run_options = options.run_options(args)
     out = console.make(to_stderr=args.json == "-", quiet=args.quiet)
-    document, problem = _problem(args)
+    file, qualname = documents.target(args.target)
+    document, problem = documents.problem(file, qualname, mode=Mode(args.mode), device=DeviceChoice(args.device))
     store = RunStore(default_store_path())
     store.mark_interrupted()
 
@@ -124,23 +125,6 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
 
 _LARGER = {Limit.SECONDS: "", Limit.TOKENS: " and a larger --tokens", Limit.DOLLARS: " and a larger --dollars"}
 """What goes on with a run that this part of its budget ended. All attempts made is an end like any other."""
-
-
-def _problem(args: argparse.Namespace) -> tuple[Document, Problem]:
-    from stark_lsp.cli import documents
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.status import DeviceChoice, Mode
-    from stark_lsp.discovery.problems import make_problem
-
-    file, _, qualname = args.target.partition("::")
-    if not file:
-        raise BadInput("No file is named.", cure="Write it before the class: model.py::Model.")
-    path = Path(file).absolute()
-    document = documents.read(path)
-    problem = make_problem(
-        str(path), document.text, qualname or None, mode=Mode(args.mode), device=DeviceChoice(args.device)
-    )
-    return document, problem
 
 
 def _say_what_is_resumed(out: Console, session: RunSession) -> None:

@@ -9,7 +9,7 @@ from stark_lsp.cli import documents
 from stark_lsp.cli.console import short_path
 from stark_lsp.cli.documents import Document
 from stark_lsp.core.editing import LINE_END
-from stark_lsp.core.errors import BadInput
+from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
 from stark_lsp.proposals.diff import unified
@@ -50,6 +50,23 @@ def make(run: Run, node: Node, document: Document, mode: WriteMode) -> Offer:
     if edit.new_file is not None:
         patch += unified("", edit.new_file.text, short_path(edit.new_file.path))
     return Offer(document, edit, edited, patch)
+
+
+def standing(run: Run, node: Node, mode: WriteMode) -> tuple[Offer, str]:
+    """Build the offer of `node` for its file as it is now, and return it with nothing more to say.
+
+    Where it does not fit any more, the offer is the one for the text that the run was made for; beside it stands why.
+
+    Raises
+    ------
+    Fault
+        As for `make`.
+    """
+    path = Path(run.problem.path)
+    try:
+        return make(run, node, documents.read(path), mode), ""
+    except StarkError as error:
+        return make(run, node, documents.of_text(path, run.problem.text), mode), str(error)
 
 
 def apply(offer: Offer) -> tuple[Path, ...]:

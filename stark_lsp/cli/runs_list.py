@@ -6,6 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
     from stark_lsp.cli.runs_lookup import Actions
     from stark_lsp.core.run import Run
     from stark_lsp.store import RunStore
@@ -28,41 +32,47 @@ def configure(actions: Actions) -> None:
 
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:
+    from stark_lsp.cli import console
+    from stark_lsp.cli.runs_lookup import print_json
+
+    summaries = [summary(run, store) for run in store.list(limit=max(args.limit, 1))]
+    if args.json:
+        return print_json(summaries)
+    show(console.make(), summaries)
+    return 0
+
+
+def show(out: Console, summaries: Sequence[Mapping[str, Any]]) -> None:
+    """Show a line for each of some summaries."""
     from rich.table import Table
 
     from stark_lsp.cli import console, figures, words
     from stark_lsp.cli.console import clean, short_path
-    from stark_lsp.cli.runs_lookup import local_time, print_json
+    from stark_lsp.cli.runs_lookup import local_time
+    from stark_lsp.core.status import RunState
 
-    runs = list(store.list(limit=max(args.limit, 1)))
-    if args.json:
-        return print_json([_summary(run, store) for run in runs])
-    out = console.make()
-    if not runs:
+    if not summaries:
         console.line(out, "No runs yet. stark-lsp optimize FILE makes the first one.")
-        return 0
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("id", "when", "state", "against eager", "on", "class"):
         table.add_column(column, no_wrap=column != "class", overflow="fold")
-    for run in runs:
-        summary = _summary(run, store)
-        gain = summary["speedup_vs_eager"]
-        target = f"{short_path(run.problem.path)}::{run.problem.qualname}"
+    for one in summaries:
+        gain = one["speedup_vs_eager"]
         table.add_row(
-            run.id,
-            local_time(run.created),
-            words.STATE[run.state],
+            one["id"],
+            local_time(one["created"]),
+            words.STATE[RunState(one["state"])],
             figures.times(gain) if gain is not None else "",
-            clean(summary["device"] or ""),
-            clean(target),
+            clean(one["device"] or ""),
+            clean(f"{short_path(one['path'])}::{one['class']}"),
         )
     if not out.is_terminal:
         out.width = 400
     out.print(table)
-    return 0
 
 
-def _summary(run: Run, store: RunStore) -> dict[str, Any]:
+def summary(run: Run, store: RunStore) -> dict[str, Any]:
     """Return one line of the list, as JSON values."""
     gain = None
     if run.best is not None:

@@ -6,12 +6,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
     from stark_lsp.cli.runs_lookup import Actions
-    from stark_lsp.core.run import Run
+    from stark_lsp.core.run import Node, Run
     from stark_lsp.core.steering import Steering
     from stark_lsp.store import RunStore, StoredRun
 
@@ -51,21 +51,12 @@ def _show_json(store: RunStore, stored: StoredRun) -> int:
 
 
 def _show_page(store: RunStore, stored: StoredRun) -> int:
-    from pathlib import Path
-
-    from stark_lsp.cli import console, diffs, documents, outcome, proposal, runs_words, words
-    from stark_lsp.cli.runs_lookup import local_time
-    from stark_lsp.core.errors import StarkError
+    from stark_lsp.cli import console, diffs, proposal, runs_words
     from stark_lsp.core.status import WriteMode
 
     run, nodes = stored.run, dict(stored.nodes)
     out = console.make()
-    console.line(out, f"Run {run.id}, {local_time(run.created)}, {words.STATE[run.state]}", "bold")
-    console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")
-    if run.reference is not None:
-        environment = run.reference.environment
-        console.line(out, f"{words.device(environment)}, torch {environment.torch}, {words.inputs(environment)}", "dim")
-    outcome.show(out, run, nodes)
+    show_run(out, run, nodes)
     spent = runs_words.spend(store.exchanges.spend(run.id))
     if spent:
         console.line(out, spent)
@@ -74,16 +65,26 @@ def _show_page(store: RunStore, stored: StoredRun) -> int:
     _show_steering(out, run, [said for _, said in store.steerings.since(run.id)])
     if run.best is None:
         return 0
-    # The patch against the text the run was made for; whether it still applies is said, not assumed.
-    made_for = documents.of_text(Path(run.problem.path), run.problem.text)
-    diffs.show(out, proposal.make(run, nodes[run.best], made_for, WriteMode.BESIDE).patch, whole=True)
-    try:
-        proposal.make(run, nodes[run.best], documents.read(Path(run.problem.path)), WriteMode.BESIDE)
-    except StarkError as error:
-        console.line(out, str(error), "yellow")
+    offer, stale = proposal.standing(run, nodes[run.best], WriteMode.BESIDE)
+    diffs.show(out, offer.patch, whole=True)
+    if stale:
+        console.line(out, stale, "yellow")
     else:
         console.line(out, f"To put it into the file: stark-lsp runs apply {run.id}", "dim")
     return 0
+
+
+def show_run(out: Console, run: Run, nodes: Mapping[int, Node]) -> None:
+    """Show which run it is and where it was made, with its tree, numbers and conclusion."""
+    from stark_lsp.cli import console, outcome, words
+    from stark_lsp.cli.runs_lookup import local_time
+
+    console.line(out, f"Run {run.id}, {local_time(run.created)}, {words.STATE[run.state]}", "bold")
+    console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")
+    if run.reference is not None:
+        environment = run.reference.environment
+        console.line(out, f"{words.device(environment)}, torch {environment.torch}, {words.inputs(environment)}", "dim")
+    outcome.show(out, run, nodes)
 
 
 def _show_steering(out: Console, run: Run, said: Sequence[Steering]) -> None:
