@@ -15,7 +15,7 @@ from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
-from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, following, recipe, replayed, switches
+from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, fits, following, recipe, replayed, switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
 
@@ -164,9 +164,16 @@ class Recipes:
             await self.get(PLAIN)
         except CannotEmit:
             first = []
-        # Of what torch.compile does not take, nothing is known but how much is launched.
-        known = self._facts or Facts(self._device, False, False, 0, 0, self._calls)
-        return [*first, *following(design or PLAIN, known, call_ms)]
+        return [*first, *following(design or PLAIN, self._known, call_ms)]
+
+    def fits(self, design: Design, call_ms: float) -> bool:
+        """Whether a design that won elsewhere can be tried on the reference; known once any were `offered`."""
+        return fits(design, self._known, call_ms)
+
+    @property
+    def _known(self) -> Facts:
+        """What is known of the class; of what torch.compile does not take, nothing but how much is launched."""
+        return self._facts or Facts(self._device, False, False, 0, 0, self._calls)
 
 
 def differs(made: AsCompiled, others: Iterable[str]) -> bool:
