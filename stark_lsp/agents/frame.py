@@ -8,7 +8,7 @@ The words are `prompts/frame.md` and what it includes; here are the values they 
 shown beyond the paper:
 
 - the profile of the reference and of the selected node: roles that decide what to do (plan, sampling, reflexion),
-- rejections of earlier runs: the same,
+- rejections of earlier runs, and notes of those on similar classes: the same,
 - what the playbook would do: the plan agent,
 - which attempts their times do not tell apart: roles that look back (plan, reflexion),
 - the first failure of a chain of repairs, and what changed since the code was right: the debug agent,
@@ -38,6 +38,7 @@ from stark_lsp.agents.observations import (
     bandwidth_gbs,
     difference,
     failure,
+    noted,
     profile_lines,
     source_text,
     three,
@@ -51,7 +52,7 @@ from stark_lsp.core.conversation import Question, Tool
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context
-from stark_lsp.core.run import Node
+from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import Grounding, Mode, ModelRole
 from stark_lsp.core.verdict import Reference
 
@@ -88,6 +89,8 @@ class Frame:
     tried
         Whether to show what else was tried on the selected node, what failed before it, and how many attempts there
         were; systems without memory know nothing of it.
+    notes
+        What the run took along from earlier ones on similar classes.
 
     Raises
     ------
@@ -102,6 +105,7 @@ class Frame:
         settings: AgentSettings,
         prompts: PromptLibrary,
         tried: bool = True,
+        notes: Sequence[Note] = (),
     ) -> None:
         self.settings = settings
         self._tried = tried
@@ -110,6 +114,7 @@ class Frame:
         self._prompts = prompts
         self._embedding = embedding(settings.dialect, reference.environment.device_type)
         self._inputs = inputs_source(problem)
+        self._notes = tuple(map(noted, notes))
 
     def question(
         self, role: ModelRole, context: Context, tool: Tool, *, plan: Plan | None = None, lens: Lens | None = None
@@ -180,6 +185,7 @@ class Frame:
                 {"title": one_line(each.title, 200), "reason": one_line(each.reason, HINT)}
                 for each in (context.rejections if deciding else ())
             ],
+            "notes": self._notes if deciding else (),
             "shared_until_here": _BORDER,
             "begin": BEGIN,
             "end": END,

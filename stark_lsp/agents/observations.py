@@ -15,7 +15,7 @@ from stark_lsp.agents.edits import comparable, describe, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, least, remarks, rest, summary
-from stark_lsp.core.run import Node
+from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Profile, Reference, Timing, Verdict
 from stark_lsp.discovery.syntax import parse
@@ -40,6 +40,10 @@ OVER = 1.25
 """Launches that take so much longer together than the call do not add up; on a GPU some overlap."""
 NOTES = 6
 """Notes of the judge on its figures."""
+NOTE = 400
+"""Characters of a note of an earlier run."""
+OPERATORS = 8
+"""Operators of its class that are told."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
 
@@ -256,6 +260,18 @@ def failure(node: Node) -> Failure:
     verdict = node.verdict or Verdict(VerdictStatus.NO_CANDIDATE)
     said = clean(verdict.message[: 4 * MESSAGE]).strip().split("\n")[:FIRST_LINES]
     return Failure(node.id, STATUS[verdict.status], capped("\n".join(said), MESSAGE))
+
+
+def noted(note: Note) -> str:
+    """Return what an earlier run left, in one line."""
+    if note.text:
+        return one_line(note.text, NOTE)
+    more = ", …" if len(note.operators) > OPERATORS else ""
+    limited = f"limited by {note.bound}" if note.bound else ""
+    about = [", ".join(note.operators[:OPERATORS]) + more, note.inputs, limited]
+    came = f"{ratio(note.gain)} as fast as eager" if note.gain is not None else STATUS[note.status]
+    why = f" ({note.cause})" if note.cause else ""
+    return one_line(f"{note.class_name} [{'; '.join(filter(None, about))}]: {note.title}: {came}{why}", NOTE)
 
 
 def _outcome(verdict: Verdict | None) -> str:

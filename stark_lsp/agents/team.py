@@ -17,7 +17,7 @@ the model's (`agents/models`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -36,6 +36,7 @@ from stark_lsp.core.errors import TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context, Draft, NoCandidate
+from stark_lsp.core.run import Note as EarlierNote
 from stark_lsp.core.status import AgentRole, Grounding, ModelRole
 from stark_lsp.core.verdict import Reference
 from stark_lsp.search.tree import make_root
@@ -56,13 +57,14 @@ class _Asking:
         *,
         prompts: PromptLibrary | None = None,
         seed: int = 0,
+        notes: Sequence[EarlierNote] = (),
         tried: bool = True,
         on_note: Note | None = None,
     ) -> None:
         self.model = model
         self.settings = settings or AgentSettings()
         self.prompts = prompts or PromptLibrary()
-        self.frame = Frame(problem, reference, self.settings, self.prompts, tried)
+        self.frame = Frame(problem, reference, self.settings, self.prompts, tried, notes)
         self.problem = problem
         self.seed = seed
         self._tried = tried
@@ -130,6 +132,8 @@ class ModelTeam(_Asking):
         The templates, with the user's own folders.
     seed
         Of the run; decides the order of lenses.
+    notes
+        What the run took along from earlier ones.
     tried
         Whether to show what else was tried on the selected node; systems that sample show nothing of it.
     on_note
@@ -256,12 +260,15 @@ class ModelSolo(_Asking):
         settings: AgentSettings | None = None,
         *,
         prompts: PromptLibrary | None = None,
+        notes: Sequence[EarlierNote] = (),
         tried: bool = True,
         on_note: Note | None = None,
     ) -> None:
         if role not in (ModelRole.SAMPLING, ModelRole.REFLEXION):
             raise ValueError(f"{role.value} is not the role of a single agent")
-        super().__init__(model, problem, reference, settings, prompts=prompts, tried=tried, on_note=on_note)
+        super().__init__(
+            model, problem, reference, settings, prompts=prompts, notes=notes, tried=tried, on_note=on_note
+        )
         self.role = role
 
     async def propose(self, context: Context, rng: Random) -> Draft:

@@ -1,4 +1,4 @@
-"""The command line: `stark-lsp optimize | judge | runs | inputs | capture | doctor | serve | mcp`.
+"""The command line: `stark-lsp optimize | judge | runs | notes | inputs | capture | doctor | serve | mcp`.
 
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
@@ -21,6 +21,7 @@ COMMANDS = {
     "judge": "check and time a candidate file against the class it stands in for",
     "bench": "run the paper's experiments on a suite of problems",
     "runs": "list, show, apply, export or delete runs; steer one that goes on",
+    "notes": "list, show, edit or forget what later runs take along from earlier ones",
     "inputs": "write inputs that run for a class into its file",
     "capture": "run a script, and keep what it calls a class with as the class's inputs",
     "doctor": "say what is there, what is missing, and how to mend it",

@@ -25,6 +25,7 @@ OWN_OPTIONS = {
     "grounding": "--grounding",
     "profile": "--no-profile",
     "playbook": "--no-seeds",
+    "notes": "--no-notes",
 }
 """Fields of `AgentSettings` that `--agent` does not take, with the option that does."""
 
@@ -157,8 +158,8 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--paper",
         action="store_true",
-        help="as the paper has it: nothing of the playbook first, no profiles, no help for repairs, one attempt at a "
-        "time, kernels by load_inline",
+        help="as the paper has it: nothing of the playbook first, no profiles, nothing of earlier runs, no help for "
+        "repairs, one attempt at a time, kernels by load_inline",
     )
     group.add_argument(
         "--no-seeds",
@@ -167,6 +168,12 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--no-profile", action="store_true", help="show agents no profiles of the class and of what they wrote"
+    )
+    group.add_argument(
+        "--no-notes",
+        action="store_true",
+        help="take nothing along from earlier runs of this project; else the model is told what helped and failed "
+        "there on similar classes, and the playbook tries first what won (stark-lsp notes)",
     )
     group.add_argument(
         "--prompts", metavar="DIR", help="folder whose templates replace the built-in ones of the same name"
@@ -235,6 +242,7 @@ def agent_settings(args: argparse.Namespace) -> AgentSettings:
         grounding=Grounding(args.grounding),
         profile=not args.no_profile,
         playbook=not args.no_seeds,
+        notes=not args.no_notes,
     )
     values = _by_name("--agent", args.agents, "plan.temperature=0.9", agent_adjust.parsed, agent_adjust.problem)
     return agent_adjust.adjusted(settings, values)

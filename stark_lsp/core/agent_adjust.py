@@ -26,6 +26,7 @@ _ELSEWHERE = {
     "grounding": "grounding is a setting of its own.",
     "profile": "whether prompts show profiles is a setting of its own.",
     "playbook": "whether prompts show the playbook's advice is a setting of its own.",
+    "notes": "whether earlier runs are taken into account is a setting of its own.",
 }
 _NOTHING = frozenset({"", "none", "null", "default"})
 """Texts on a command line that stand for `None`."""

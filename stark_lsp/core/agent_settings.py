@@ -51,6 +51,8 @@ class AgentSettings:
     """Show profiles of the reference and the selected node."""
     playbook: bool = True
     """Begin with what the built-in playbook knows, for the agents to improve."""
+    notes: bool = True
+    """Take along what helped or failed in earlier runs of the same project, for the playbook too."""
 
     def of(self, role: ModelRole) -> RoleSettings:
         """Return the settings of one role."""

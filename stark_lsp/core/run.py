@@ -9,8 +9,8 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.status import AgentRole, Decision, Limit, RunState
-from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.status import AgentRole, Decision, Limit, RunState, VerdictStatus
+from stark_lsp.core.verdict import Interval, Reference, Verdict
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,44 @@ class Rejection:
 
 
 @dataclass(frozen=True)
+class Note:
+    """What came of an attempt, for later runs on similar classes."""
+
+    run_id: str
+    node: int
+    class_name: str
+    operators: tuple[str, ...]
+    """What the class calls of torch, in order of the alphabet, the first dozen."""
+    inputs: str
+    """Types and shapes."""
+    device: str
+    """Human name, as in `Environment`."""
+    bound: str
+    """What limited the class: `memory`, `compute` or `overhead`; empty if unknown."""
+    title: str
+    """Of the plan."""
+    status: VerdictStatus
+    gain: Interval | None = None
+    """Paired ratio to eager; None if it failed."""
+    cause: str = ""
+    """Of a failure, in one line."""
+    design: tuple[tuple[str, str], ...] = ()
+    """Parameters of a plan of the playbook, see `Plan`."""
+    text: str = ""
+    """What the user wrote in its place; empty if nothing."""
+
+    @property
+    def id(self) -> str:
+        """What the user calls it by: `RUN.NODE`."""
+        return f"{self.run_id}.{self.node}"
+
+    @property
+    def helped(self) -> bool:
+        """Whether it was proved faster than eager."""
+        return self.gain is not None and self.gain.low > 1
+
+
+@dataclass(frozen=True)
 class Run:
     """One search on one class."""
 
@@ -114,3 +152,5 @@ class Run:
     """The search settings in wire form, so that a resumed run uses the same."""
     agents: dict[str, Any] = field(default_factory=dict)
     """The agents' settings in wire form; empty for the playbook."""
+    notes: tuple[Note, ...] = ()
+    """What it took along from earlier runs when it began; they never change, so that it can be repeated."""

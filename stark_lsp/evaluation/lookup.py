@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stark_lsp.core.errors import BadInput
+from stark_lsp.discovery.workspaces import REPOSITORIES
 from stark_lsp.evaluation.ownership import objection, writable_by_others
 
 ENVIRONMENTS = (".venv", "venv", ".conda")
 """Names of the folders that environments are kept in."""
-REPOSITORIES = (".git", ".hg", ".jj", ".svn")
 
 
 @dataclass(frozen=True)

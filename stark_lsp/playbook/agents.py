@@ -23,7 +23,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.roles import Context, Draft, NothingToPropose
-from stark_lsp.core.run import Node, Rejection
+from stark_lsp.core.run import Node, Note, Rejection
 from stark_lsp.core.status import AgentRole, Dialect
 from stark_lsp.core.verdict import Reference
 from stark_lsp.playbook.advice import expected_saving, write_advice
@@ -67,6 +67,9 @@ class PlaybookAgents:
         Folders whose advice templates win over the built-in ones, and which may hold strategies of the user's.
     ask
         Asks the judge what torch.compile writes by a recipe; None if that cannot be asked.
+    notes
+        What earlier runs on similar classes left; what won there is tried on the reference before the rest, but for
+        what torch.compile writes.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class PlaybookAgents:
         reference: Reference,
         prompt_dirs: Sequence[Path | str] = (),
         ask: proposal.Ask | None = None,
+        notes: Sequence[Note] = (),
     ) -> None:
         self.problem = problem
         self.reference = reference
@@ -87,6 +91,7 @@ class PlaybookAgents:
         self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls, self._switches)
         self._planned: set[tuple[tuple[str, str], ...]] = set()
         """Recipes that were planned on any node: a window does not show all of the tree."""
+        self._won = [_design(note.design) for note in notes if note.helped and note.design]
         self._catalogue: Catalogue | None = None
         self._moves: Moves | None = None
         untraceable = analysis.get("untraceable")
@@ -156,8 +161,7 @@ class PlaybookAgents:
 
     async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
         """Return the candidate that the plan's parameters name."""
-        parameters = dict(plan.parameters)
-        design = Design(parameters.pop(STRATEGY, plan.strategy), tuple(parameters.items()))
+        design = _design(plan.parameters, plan.strategy)
         if design.strategy != proposal.STRATEGY:
             return self._emit(design)
         try:
@@ -209,7 +213,7 @@ class PlaybookAgents:
     # ---- plans ------------------------------------------------------------------------------------
 
     async def _written(self, context: Context, at_root: bool) -> Plan | None:
-        """Return the next plan that Inductor carries out, None if it has nothing new on this node."""
+        """Return the next plan that Inductor carries out, or that won before; None if there is nothing new here."""
         design = self._design_of(context.selected)
         if not at_root and (design is None or design.strategy != proposal.STRATEGY):
             return None
@@ -225,9 +229,14 @@ class PlaybookAgents:
             offered = [
                 one for one in offered if one == proposal.PLAIN or any(each.strong for each in self._switches.on(one))
             ]
+        first = [one for one in offered if one == proposal.PLAIN]
+        won = self._won_here(None if at_root else design, call_ms, context)
+        offered = [*first, *won, *(one for one in offered if one not in first)]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue
+            if one.strategy != proposal.STRATEGY:
+                return self._plan(Move(MoveKind.STRATEGY, one), None, context)
             try:
                 made = await self._recipes.get(one)
             except proposal.CannotEmit:
@@ -235,19 +244,36 @@ class PlaybookAgents:
             if not proposal.differs(made, (node.candidate.source for node in nodes)):
                 continue
             before = [] if design is None else self._switches.on(design)
-            turned = next((switch for switch in self._switches.on(one) if switch not in before), None)
+            turned = [switch for switch in self._switches.on(one) if switch not in before]
+            advices = [made.advice(self.prompts, switch) for switch in turned]
             anchors = made.anchors()
             if one != proposal.PLAIN:
                 self._planned.add(_key(one))
             return Plan(
-                title=proposal.TITLE if turned is None else turned.title,
-                advice=made.advice(self.prompts, turned),
+                title="; ".join(switch.title for switch in turned) or proposal.TITLE,
+                advice="\n\n".join(advices or [made.advice(self.prompts)]),
                 anchors=anchors,
                 annotated_source=self._annotated(context, anchors),
                 strategy=proposal.STRATEGY,
                 parameters=((STRATEGY, proposal.STRATEGY), *one.kernels),
             )
         return None
+
+    def _won_here(self, design: Design | None, call_ms: float, context: Context) -> list[Design]:
+        """Return what won in earlier runs and can be made of a design (None: of the reference), best first."""
+        rejected = {rejection.strategy for rejection in context.rejections}
+        found = []
+        for won in self._won:
+            if won.strategy in rejected:
+                continue
+            if won.strategy == proposal.STRATEGY:
+                before = set() if design is None else set(design.kernels)
+                if set(won.kernels) > before and self._recipes.fits(won, call_ms):
+                    found.append(won)
+            elif design is None and self._moves is not None and not self._reason:
+                fitting = self._moves.fitting(won)
+                found += [fitting] if fitting is not None else []
+        return found
 
     def _plan(self, move: Move, design: Design | None, context: Context) -> Plan:
         catalogue, _ = self._ready()
@@ -338,6 +364,12 @@ class PlaybookAgents:
         if self._reason or self._catalogue is None or self._moves is None:
             raise NothingToPropose(self._reason)
         return self._catalogue, self._moves
+
+
+def _design(parameters: Sequence[tuple[str, str]], strategy: str = "") -> Design:
+    """Return the design that a plan's parameters name."""
+    kernels = dict(parameters)
+    return Design(kernels.pop(STRATEGY, strategy), tuple(kernels.items()))
 
 
 def _key(design: Design) -> tuple[tuple[str, str], ...]:

@@ -59,6 +59,17 @@ class Moves:
         """Return a strategy's design with the best guess for each kernel."""
         return Design(strategy, tuple((c.name, c.variants[0].label) for c in self.kernels.get(strategy, ())))
 
+    def fitting(self, design: Design) -> Design | None:
+        """Return what a design that won elsewhere is here: as it is, else its strategy's own; None if there is none."""
+        if design.strategy not in self.kernels:
+            return None
+        variants = [(choice, design.label(choice.name)) for choice in self.choices(design)]
+        known = [choice for choice, label in variants if label is not None and choice.variant(label) is not None]
+        if design.kernels and len(known) == len(design.kernels):
+            return design
+        base = self.base(design.strategy)
+        return base if base.kernels else None
+
     def from_reference(self) -> Iterator[Move]:
         """Yield what to try on the reference: each strategy, then variations of the first one."""
         seen: set[tuple[tuple[str, str], ...]] = set()

@@ -11,7 +11,7 @@ from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Journal, Model, Question, Spend
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.roles import CodeAgent, DebugAgent, Draft, PlanAgent, SoloAgent
-from stark_lsp.core.run import Budget, Node, Rejection, Run
+from stark_lsp.core.run import Budget, Node, Note, Rejection, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole
 from stark_lsp.core.verdict import Reference
@@ -82,6 +82,11 @@ class Begun:
     def system(self) -> System:
         """Who works together in which way."""
         return find_system(self.search.system)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the run took along from earlier ones, unless the user wants that no more."""
+        return self.run.notes if self.agents.notes else ()
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,12 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
         from stark_lsp.playbook.agents import PlaybookAgents
 
         return PlaybookAgents(
-            analysis, begun.run.problem, begun.reference, begun.options.prompt_dirs, setting.analyst.written
+            analysis,
+            begun.run.problem,
+            begun.reference,
+            begun.options.prompt_dirs,
+            setting.analyst.written,
+            begun.notes,
         )
 
     return await asyncio.to_thread(make)
@@ -237,6 +247,7 @@ async def _around(model: Model, setting: Setting) -> Team:
             system.solo,
             agents,
             prompts=prompts,
+            notes=begun.notes,
             tried=system.dynamic_windows,
             on_note=note,
         )
@@ -251,6 +262,7 @@ async def _around(model: Model, setting: Setting) -> Team:
             agents,
             prompts=prompts,
             seed=run.seed,
+            notes=begun.notes,
             tried=system.dynamic_windows,
             on_note=note,
         )

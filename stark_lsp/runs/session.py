@@ -196,6 +196,7 @@ class RunSession:
             budget=budget,
             settings=transcript.run.settings,
             agents=transcript.run.agents,
+            notes=transcript.run.notes,
         )
         self._read_settings()
         self._state = dump_state(Random(transcript.run.seed))
@@ -277,6 +278,7 @@ class RunSession:
                 lambda text: self._emit(Progress(text, 0, self._budget())),
                 writing=kind == PLAYBOOK or (kind != REPLAY and self._agents.playbook),
             )
+            await self._take_notes(reference)
             self.run = replace(self.run, reference=reference, state=RunState.RUNNING)
             await self._record_root(reference)
             self._emit(Prepared(reference))
@@ -292,6 +294,17 @@ class RunSession:
             if self._sitting is not None:
                 self._sitting.close()
             await asyncio.shield(judge.close())
+
+    async def _take_notes(self, reference: Reference) -> None:
+        """Take along what earlier runs left: once, with the first look at the reference; then they stay as they are."""
+        if self.run.reference is not None or self._choice.kind == REPLAY or not self._agents.notes:
+            return
+        notes = await asyncio.to_thread(self._store.notes.similar, self.run.problem, reference, self.run.id)
+        self.run = replace(self.run, notes=notes)
+        if notes:
+            kept = "1 note" if len(notes) == 1 else f"{len(notes)} notes"
+            ids = ", ".join(note.id for note in notes)
+            self._tell(f"Taking along {kept} of earlier runs on similar classes ({ids}); `stark-lsp notes` has them.")
 
     async def _complete_baselines(self, judge: RunJudge, reference: Reference) -> None:
         """Have torch.compile timed beside the search; the proposal is compared with it."""

@@ -132,6 +132,7 @@ class Configuration:
             grounding=Grounding(self["grounding"]),
             profile=self["profileInPrompts"],
             playbook=self["playbookFirst"],
+            notes=self["notes"],
         )
         return agent_adjust.adjusted(settings, self["agents"])
 

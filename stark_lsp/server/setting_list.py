@@ -125,11 +125,20 @@ SETTINGS: tuple[Setting, ...] = (
         "third of its attempts, which the model then improves; off begins with nothing, as the paper does.",
     ),
     Setting(
+        "notes",
+        "boolean",
+        _AGENTS.notes,
+        "Whether a search takes along what helped and failed in earlier runs of the same project, on the same device "
+        "and on similar classes: a language model is told of it, titles and causes of failure included, and the "
+        "playbook tries first what won. `stark-lsp notes` lists, changes and drops it.",
+    ),
+    Setting(
         "paper",
         "boolean",
         False,
         "Whether a search does as the paper does, whatever other settings say: nothing of the playbook first, no "
-        "profiles for the model, no help for repairs, one attempt at a time, kernels by load_inline.",
+        "profiles for the model, nothing of earlier runs, no help for repairs, one attempt at a time, kernels by "
+        "load_inline.",
     ),
     Setting(
         "writeMode",

@@ -1,6 +1,7 @@
 """What outlives a process: runs, nodes, verdicts, exchanges with models, steering and rejections, in one SQLite file.
 
 `runs` is the store itself, `exchanges`, `losses` (calls that were paid for nothing) and `steerings` are parts of it;
+`notes` is what later runs may learn of earlier ones;
 `transcripts` is a run as one file to hand on, `shared_texts` how long texts are written there once;
 `texts` keeps long texts once; `schema` holds the tables and how older files are brought up to date;
 `database` opens the file and runs transactions; `faults` turns SQLite's errors into words; `owner` tells

@@ -29,6 +29,7 @@ from stark_lsp.store.exchanges import Exchanges
 from stark_lsp.store.exchanges import write as write_exchange
 from stark_lsp.store.losses import Losses
 from stark_lsp.store.losses import write as write_loss
+from stark_lsp.store.notes import Notes
 from stark_lsp.store.owner import this_process
 from stark_lsp.store.steerings import Steerings
 from stark_lsp.store.steerings import write as write_steering
@@ -71,6 +72,8 @@ class RunStore:
         """What calls have cost that ended without an answer."""
         self.steerings = Steerings(self._database)
         """What the user told runs."""
+        self.notes = Notes(self._database)
+        """What later runs may learn of them."""
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -286,7 +289,7 @@ class RunStore:
         return None if found is None else self.load(found)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run with its nodes, exchanges, losses and steering; rejections are kept.
+        """Delete a run with its nodes, exchanges, losses and steering, and its notes; rejections are kept.
 
         Raises
         ------

@@ -152,7 +152,19 @@ _THIRD = (
     "CREATE INDEX losses_by_run ON losses (run_id, attempt)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
+_FOURTH = (
+    # Notes follow from runs; here is what the user wrote in the place of one, NULL for one to forget.
+    """
+    CREATE TABLE note_changes (
+        run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        node INTEGER NOT NULL,
+        text TEXT,
+        PRIMARY KEY (run_id, node)
+    )
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """Statements from version 0 (an empty file) to 1, and so on."""
 
 

@@ -48,7 +48,7 @@ def test_a_file_of_format_1_keeps_its_runs_and_takes_what_is_new(path: Path) -> 
         "v1run1": RunState.FINISHED,
         "v1run2": RunState.CANCELLED,
     }
-    assert version(path) == len(schema.MIGRATIONS) == 3
+    assert version(path) == len(schema.MIGRATIONS) == 4
     stored = store.load("v1run1")
     assert stored.rng_state == "state of v1run1"
     assert stored.nodes[1].candidate.source == "x = '\ud800'"
@@ -79,7 +79,7 @@ def test_a_file_of_format_2_keeps_all_it_has_and_takes_what_was_lost(tmp_path: P
     assert collect(store, "v2run1") == Transcript(finished, tree(), exchanges, steerings=steerings())
     odd = exchange(1, text="half \ud800")
     assert collect(store, "v2run2") == Transcript(run("v2run2", RunState.CANCELLED), tree()[:1], (odd,))
-    assert version(path) == len(schema.MIGRATIONS) == 3
+    assert version(path) == len(schema.MIGRATIONS) == 4
     assert store.load("v2run1").rng_state == "state of v2run1"
     assert store.exchanges.find("v2run2", 1, ModelRole.PLAN, 0) == odd.answer
     assert [number for number, _ in store.steerings.since("v2run1")] == [1, 2, 3, 4]
@@ -94,7 +94,20 @@ def test_a_file_of_format_2_keeps_all_it_has_and_takes_what_was_lost(tmp_path: P
     assert [each.id for each in store.list()] == ["v2run1"]
 
 
-@pytest.mark.parametrize("number", [1, 2])
+def test_runs_of_a_file_of_format_3_leave_notes_that_can_be_rewritten(tmp_path: Path) -> None:
+    path = written_by_format(3, tmp_path)
+    assert version(path) == 3
+    store = RunStore(path)
+    finished = run("v3run1", RunState.FINISHED, reference=REFERENCE, best=1, message="2.00x as fast.")
+    assert collect(store, "v3run1") == Transcript(finished, tree(), losses=(loss(),))
+    assert version(path) == len(schema.MIGRATIONS) == 4
+    (note,) = store.notes.of(finished)
+    assert (note.id, note.title, note.helped) == ("v3run1.1", "Fuse the gate", True)
+    store.notes.rewrite(note, "Six passes are one.")
+    assert [each.text for each in store.notes.of(finished)] == ["Six passes are one."]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_migrated_file_has_the_tables_of_a_new_one(number: int, tmp_path: Path) -> None:
     path = written_by_format(number, tmp_path)
 

@@ -178,9 +178,16 @@ class Recipes:
             await self.get(PLAIN)
         except CannotEmit:
             first = []
-        # Of what torch.compile does not take, nothing is known but how much is launched.
-        known = self._facts or Facts(self._device, False, False, 0, 0, self._calls)
-        return [*first, *self._switches.following(design or PLAIN, known, call_ms)]
+        return [*first, *self._switches.following(design or PLAIN, self._known, call_ms)]
+
+    def fits(self, design: Design, call_ms: float) -> bool:
+        """Whether a design that won elsewhere can be tried on the reference; known once any were `offered`."""
+        return self._switches.fit(design, self._known, call_ms)
+
+    @property
+    def _known(self) -> Facts:
+        """What is known of the class; of what torch.compile does not take, nothing but how much is launched."""
+        return self._facts or Facts(self._device, False, False, 0, 0, self._calls)
 
 
 def differs(made: AsCompiled, others: Iterable[str]) -> bool:

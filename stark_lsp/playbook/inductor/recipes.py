@@ -169,6 +169,12 @@ class Switches:
         """Whether a design is a CUDA graph."""
         return any(one.replayed for one in self.on(design))
 
+    def fit(self, design: Design, facts: Facts, call_ms: float) -> bool:
+        """Whether a design that won elsewhere can be asked for here: all its switches are known and serve."""
+        on = self.on(design)
+        known = len(on) == len(design.kernels) and all(one.serves(facts, call_ms) for one in on)
+        return known and bool(on) and (len(on) == 1 or not any(one.plain for one in on))
+
     def following(self, design: Design, facts: Facts, call_ms: float) -> Iterator[Design]:
         """Yield the designs with one more switch on, the most promising first.
 

@@ -1,0 +1,120 @@
+"""What won in earlier runs on similar classes is tried first, behind what torch.compile writes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from stark_lsp.core.run import Note, Rejection
+from stark_lsp.core.status import VerdictStatus
+from stark_lsp.core.verdict import Interval
+from stark_lsp.playbook.agents import PlaybookAgents
+from stark_lsp.playbook.design import Design, read_design
+from stark_lsp.playbook.inductor import recipes
+from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY
+
+from .conftest import REFERENCE, Bench
+from .test_inductor_gpu import recorded
+from .test_playbook_agents import TWO_GROUPS
+
+
+def won(strategy: str, *kernels: tuple[str, str], gain: float = 2.0) -> Note:
+    """What an earlier run left of a design."""
+    gained = Interval(gain, gain - 0.1, gain + 0.1)
+    design = (("strategy", strategy), *kernels)
+    return Note("r1", 1, "Model", ("tanh",), "", "", "", "A title", VerdictStatus.OK, gained, design=design)
+
+
+def order(one: Bench, count: int, notes: Sequence[Note], ask: Any = None) -> list[Design | None]:
+    """Return the designs of the first candidates for the reference, as a search with a model begins with."""
+    agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask, notes=notes)
+    return [read_design(seed.candidate.source) for seed in asyncio.run(agents.seeds(count))]
+
+
+def test_a_strategy_that_won_goes_first_and_the_rest_keeps_its_order(bench: Callable[..., Bench]) -> None:
+    one = bench(TWO_GROUPS)
+    usual = order(one, 9, ())
+    assert [design.strategy for design in usual if design is not None][:2] == ["fuse-all", "fuse-best"]
+    notes = [won("fuse-best")]
+    found = order(one, 9, notes)
+    assert found == [usual[1], usual[0], *usual[2:]]
+    assert order(one, 9, notes) == found
+    lost = [won("fuse-best", gain=0.9), won("no-such-strategy"), won("no-such-strategy", *usual[1].kernels)]  # type: ignore[union-attr]
+    assert order(one, 9, lost) == usual
+
+
+def test_a_design_that_won_on_the_same_class_is_taken_with_its_variants(bench: Callable[..., Bench]) -> None:
+    one = bench(TWO_GROUPS)
+    first = one.attempt()
+    tuned = one.plan(first)
+    assert tuned.strategy == "tune"
+    *kernels, (name, label) = tuned.parameters[1:]
+    best = Design("fuse-all", (*kernels, (name, label)))
+    note = won("fuse-all", *best.kernels)
+    assert order(one, 1, [note]) == [best]
+    # A variant that there is not is the strategy's own.
+    assert order(one, 1, [won("fuse-all", *kernels, (name, "no such label"))]) == order(one, 1, ())
+    agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, notes=[note])
+    plan = asyncio.run(agents.plan(one.context(one.nodes[0]), random.Random(0)))
+    assert plan.anchors
+    assert plan.advice
+
+
+def test_a_strategy_that_was_turned_down_is_not_pulled_forward(bench: Callable[..., Bench]) -> None:
+    one = bench(TWO_GROUPS)
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, notes=[won("fuse-best")])
+    assert one.plan().strategy == "fuse-best"
+    assert one.plan(rejections=[Rejection("r1", 1, "no", strategy="fuse-best")]).strategy == "fuse-all"
+
+
+@pytest.fixture
+def conv(bench: Callable[..., Bench]) -> tuple[Bench, Any]:
+    """A class with a program recorded on a GPU, and a judge that gives it for every recipe."""
+    kept = recorded("conv")
+    one = bench(kept["text"])
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        # Another text, as another recipe gives.
+        launches = [{**one, "num_warps": 2 + len(recipe["options"])} for one in kept["made"]["launches"]]
+        return {**kept["made"], "launches": launches}
+
+    return one, ask
+
+
+def test_what_torch_compile_writes_stays_first_and_a_recipe_that_won_is_next(conv: tuple[Bench, Any]) -> None:
+    one, ask = conv
+    label = next(switch.label for switch in recipes.SWITCHES if switch.name == recipes.LAYOUT)
+    layout = (recipes.LAYOUT, label)
+    usual = order(one, 4, (), ask)
+    assert usual[0] == PLAIN
+    found = order(one, 4, [won(STRATEGY, layout), won(STRATEGY)], ask)
+    assert found[:2] == [PLAIN, Design(STRATEGY, (layout,))]
+    foreign = [won(STRATEGY, (recipes.ALGEBRA, "sums")), won(STRATEGY, ("no such", "switch")), won(STRATEGY, layout)]
+    assert order(one, 4, foreign, ask) == found, "a switch that does not serve here, or is not known, is passed over"
+
+
+def test_switches_that_won_together_are_turned_on_together(conv: tuple[Bench, Any]) -> None:
+    one, ask = conv
+    labels = {switch.name: switch.label for switch in recipes.SWITCHES}
+    both = Design(STRATEGY, tuple((name, labels[name]) for name in (recipes.TUNING, recipes.LAYOUT)))
+    notes = [won(STRATEGY, *both.kernels)]
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask, notes=notes)
+    first = one.attempt()
+    assert read_design(first.candidate.source) == PLAIN
+    plan = one.plan(first)
+    assert plan.parameters[1:] == both.kernels
+    titles = {switch.name: switch.title for switch in recipes.SWITCHES}
+    assert plan.title == f"{titles[recipes.TUNING]}; {titles[recipes.LAYOUT]}"
+    assert plan.advice.count("**What to do.**") == 2
+    # A resumed run, whose agents are new, goes on alike.
+    one.agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask, notes=notes)
+    second = one.attempt(first)
+    assert second.plan == plan
+    assert read_design(second.candidate.source) == both
+    # Then the rest comes in its order, and nothing twice.
+    assert one.plan(first).parameters[1:] == both.kernels[:1]
+    assert one.plan(first).parameters[1:] == both.kernels[1:]
