@@ -12,7 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from stark_lsp.judge.timing import fresh, kept
-from stark_lsp.judge.timing.fresh import RING, Mixer, kind_of
+from stark_lsp.judge.timing.fresh import RING, Mixer
+from stark_lsp.judge.timing.kinds import kind_of
 from stark_lsp.judge.transport import tensorfile
 
 BLOCK = 8 * max(kept.STEPS) * kept.LANES

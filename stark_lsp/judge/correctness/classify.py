@@ -12,17 +12,17 @@ from typing import Any
 from ...contract.errors import Broken
 from ..building import diagnostics
 from ..building.service import Built, Failure
-from ..processes.runners import (
+from ..processes.failures import (
     RunnerDied,
     RunnerError,
     RunnerExceeded,
     RunnerFailure,
     RunnerFlooded,
     RunnerForged,
-    RunnerProcess,
     RunnerTimedOut,
     exit_text,
 )
+from ..processes.runners import RunnerProcess
 
 _NO_NVCC = re.compile(r"CUDA_HOME environment variable is not set|nvcc: not found|nvcc: No such file", re.I)
 _NO_NINJA = re.compile(r"Ninja is required to load C\+\+ extensions", re.I)

@@ -69,6 +69,14 @@ def architecture(device: str) -> str:
     return f"{major}.{minor}"
 
 
+def device_key(device: str) -> str:
+    """Return what names the device in locks: a GPU's UUID, else `cpu`."""
+    if device != "cuda":
+        return "cpu"
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return str(getattr(properties, "uuid", "")) or f"cuda-{torch.cuda.current_device()}"
+
+
 def environment(device: str, threads: int, inputs: list[torch.Tensor]) -> dict[str, Any]:
     """Return `core.Environment` in wire form."""
     dtypes = list(dict.fromkeys(str(tensor.dtype).replace("torch.", "") for tensor in inputs))

@@ -16,9 +16,11 @@ from ..building.service import BuildService
 from ..correctness.verify import AFTER_LIMIT, ROOM
 from ..device import fingerprint, observe, toolkit, turns
 from ..processes import confinement
+from ..processes.environment import runner_environment
+from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.limits import Limits, memory_limit
-from ..processes.pool import BUILDER, RUNNER, Pool
-from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
+from ..processes.pool import BUILDER, RUNNER, Pool, spares
+from ..processes.runners import RunnerProcess
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
@@ -26,7 +28,7 @@ from ..reference import modules
 from ..reference.reference import Reference
 from ..sandbox import Layer
 from ..timing import timing
-from ..timing.problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
+from ..timing.problem_runners import COMPILED, Bench, Progress, timing_inputs
 from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
@@ -104,7 +106,7 @@ class Judge:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         reference.notes += fingerprint.load_notes(load)
         locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        on_device = turns.Turns(locks, device_key(reference.device))
+        on_device = turns.Turns(locks, fingerprint.device_key(reference.device))
         observe.STRANGERS.judges = on_device.judges
         # The next candidate finds processes that have imported torch already.
         self.pool = Pool(
@@ -196,11 +198,7 @@ class Judge:
             if writing:
                 self._writer.begin()
         self.pool.await_spares(RUNNER, SPARE_S)
-        try:
-            return dict(self._timed(["eager"], progress)["eager"])
-        except RunnerFailure as error:
-            details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
-            raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
+        return dict(self._timed(["eager"], progress)["eager"])
 
     def _timed(self, names: list[str], progress: Progress) -> dict[str, Any]:
         """Return `core.Timing`s in wire form of sides of the reference, timed by turns; the first is eager."""
