@@ -181,7 +181,7 @@ class Judge:
         return {
             "environment": self.environment,
             "baselines": self._baselines,
-            "outputs": list(tensorfile.describe(self.reference.cases[0].outputs)),
+            "outputs": list(map(tensorfile.text_of, self.reference.cases[0].outputs.tensors)),
             "notes": list(self.reference.notes),
             "profile": self.profile,
         }

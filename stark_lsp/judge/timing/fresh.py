@@ -233,11 +233,6 @@ class Mixer:
         margin = tensorfile.margin_of(self.nbytes)
         self._inputs = [_Input(column, self._ring, margin, weights, picking) for column in columns]
 
-    @property
-    def sets(self) -> int:
-        """How many sets there are to mix."""
-        return len(self._skeletons)
-
     def inputs(self, seed: str, index: int) -> Any:
         """Return the arguments of call `index` by the judge's seed; they stay valid until a few calls later."""
         rng = _Random(f"{seed}/{index}")
