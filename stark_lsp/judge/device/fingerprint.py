@@ -28,20 +28,15 @@ def device_name(device: str) -> str:
     return platform.processor() or platform.machine() or "CPU"
 
 
-def load_average() -> float | None:
-    """Return how many processes wanted a CPU over the last minute, None where the system does not tell."""
-    try:
-        return os.getloadavg()[0]
-    except (OSError, AttributeError):
-        return None
-
-
-def load_notes(load: float | None) -> list[str]:
-    """Return what a user should know about other work on this machine."""
+def load_notes() -> list[str]:
+    """Return what a user should know about other work on this machine over the last minute."""
     cores = os.cpu_count() or 1
-    if load is None or load < 0.75 * cores:
-        return []
-    return [f"The machine is busy (load {load:.1f} on {cores} cores): times are less certain."]
+    # Not every system tells.
+    with contextlib.suppress(OSError):
+        load = os.getloadavg()[0]
+        if load >= 0.75 * cores:
+            return [f"The machine is busy (load {load:.1f} on {cores} cores): times are less certain."]
+    return []
 
 
 def driver_version() -> str | None:

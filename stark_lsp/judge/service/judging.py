@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ...contract.errors import Broken
+from ...contract.errors import Bad, Broken
+from .. import sandbox
 from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
@@ -26,7 +27,6 @@ from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
 from ..reference import modules
 from ..reference.reference import Reference
-from ..sandbox import Layer
 from ..timing import timing
 from ..timing.problem_runners import COMPILED, Bench, Progress, timing_inputs
 from ..transport import handover, tensorfile
@@ -77,7 +77,7 @@ class Judge:
     ) -> None:
         self.settings = settings
         load_s = float(settings["load_timeout_s"])
-        load = fingerprint.load_average()
+        busy = fingerprint.load_notes()
         os.makedirs(cache_dir, exist_ok=True)
         if problem.get("device") != "cpu":
             observe.look_around()
@@ -99,12 +99,15 @@ class Judge:
         self.triton = TritonCache(cache_dir, toolchain)
         self._inductor = InductorCache(cache_dir)
         progress("Finding out how candidates can be kept apart", 180.0)
-        chosen = confinement.choose(str(settings["isolation"]), gpu=on_gpu)
+        try:
+            chosen = sandbox.choose(str(settings["isolation"]), gpu=on_gpu)
+        except sandbox.Refused as error:
+            raise Bad(error.reason, error.cure) from error
         self.environment["isolation"] = chosen.layer.value
         self.environment["gradients"] = reference.gradients
-        if chosen.layer is Layer.PROCESS:
+        if chosen.layer is sandbox.Layer.PROCESS:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
-        reference.notes += fingerprint.load_notes(load)
+        reference.notes += busy
         locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
         on_device = turns.Turns(locks, fingerprint.device_key(reference.device))
         observe.STRANGERS.judges = on_device.judges
