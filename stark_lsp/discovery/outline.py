@@ -22,7 +22,7 @@ STRING_OR_COMMENT = re.compile(
     r"|'(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*'"
 )
 """A long string that is not closed goes on to the end of the text."""
-_DEF = re.compile(r"(?:async[ \t]+)?def\b")
+_DEF = re.compile(r"\s*(?:async[ \t]+)?def\b")
 _KEEPS = re.compile(r"\bclass\b")
 
 
@@ -57,13 +57,13 @@ class Outline:
 def outline(masked: str) -> Outline:
     """Return the outline of a text that went through `mask`."""
     lines = LINE_END.split(masked)
-    indents = [len(line) - len(line.lstrip()) if line and not line.isspace() else -1 for line in lines]
+    indents = [_indent(line) if line and not line.isspace() else -1 for line in lines]
     ends: dict[int, int] = {}
     number = 0
     count = len(lines)
     while number < count:
         indent = indents[number]
-        if indent < 0 or not _DEF.match(lines[number], indent):
+        if indent < 0 or not _DEF.match(lines[number]):
             number += 1
             continue
         header = header_end(lines, number)
@@ -83,6 +83,12 @@ def outline(masked: str) -> Outline:
             ends[header + 1] = last + 1
         number = header + 1 if any("class" in line for line in inside) else last + 1
     return Outline("\n".join(lines), ends)
+
+
+def _indent(line: str) -> int:
+    """Return how far a line is indented; a form feed begins that anew, as for Python."""
+    space = line[: len(line) - len(line.lstrip())]
+    return len(space) - 1 - space.rfind("\f")
 
 
 def header_end(lines: list[str], start: int) -> int | None:

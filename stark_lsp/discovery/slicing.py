@@ -17,7 +17,7 @@ import builtins
 from functools import cached_property
 
 from stark_lsp.core.problem import SourceSlice
-from stark_lsp.discovery.syntax import BOM, blocks, find_class, first_line, last_line, parse, split_lines
+from stark_lsp.discovery.syntax import BOM, blocks, find_class, first_line, last_line, split_lines
 
 
 class NoSuchClass(LookupError):
@@ -44,21 +44,14 @@ class Definition:
         return frozenset(_used(self.node))
 
 
-def make_slice(text: str, qualname: str) -> SourceSlice:
-    """Return the slice of `text` for a class.
+def slice_of(tree: ast.Module, text: str, qualname: str) -> SourceSlice:
+    """Return the slice of a text, whose syntax tree is at hand, for a class.
 
     Raises
     ------
-    SyntaxError
-        The text is not Python.
     NoSuchClass
         There is no class `qualname`.
     """
-    return slice_of(parse(text), text, qualname)
-
-
-def slice_of(tree: ast.Module, text: str, qualname: str) -> SourceSlice:
-    """Return the slice as `make_slice` does, for a text whose syntax tree is at hand."""
     kept = needed_statements(tree, qualname)
     lines = split_lines(text.removeprefix(BOM))
     wanted: set[int] = set()
@@ -97,7 +90,7 @@ def needed_statements(tree: ast.Module, qualname: str, names: frozenset[str] = f
 
 def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> tuple[Definition, ...]:
     """Return `start` and all that binds or changes a name that it, or `names`, refers to."""
-    definitions = [definition_of(node) for node in tree.body]
+    definitions = [Definition(node) for node in tree.body]
     binders: dict[str, list[int]] = {}
     for index, definition in enumerate(definitions):
         if not is_main_block(definition.node):
@@ -115,11 +108,6 @@ def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> 
         for name in definitions[index].uses:
             pending.extend(binders.get(name, ()))
     return tuple(definitions[index] for index in sorted(kept))
-
-
-def definition_of(node: ast.stmt) -> Definition:
-    """Return what a statement binds at its level, and every name it refers to anywhere inside."""
-    return Definition(node)
 
 
 def _always_kept(node: ast.stmt) -> bool:

@@ -7,14 +7,13 @@ import re
 from dataclasses import dataclass, replace
 
 from stark_lsp.core.errors import BadInput
-from stark_lsp.discovery.annotations import inside, kind_of
 from stark_lsp.discovery.arguments import init_arguments, known
 from stark_lsp.discovery.classes import find_modules
 from stark_lsp.discovery.constructors import UNKNOWN, Constructor, Namespace, constants, evaluate, method, parameters
 from stark_lsp.discovery.drafts import Argument, Draft, Plain, Several, Tensor, Value, function
 from stark_lsp.discovery.examples import usual
 from stark_lsp.discovery.flow import forward_facts
-from stark_lsp.discovery.guesses import PLANE, WIDTH, call_guess, constructor_guess, namespace_guess, size_of
+from stark_lsp.discovery.guesses import PLANE, WIDTH, call_guess, size_of
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
 from stark_lsp.discovery.wants import Facts
 
@@ -56,23 +55,11 @@ class Stub:
         return _placed(self.document, self.line - 1, lines)
 
 
-def inputs_stub(text: str, qualname: str) -> tuple[int, str]:
-    """Return where to insert a `get_inputs` for a class, and its text, as far as the text of the class tells.
+def make_stub(text: str, qualname: str) -> Stub:
+    """Read a class.
 
     The functions are called `get_inputs` and `get_init_inputs` if these belong to the class by the rule of `inputs`
     and are not there yet, else `get_inputs_for_<Class>` and `get_init_inputs_for_<Class>`.
-
-    Raises
-    ------
-    BadInput
-        The text is not Python, or there is no class `qualname`.
-    """
-    stub = make_stub(text, qualname)
-    return stub.line, stub.text(stub.draft)
-
-
-def make_stub(text: str, qualname: str) -> Stub:
-    """Read a class.
 
     Raises
     ------
@@ -232,6 +219,3 @@ def _documented(forward: ast.FunctionDef, node: ast.ClassDef, facts: dict[str, F
 
 def _is_type(axes: list[str]) -> bool:
     return any(re.search(r"optional|tensor|float|int|default|bool|tuple", axis, re.IGNORECASE) for axis in axes)
-
-
-__all__ = ["Stub", "constructor_guess", "inputs_stub", "inside", "kind_of", "make_stub", "namespace_guess"]

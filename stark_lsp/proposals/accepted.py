@@ -15,7 +15,7 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from stark_lsp.discovery.slicing import definition_of
+from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import first_line, last_line
 from stark_lsp.proposals.layout import LineEdit
 from stark_lsp.proposals.place import Place, comment_top, end_with_comments, places
@@ -129,7 +129,7 @@ def _kernels(lines: Sequence[str], place: Place) -> list[ast.stmt]:
 
 def _touched(statement: ast.stmt) -> frozenset[str]:
     """Return the names that a statement binds or changes, or may once it is called."""
-    return definition_of(statement).binds | stored([statement]) | declared_global(statement)
+    return Definition(statement).binds | stored([statement]) | declared_global(statement)
 
 
 def _mentioned(statement: ast.stmt) -> set[str]:

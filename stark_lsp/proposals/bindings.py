@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stark_lsp.discovery.slicing import definition_of, is_main_block
+from stark_lsp.discovery.slicing import Definition, is_main_block
 from stark_lsp.proposals.scopes import declared_global, own_nodes, reads, stored, stored_by
 
 BUILTINS = frozenset(dir(builtins))
@@ -132,7 +132,7 @@ def bindings_of(
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
         names = stored([statement])
-        for name in names if is_main_block(statement) else names | definition_of(statement).binds:
+        for name in names if is_main_block(statement) else names | Definition(statement).binds:
             found.statements.setdefault(name, []).append(statement)
     _settle(found, before)
     return found

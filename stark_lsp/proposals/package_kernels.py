@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stark_lsp.discovery.slicing import definition_of
+from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import check_compiles, parse
 from stark_lsp.proposals.bindings import Bindings
 from stark_lsp.proposals.imports import arranged
@@ -88,7 +88,7 @@ def _file(path: Path, pieces: Pieces, shared: list[Piece]) -> SharedFile | None:
     missing = [piece for piece in shared if piece.meaning not in there]
     if not missing:
         return SharedFile(os.fspath(path), before, before or "")
-    bound = {name for node in there.values() for name in definition_of(node).binds}
+    bound = {name for node in there.values() for name in Definition(node).binds}
     if bound & {name for piece in missing for name in piece.definition.binds}:
         return None
     body = joined([(piece, piece.text) for piece in missing])

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 
-from stark_lsp.discovery.slicing import definition_of
+from stark_lsp.discovery.slicing import Definition
 
 PREFIXES = ("_stark_", "_Stark")
 
 
 def is_shared(statement: ast.stmt) -> bool:
     """Whether all names that a statement binds are for what kernels share."""
-    names = definition_of(statement).binds
+    names = Definition(statement).binds
     return bool(names) and all(name.startswith(PREFIXES) for name in names)

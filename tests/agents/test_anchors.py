@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stark_lsp.agents.anchors import annotate, check, document_anchors, parse, realign, strip, to_document
 from stark_lsp.core.problem import SourceSlice, Span
-from stark_lsp.discovery.slicing import make_slice
+from stark_lsp.discovery.slicing import slice_of
 
 SOURCE = """\
 class Model:
@@ -187,7 +189,7 @@ def test_a_span_of_a_slice_splits_where_the_document_has_other_lines_between() -
 
 def test_anchors_carry_the_text_of_their_document_lines() -> None:
     document = "import torch.nn as nn\nUNUSED = 1\n\n" + SOURCE.replace("Model:", "Model(nn.Module):")
-    piece = make_slice(document, "Model")
+    piece = slice_of(ast.parse(document), document, "Model")
     line = piece.text.splitlines().index("        y = x * 2")
     (anchor,) = document_anchors(annotate(piece.text, [Span(line, line)], ["double"]), piece, document)
     assert document.splitlines()[anchor.span.start] == anchor.text == "        y = x * 2"

@@ -211,12 +211,25 @@ def test_a_backslash_alone_on_a_line_begins_nothing(newline: str) -> None:
         assert index.valid, place
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_form_feed_within_an_indentation_begins_it_anew(newline: str) -> None:
+    text = TEXT.replace("\n", newline)
+    for place in range(len(text) + 1):
+        typed = text[:place] + "\f" + text[place:]
+        try:
+            whole = classes_of([read_whole(typed)], None)
+        except SyntaxError:
+            continue
+        assert find_modules(typed) == tuple(cls for cls in whole if cls.reachable), place
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(EDITS)), max_size=8),
     st.sampled_from(["\n", "\r\n"]),
 )
 @example(HALVES, "\r\n")
+@example([(0.365234375, 0, "\f")], "\r\n")
 def test_any_edits_give_what_the_whole_text_gives(edits: list[tuple[float, int, str]], newline: str) -> None:
     text = TEXT.replace("\n", newline)
     index, known = DocumentIndex(), recut(text, [])[0]

@@ -8,7 +8,7 @@ import pytest
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.stubs import inputs_stub
+from stark_lsp.discovery.stubs import make_stub
 
 torch = pytest.importorskip("torch")
 
@@ -25,6 +25,12 @@ CLASSES = {
     "Plain": "def __init__(self):\n  self.l = nn.ReLU()",
     "Config": "def __init__(self, config: Settings):\n  self.l = nn.ReLU()",
 }
+
+
+def inputs_stub(text: str, qualname: str) -> tuple[int, str]:
+    """Return where the functions are inserted, and their text."""
+    stub = make_stub(text, qualname)
+    return stub.line, stub.text(stub.draft)
 
 
 def insert(text: str, place: int, new: str) -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stark_lsp.discovery.slicing import NoSuchClass, make_slice
+from stark_lsp.core.problem import SourceSlice
+from stark_lsp.discovery.slicing import NoSuchClass, slice_of
 from stark_lsp.discovery.syntax import class_names, parse
 
 DOCUMENT = '''\
@@ -76,6 +77,11 @@ if __name__ == "__main__":
     helper = None
     print(Model()(*get_inputs()))
 '''
+
+
+def make_slice(text: str, qualname: str) -> SourceSlice:
+    """Return the slice of a text for a class."""
+    return slice_of(parse(text), text, qualname)
 
 
 def test_it_holds_what_the_class_refers_to_transitively() -> None:

@@ -18,9 +18,10 @@ from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import limits as limits_module
 from stark_lsp.judge.processes import runners
 from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.failures import RunnerError, RunnerExceeded
 from stark_lsp.judge.processes.limits import Exceeded, Limits, RestWatch, disk_limit
 from stark_lsp.judge.processes.pool import Pool
-from stark_lsp.judge.processes.runners import RunnerExceeded, RunnerProcess
+from stark_lsp.judge.processes.runners import RunnerProcess
 from stark_lsp.judge.sandbox import Layer
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -82,7 +83,7 @@ def child(tmp_path: Path, limits: Switched) -> Iterator[RunnerProcess]:
 
 def ask(child: RunnerProcess) -> None:
     """Ask something that fails in the child, which goes on."""
-    with pytest.raises(runners.RunnerError):
+    with pytest.raises(RunnerError):
         child.ask("rebuild", weights="/nowhere", run_s=60.0)
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.processes import ahead
-from stark_lsp.judge.processes.runners import RunnerForged
+from stark_lsp.judge.processes.failures import RunnerForged
 from stark_lsp.judge.timing import clock
 from stark_lsp.judge.timing.recheck import Recheck
 from stark_lsp.judge.timing.timed import Timed

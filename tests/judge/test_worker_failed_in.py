@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from stark_lsp.core.verdict import Stage
 from stark_lsp.judge.building.service import Built, Failure
 from stark_lsp.judge.correctness.classify import BUILD, build_finding, classify
-from stark_lsp.judge.processes.runners import RunnerDied, RunnerError, RunnerTimedOut
+from stark_lsp.judge.processes.failures import RunnerDied, RunnerError, RunnerTimedOut
 
 PATH = "/folder/candidate.py"
 

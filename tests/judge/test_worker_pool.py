@@ -20,8 +20,8 @@ from stark_lsp.contract import process_trees
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import pool, runners
 from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.failures import RunnerForged
 from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, RUNNER, Pool
-from stark_lsp.judge.processes.runners import RunnerForged
 from stark_lsp.judge.sandbox import Layer
 
 

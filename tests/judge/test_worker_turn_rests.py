@@ -18,8 +18,9 @@ pytest.importorskip("torch")
 
 from stark_lsp.contract import process_trees
 from stark_lsp.judge.device.turns import Turns
+from stark_lsp.judge.processes.failures import RunnerFailure, RunnerTimedOut
 from stark_lsp.judge.processes.folders import Folder
-from stark_lsp.judge.processes.runners import RunnerFailure, RunnerProcess, RunnerTimedOut
+from stark_lsp.judge.processes.runners import RunnerProcess
 from stark_lsp.judge.timing.problem_runners import Bench
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")

@@ -15,9 +15,10 @@ pytest.importorskip("torch")
 
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.failures import RunnerDied, RunnerTimedOut
 from stark_lsp.judge.processes.folders import Folder
 from stark_lsp.judge.processes.pool import Pool
-from stark_lsp.judge.processes.runners import RunnerDied, RunnerProcess, RunnerTimedOut
+from stark_lsp.judge.processes.runners import RunnerProcess
 from stark_lsp.judge.sandbox import Layer
 from stark_lsp.judge.tools import finalist, sanitize
 

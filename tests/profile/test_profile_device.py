@@ -60,7 +60,6 @@ def kept(tmp_path: Path, **changes: Any) -> Path:
     """Keep a calibration of this CPU, changed as told."""
     path = Path(roofline._path(str(tmp_path), "cpu"))
     data = {
-        "version": roofline.VERSION,
         "key": roofline.key("cpu"),
         "taken": time.time(),
         "seconds": 1.0,
@@ -74,7 +73,6 @@ def kept(tmp_path: Path, **changes: Any) -> Path:
     "changes",
     [
         {"key": "another machine"},
-        {"version": 0},
         {"bandwidth": 0},
         {"bandwidth": "fast"},
         {"bandwidth": True},
@@ -96,7 +94,7 @@ def test_a_calibration_that_does_not_hold_here_is_not_used(tmp_path: Path, chang
 def test_a_damaged_file_is_measured_again(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = kept(tmp_path)
     path.write_text(content)
-    fresh = {**KNOWN, "version": roofline.VERSION, "key": roofline.key("cpu"), "taken": time.time()}
+    fresh = {**KNOWN, "key": roofline.key("cpu"), "taken": time.time()}
     monkeypatch.setattr(roofline, "calibrate", lambda device: dict(fresh))
     assert roofline.calibration(str(tmp_path), "cpu") == fresh
     assert roofline.load(str(tmp_path), "cpu") == fresh

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ...contract.errors import first_line
 from . import inductor_gpu, rewrites
 from .errors import NotTraceable
 from .rewrites.own import Own
@@ -66,8 +67,7 @@ def program(
         from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
         `module`, a digest of its parts and settings; `values`, arguments that are no tensors; `rewrites`, the families
         of which a rule fits; `errors`, what is wrong with the user's by name; on a CPU `capability`, the vector
-        instructions it is written for; on a GPU what
-        `inductor_gpu.Launches.found` says.
+        instructions it is written for; on a GPU what `inductor_gpu.found` says.
 
     Raises
     ------
@@ -103,16 +103,16 @@ def program(
         with torch.no_grad(), _anew(), how:
             compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
             result, codes = run_and_get_code(compiled, *args, **kwargs)
-            with inductor_gpu.Launches() if device == "cuda" else contextlib.nullcontext() as launches:
+            with inductor_gpu.noting() if device == "cuda" else contextlib.nullcontext() as launches:
                 result = compiled(*args, **kwargs)
             if launches is not None:
-                more |= launches.found(str(codes[0]) if codes else "")
+                more |= inductor_gpu.found(launches, str(codes[0]) if codes else "")
     except NotTraceable:
         raise
     except Exception as error:
         if seen.nothing:
             raise NotTraceable("no rule fits it") from error
-        raise NotTraceable(f"torch.compile does not take it as a whole: {_first_line(error)}") from error
+        raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
     if len(codes) != 1 or len(seen.calls) < 2:
@@ -363,8 +363,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float, str))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

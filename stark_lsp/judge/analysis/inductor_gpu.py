@@ -10,7 +10,6 @@ import contextlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -123,53 +122,41 @@ class _Template:
         return str(self._template.render(*args, **kwargs)).replace(PRODUCT, self._precision)
 
 
-class Launches:
-    """Notes the kernels that are launched in a `with` block."""
+@contextlib.contextmanager
+def noting() -> Iterator[list[dict[str, Any]]]:
+    """Note the kernels that are launched in the block."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    def __init__(self) -> None:
-        self.launches: list[dict[str, Any]] = []
+    launches: list[dict[str, Any]] = []
+    run = CachingAutotuner.run
 
-    def __enter__(self) -> Launches:
-        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    def noted(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        result = run(tuner, *args, **kwargs)
+        launches.append(_launch(tuner, args))
+        return result
 
-        self._run = run = CachingAutotuner.run
-        launches = self.launches
+    CachingAutotuner.run = noted
+    try:
+        yield launches
+    finally:
+        CachingAutotuner.run = run
 
-        def noted(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            result = run(tuner, *args, **kwargs)
-            launches.append(_launch(tuner, args))
-            return result
 
-        CachingAutotuner.run = noted
-        return self
+def found(launches: list[dict[str, Any]], code: str) -> dict[str, Any]:
+    """Return launches with what else a program needs.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-
-        CachingAutotuner.run = self._run
-
-    def found(self, code: str) -> dict[str, Any]:
-        """Return them with what else a program needs.
-
-        Parameters
-        ----------
-        code
-            The program.
-
-        Returns
-        -------
-        dict
-            `launches`, in order: `kernel`, `grid`, `fixed` (whether that is passed as three more arguments), `config`
-            (of its parameters), `num_warps`, `num_stages`; `helpers`, by name the source of torch's own functions that
-            kernels call; `capability` of the GPU.
-        """
-        return {
-            "launches": self.launches,
-            "helpers": _helpers(HELPER.findall(code)),
-            "capability": list(torch.cuda.get_device_capability()),
-        }
+    Returns
+    -------
+    dict
+        `launches`, in order: `kernel`, `grid`, `fixed` (whether that is passed as three more arguments), `config`
+        (of its parameters), `num_warps`, `num_stages`; `helpers`, by name the source of torch's own functions that
+        kernels call; `capability` of the GPU.
+    """
+    return {
+        "launches": launches,
+        "helpers": _helpers(HELPER.findall(code)),
+        "capability": list(torch.cuda.get_device_capability()),
+    }
 
 
 def _launch(tuner: Any, args: tuple[Any, ...]) -> dict[str, Any]:

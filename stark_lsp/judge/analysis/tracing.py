@@ -18,9 +18,6 @@ from .patches import Attributes, is_leaf, module_paths, patched
 from .recorder import Recorder, tensors_in
 from .values import track
 
-VERSION = 1
-"""Version of the JSON form."""
-
 
 def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Record one call of `module` and return what it computes and what it costs, as JSON values.
@@ -59,7 +56,6 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         recorder.quiet = False
         output = recorder.result(out)
     return {
-        "version": VERSION,
         "class": type(module).__name__,
         "device": device.type,
         "total_ms": total_ms,

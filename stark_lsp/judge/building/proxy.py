@@ -23,7 +23,6 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]
 SOURCES = 4 << 20
 """Bytes of source files that are sent."""
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
-_CUDA = (".cu", ".cuh")
 
 
 def install(ask: Ask) -> None:

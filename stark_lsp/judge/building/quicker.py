@@ -199,13 +199,8 @@ def prepare(what: str, folder: str, place: str, cuda: bool) -> str:
         What failed; empty if nothing did.
     """
     compile_ = next(Compile(words) for words in commands(folder) if "-c" in words)
-    words = [word for word in compile_.words if not word.startswith("-DTORCH_EXTENSION_NAME")]
-    # The record of what was included is of no use here.
-    for flag in ("-MMD", "-MF"):
-        if flag in words:
-            index = words.index(flag)
-            del words[index : index + (2 if flag == "-MF" else 1)]
-    words[words.index("-o") + 1] = place
+    first = [] if what == "support" else ["-I", INCLUDE, "-I", folder]
+    words = [word for word in compile_.to(place, *first) if not word.startswith("-DTORCH_EXTENSION_NAME")]
     source = words.index("-c") + 1
     if what == "support":
         words[source] = os.path.join(FACADE, "support.cpp")
@@ -215,9 +210,6 @@ def prepare(what: str, folder: str, place: str, cuda: bool) -> str:
         _write(os.path.join(folder, "stark_needs.h"), [])
         _write(header, ["#include <torch/extension.h>"])
         words[source - 1 : source + 1] = ["-x", "c++-header", header]
-        first = next(index for index, word in enumerate(words) if word.startswith("-"))
-        words[first:first] = ["-I", INCLUDE, "-I", folder]
-    done = subprocess.run(
-        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    return "" if done.returncode == 0 else done.stdout.decode("utf-8", "replace")
+    run = Run(words, folder)
+    text = run.text()
+    return text if run.code() != 0 else ""

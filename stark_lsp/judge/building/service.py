@@ -12,15 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...contract.errors import cut
-from ..processes.runners import (
-    RunnerDied,
-    RunnerError,
-    RunnerExceeded,
-    RunnerFailure,
-    RunnerFlooded,
-    RunnerProcess,
-    RunnerTimedOut,
-)
+from ..processes.failures import RunnerDied, RunnerError, RunnerExceeded, RunnerFailure, RunnerFlooded, RunnerTimedOut
+from ..processes.runners import RunnerProcess
 from ..transport import claims
 from . import diagnostics, tokens
 from .aids import Aids

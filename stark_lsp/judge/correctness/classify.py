@@ -12,17 +12,17 @@ from typing import Any
 from ...contract.errors import Broken
 from ..building import diagnostics
 from ..building.service import Built, Failure
-from ..processes.runners import (
+from ..processes.failures import (
     RunnerDied,
     RunnerError,
     RunnerExceeded,
     RunnerFailure,
     RunnerFlooded,
     RunnerForged,
-    RunnerProcess,
     RunnerTimedOut,
     exit_text,
 )
+from ..processes.runners import RunnerProcess
 
 _NO_NVCC = re.compile(r"CUDA_HOME environment variable is not set|nvcc: not found|nvcc: No such file", re.I)
 _NO_NINJA = re.compile(r"Ninja is required to load C\+\+ extensions", re.I)
@@ -191,28 +191,20 @@ def build_finding(built: Built) -> Finding:
     Broken
         The machine lacks what every build needs.
     """
-    finding = _build_finding(built)
-    finding.stage = BUILD
-    return finding
-
-
-def _build_finding(built: Built) -> Finding:
+    # Without torch's `Error building extension 'name':`.
+    text = built.error.partition(": ")[2] or built.error
     if built.failure is Failure.REFUSED:
-        return Finding("REFUSED", _after_colon(built.error))
+        return Finding("REFUSED", text, stage=BUILD)
     if built.failure in (Failure.TIMED_OUT, Failure.MEMORY):
         status = "TIMED_OUT" if built.failure is Failure.TIMED_OUT else "OUT_OF_MEMORY"
-        return Finding(status, f"The compiler was {_after_colon(built.error)}")
+        return Finding(status, f"The compiler was {text}", stage=BUILD)
     if built.failure is Failure.BROKEN:
-        return Finding("COMPILE_ERROR", f"It could not be built: {_after_colon(built.error)}", details=built.log)
-    finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", _after_colon(built.error))
+        return Finding("COMPILE_ERROR", f"It could not be built: {text}", stage=BUILD, details=built.log)
+    finding = _build_failure(set(), built.error, None) or Finding("COMPILE_ERROR", text)
+    finding.stage = BUILD
     finding.compiler = finding.compiler or built.compiler
     finding.details = built.log
     return finding
-
-
-def _after_colon(text: str) -> str:
-    """Return a build's error without torch's `Error building extension 'name':`."""
-    return text.partition(": ")[2] or text
 
 
 def host_compiler() -> str | None:

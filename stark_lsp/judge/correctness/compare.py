@@ -240,6 +240,18 @@ def compare_tensors(
         )
 
 
+def within(
+    one: list[torch.Tensor], other: list[torch.Tensor], own_errors: list[float] | None = None, *, gradient: bool = False
+) -> bool:
+    """Whether results of equal shapes are the same within the tolerance, whose parameters are `tolerance_for`'s."""
+    for index, (a, b) in enumerate(zip(one, other)):  # noqa: B905 - Python 3.9
+        gap = difference(a, b)
+        own = own_errors[index] if own_errors else 0.0
+        if not gap.same_pattern or gap.max_rel > tolerance_for(a.dtype, own, gradient=gradient):
+            return False
+    return True
+
+
 def _index(flat: int, tensor: torch.Tensor) -> str:
     """Return a flat index as a tuple of indices."""
     return str(tuple(flat // math.prod(tensor.shape[at + 1 :]) % size for at, size in enumerate(tensor.shape)))

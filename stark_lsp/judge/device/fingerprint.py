@@ -28,20 +28,15 @@ def device_name(device: str) -> str:
     return platform.processor() or platform.machine() or "CPU"
 
 
-def load_average() -> float | None:
-    """Return how many processes wanted a CPU over the last minute, None where the system does not tell."""
-    try:
-        return os.getloadavg()[0]
-    except (OSError, AttributeError):
-        return None
-
-
-def load_notes(load: float | None) -> list[str]:
-    """Return what a user should know about other work on this machine."""
+def load_notes() -> list[str]:
+    """Return what a user should know about other work on this machine over the last minute."""
     cores = os.cpu_count() or 1
-    if load is None or load < 0.75 * cores:
-        return []
-    return [f"The machine is busy (load {load:.1f} on {cores} cores): times are less certain."]
+    # Not every system tells.
+    with contextlib.suppress(OSError, AttributeError):
+        load = os.getloadavg()[0]
+        if load >= 0.75 * cores:
+            return [f"The machine is busy (load {load:.1f} on {cores} cores): times are less certain."]
+    return []
 
 
 def driver_version() -> str | None:
@@ -67,6 +62,14 @@ def architecture(device: str) -> str:
         return ""
     major, minor = torch.cuda.get_device_capability(0)
     return f"{major}.{minor}"
+
+
+def device_key(device: str) -> str:
+    """Return what names the device in locks: a GPU's UUID, else `cpu`."""
+    if device != "cuda":
+        return "cpu"
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return str(getattr(properties, "uuid", "")) or f"cuda-{torch.cuda.current_device()}"
 
 
 def environment(device: str, threads: int, inputs: list[torch.Tensor]) -> dict[str, Any]:

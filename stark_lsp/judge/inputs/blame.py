@@ -79,26 +79,20 @@ def _kind(value: Any) -> Any:
 
 def _node_at(frame: types.FrameType, line: int) -> ast.stmt | None:
     """Return the smallest statement of the frame's function at a line."""
-    tree = _parsed(frame.f_code.co_filename)
-    found: ast.stmt | None = None
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.stmt) and _around(node, line) and (found is None or node.lineno >= found.lineno):
-            found = node
-    return found
+    return max(reversed(_around(frame, line)), key=lambda node: node.lineno, default=None)
 
 
 def _function_at(frame: types.FrameType, line: int) -> ast.FunctionDef | None:
     """Return the function of a frame."""
+    functions = [node for node in _around(frame, line) if isinstance(node, ast.FunctionDef)]
+    return next((node for node in reversed(functions) if node.name == frame.f_code.co_name), None)
+
+
+def _around(frame: types.FrameType, line: int) -> list[ast.stmt]:
+    """Return the statements around a line of a frame's file, outer ones first; none where it cannot be parsed."""
     tree = _parsed(frame.f_code.co_filename)
-    found = None
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.FunctionDef) and node.name == frame.f_code.co_name and _around(node, line):
-            found = node
-    return found
-
-
-def _around(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)] if tree is not None else []
+    return [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
 
 
 @functools.cache
@@ -118,16 +112,13 @@ def facts_of(frame: types.FrameType, line: int) -> list[dict[str, Any]]:
 
     They are evaluated again only if they read values: names, attributes, items, sizes.
     """
-    tree = _parsed(frame.f_code.co_filename)
-    if tree is None:
-        return []
     found: list[dict[str, Any]] = []
     tests: list[ast.AST] = []
     statement = _node_at(frame, line)
     if statement is not None and not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         tests.append(statement.test if isinstance(statement, (ast.If, ast.While)) else statement)
     if isinstance(statement, ast.Raise):
-        tests += [node.test for node in ast.walk(tree) if isinstance(node, ast.If) and _around(node, line)][-2:]
+        tests += [node.test for node in _around(frame, line) if isinstance(node, ast.If)][-2:]
     for test in tests:
         for node in ast.walk(test):
             if isinstance(node, ast.Compare):

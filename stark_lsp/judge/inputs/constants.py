@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,27 +70,13 @@ def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], 
     tried = {index: changed(leaf, torch.Generator().manual_seed(SEED + index)) for index, leaf in leaves}
     changes = {index: found for index, found in tried.items() if found is not None}
     order = list(changes)
-    result = []
+    result: list[tuple[str, Callable[[], Any]]] = []
     for group in [*([index] for index in order[:ALONE]), *([order[ALONE:]] if order[ALONE:] else [])]:
         named = " and ".join(dict.fromkeys(names[index] for index in group))
         what = ", ".join(dict.fromkeys(changes[index][0] for index in group))
-        result.append((f"{ONLY}{named} changed: {what}", _replacing(arguments, group, changes)))
+        make = partial(modules.replaced, arguments, {index: changes[index][1] for index in group})
+        result.append((f"{ONLY}{named} changed: {what}", make))
     return result
-
-
-def _replacing(arguments: Any, group: list[int], changes: dict[int, tuple[str, Leaf]]) -> Callable[[], Any]:
-    """Return what makes the arguments with the leaves of a group replaced."""
-
-    def make() -> Any:
-        places = iter(range(len(modules.leaves_of(arguments))))
-
-        def change(leaf: Leaf) -> Leaf:
-            place = next(places)
-            return changes[place][1] if place in group else leaf
-
-        return modules.map_leaves(arguments, change)
-
-    return make
 
 
 def _names(arguments: Any) -> list[str]:

@@ -253,28 +253,19 @@ def signs(arguments: Arguments) -> Iterator[Special]:
 
     Only some of them may have a meaning below zero, so that each is also tried alone. Masks stay as they are.
     """
-    chosen = [number for number, tensor in enumerate(modules.tensors_of(arguments)) if constants.one_sided(tensor)]
+    leaves = enumerate(modules.leaves_of(arguments))
+    chosen = {at: leaf for at, leaf in leaves if isinstance(leaf, torch.Tensor) and constants.one_sided(leaf)}
     if not chosen:
         return
-    groups = [set(chosen)]
+    groups = [chosen]
     if len(chosen) > 1:
-        groups += [{number} for number in chosen[:ONE_SIDED]]
+        groups += [{at: chosen[at]} for at in list(chosen)[:ONE_SIDED]]
     ways = (("with negative values among the inputs", lowered), ("with the signs flipped", torch.neg))
-    yield Special(
-        CaseKind.VALUES, [(words, chosen_changed(arguments, group, way)) for group in groups for words, way in ways]
-    )
 
+    def changed(group: dict[int, torch.Tensor], way: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+        return modules.replaced(arguments, {at: way(tensor) for at, tensor in group.items()})
 
-def chosen_changed(
-    arguments: Arguments, chosen: set[int], change: Callable[[torch.Tensor], torch.Tensor]
-) -> Callable[[], Arguments]:
-    """Return what makes a variant with the tensors changed whose number, in order, is in `chosen`."""
-
-    def make() -> Arguments:
-        numbers = iter(range(len(modules.tensors_of(arguments))))
-        return modules.map_tensors(arguments, lambda tensor: change(tensor) if next(numbers) in chosen else tensor)
-
-    return make
+    yield Special(CaseKind.VALUES, [(words, partial(changed, group, way)) for group in groups for words, way in ways])
 
 
 def lowered(tensor: torch.Tensor) -> torch.Tensor:

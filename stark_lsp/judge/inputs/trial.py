@@ -25,8 +25,6 @@ LARGE = 2 << 30
 """Bytes of weights from which a class is too large to be tried."""
 _SMALL = (bool, int, float, str, tuple, list, type, type(None))
 """Arguments that make no class too large; configurations do."""
-STAGES = ("init", "construct", "inputs", "forward", "output")
-"""What a try goes through."""
 
 
 class Trial:

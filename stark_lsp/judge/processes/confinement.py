@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ...contract.errors import Bad
 from .. import sandbox
 from ..reference import loading
-from ..sandbox import Choice, Layer
+from ..sandbox import Layer
 from .folders import Folder
 
 Tool = Callable[[list[str], Folder], list[str]]
@@ -66,20 +65,6 @@ class Confinement:
         told = [*command, sandbox.instructions(self.layer, policy), *arguments]
         watched = tool(told, folder) if tool is not None else told
         return sandbox.wrap(self.layer, policy, watched), private_environment(environment, folder)
-
-
-def choose(wanted: str, *, gpu: bool) -> Choice:
-    """Return the layer that candidates run in.
-
-    Raises
-    ------
-    Bad
-        No layer that `wanted` allows works here.
-    """
-    try:
-        return sandbox.choose(wanted, gpu=gpu)
-    except sandbox.Refused as error:
-        raise Bad(error.reason, error.cure) from error
 
 
 def project_files(path: str) -> list[str]:

@@ -15,6 +15,8 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import torch
+
 from ...contract import process_trees
 from ...contract.errors import Broken
 from ..device.turns import Turns
@@ -22,9 +24,10 @@ from ..transport.handover import Gpu
 from . import copies
 from .ahead import DRIVER
 from .confinement import Confinement, Tool
+from .failures import RunnerFailure
 from .folders import Folder
 from .limits import Limits
-from .runners import RunnerFailure, RunnerProcess
+from .runners import RunnerProcess
 
 RUNNER = "runner"
 BUILDER = "builder"
@@ -36,6 +39,13 @@ CALM_S = 1.0
 """On a GPU: after so long without a candidate, those that were used are replaced."""
 FEW = 3
 """On a GPU: with no more than so many left, they are replaced while a compiler is at work."""
+
+
+MOST_SPARES = 5
+"""Each holds a context on the GPU, half a gigabyte of its memory."""
+LARGE_GPU = 32 << 30
+"""Bytes of memory from which on that many contexts are no burden."""
+FEWER_SPARES = 3
 
 
 @dataclass(eq=False)
@@ -264,3 +274,11 @@ class Pool:
             folder.remove()
             raise
         return child
+
+
+def spares(device: str) -> int:
+    """Return how many runners are started ahead of the candidates that will want them."""
+    if device != "cuda":
+        return 1
+    most = MOST_SPARES if torch.cuda.mem_get_info()[1] >= LARGE_GPU else FEWER_SPARES
+    return max(1, min(most, (os.cpu_count() or 1) // 3))

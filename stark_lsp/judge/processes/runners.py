@@ -21,6 +21,7 @@ from ..transport.exchange import Overflow
 from ..transport.handover import Gpu
 from .capture import Capture
 from .confinement import Confinement, Tool
+from .failures import RunnerDied, RunnerError, RunnerExceeded, RunnerFlooded, RunnerForged, RunnerTimedOut
 from .folders import Folder
 from .limits import Exceeded, Limits
 
@@ -41,61 +42,8 @@ _FORKING = ThreadPoolExecutor(1, thread_name_prefix="stark-spawner")
 """Starts all children: a parent-death signal (prctl(2), PR_SET_PDEATHSIG) fires when the *thread* that forked ends."""
 
 
-class RunnerFailure(Exception):
-    """Asking a child failed; the classes below are all ways in which it does."""
-
-
-class RunnerError(RunnerFailure):
-    """The runner's module raised; `report` is what `runner.report` returned."""
-
-    def __init__(self, report: dict[str, Any]) -> None:
-        super().__init__(str(report.get("text", "")))
-        self.report = report
-
-
-class RunnerDied(RunnerFailure):
-    """The runner's process ended by itself; `code` is its exit code, negative for a signal."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(exit_text(code))
-        self.code = code
-
-
-class RunnerTimedOut(RunnerFailure):
-    """A limit in seconds passed and the tree was killed; `building` says whether compilers were at work then."""
-
-    def __init__(self, building: bool, seconds: float) -> None:
-        super().__init__("building" if building else "running")
-        self.building = building
-        self.seconds = seconds
-
-
-class RunnerFlooded(RunnerFailure):
-    """The runner printed without end and was killed."""
-
-
-class RunnerForged(RunnerFailure):
-    """Something other than our code wrote to the judge's pipe."""
-
-
-class RunnerExceeded(RunnerFailure):
-    """The process tree passed a limit on memory, processes or disk, and was killed."""
-
-    def __init__(self, exceeded: Exceeded) -> None:
-        super().__init__(exceeded.text)
-        self.exceeded = exceeded
-
-
 Builder = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers a runner's request to build something: `{"library": path}` or `{"error": text}`."""
-
-
-def exit_text(code: int) -> str:
-    """Return how a process ended, for a person."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    known = -code in set(signal.Signals)
-    return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
 
 
 @dataclass(eq=False)

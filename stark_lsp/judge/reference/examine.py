@@ -99,7 +99,7 @@ class Examination:
             except Bad:
                 continue
             rows = first_rows(first.outputs.tensors, case.outputs.tensors)
-            if rows is not None and _close(rows, case.outputs.tensors):
+            if rows is not None and compare.within(rows, case.outputs.tensors):
                 first.exact, first.own_errors = measure(reference, self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
@@ -251,14 +251,6 @@ def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torc
         for a, b in zip(whole, part)  # noqa: B905 - Python 3.9
     ]
     return rows if [tensor.shape for tensor in rows] == [tensor.shape for tensor in part] else None
-
-
-def _close(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    """Whether results are the same within the usual tolerance."""
-    return all(
-        gap.same_pattern and gap.max_rel <= compare.tolerance_for(a.dtype)
-        for a, gap in ((a, difference(a, b)) for a, b in zip(one, other))  # noqa: B905 - Python 3.9
-    )
 
 
 def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:

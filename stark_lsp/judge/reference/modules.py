@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -76,6 +77,12 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
             object.__setattr__(moved, field.name, map_leaves(getattr(tree, field.name), change))
         return moved
     return tree
+
+
+def replaced(tree: Any, leaves: Mapping[int, Any]) -> Any:
+    """Return `tree` with others in the place of some leaves, by their numbers in `leaves_of`."""
+    numbers = itertools.count()
+    return map_leaves(tree, lambda leaf: leaves.get(next(numbers), leaf))
 
 
 def leaves_of(tree: Any) -> list[Any]:

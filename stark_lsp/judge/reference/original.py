@@ -13,6 +13,7 @@ import torch
 from ...contract.errors import Bad, blame
 from ..correctness import forward, layout
 from ..inputs import making
+from ..processes.limits import memory_limit
 from ..transport import tensorfile, values
 from . import loading, modules
 
@@ -194,7 +195,7 @@ class Original:
 
     def _passing(self, nbytes: int) -> bool:
         """Whether so many bytes may lie on the device for a short while."""
-        free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else memory()
+        free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else memory_limit(1.0)
         return nbytes <= PASSING_SHARE[self.device] * free
 
     def _measured(self, call: Callable[[], Any]) -> Any:
@@ -253,8 +254,3 @@ def choose_device(wanted: str) -> str:
             "Choose device cpu or auto, or install a CUDA build of torch and check nvidia-smi.",
         )
     return "cuda" if wanted != "cpu" and available else "cpu"
-
-
-def memory() -> int:
-    """Return the machine's memory in bytes."""
-    return int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))

@@ -18,9 +18,10 @@ from ...contract.errors import Degenerate, describe
 from ..correctness import backward, compare, forward, layout
 from ..inputs import fair, making
 from ..inputs.cases import Case, CaseKind
+from ..processes.limits import memory_limit
 from ..transport import tensorfile, values
 from . import examine, memory_plan, modules, training
-from .original import UNFIT, Original, memory
+from .original import UNFIT, Original
 
 RESCALED = (
     "With the weights of its constructor the result hardly depends on the inputs, so that a constant would pass: it is "
@@ -154,12 +155,12 @@ class Reference(Original):
             first.inputs_nbytes, first.outputs.nbytes, weights, self._working, seconds, self._making_s
         )
         if self.device == "cpu":
-            return memory_plan.on_cpu(sizes, seeds, memory())
+            return memory_plan.on_cpu(sizes, seeds, memory_limit(1.0))
         free, total = torch.cuda.mem_get_info()
         free += torch.cuda.memory_reserved()
         if lacking := memory_plan.lacking(sizes, free):
             raise self.refusal(f"{lacking}.", "Use smaller inputs, or another GPU.")
-        return memory_plan.on_gpu(sizes, seeds, memory(), free, total)
+        return memory_plan.on_gpu(sizes, seeds, memory_limit(1.0), free, total)
 
     def _record(self, first: Case) -> None:
         """See whether the class bears being called where gradients are recorded, and what they lead back from."""

@@ -9,24 +9,26 @@ from typing import Any
 
 import torch
 
-from ...contract.errors import Broken
+from ...contract.errors import Bad, Broken
+from .. import sandbox
 from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
 from ..correctness.verify import AFTER_LIMIT, ROOM
 from ..device import fingerprint, observe, toolkit, turns
 from ..processes import confinement
+from ..processes.environment import runner_environment
+from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.limits import Limits, memory_limit
-from ..processes.pool import BUILDER, RUNNER, Pool
-from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
+from ..processes.pool import BUILDER, RUNNER, Pool, spares
+from ..processes.runners import RunnerProcess
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
 from ..reference import modules
 from ..reference.reference import Reference
-from ..sandbox import Layer
 from ..timing import timing
-from ..timing.problem_runners import COMPILED, Bench, Progress, device_key, runner_environment, spares, timing_inputs
+from ..timing.problem_runners import COMPILED, Bench, Progress, timing_inputs
 from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
@@ -75,7 +77,7 @@ class Judge:
     ) -> None:
         self.settings = settings
         load_s = float(settings["load_timeout_s"])
-        load = fingerprint.load_average()
+        busy = fingerprint.load_notes()
         os.makedirs(cache_dir, exist_ok=True)
         if problem.get("device") != "cpu":
             observe.look_around()
@@ -97,14 +99,17 @@ class Judge:
         self.triton = TritonCache(cache_dir, toolchain)
         self._inductor = InductorCache(cache_dir)
         progress("Finding out how candidates can be kept apart", 180.0)
-        chosen = confinement.choose(str(settings["isolation"]), gpu=on_gpu)
+        try:
+            chosen = sandbox.choose(str(settings["isolation"]), gpu=on_gpu)
+        except sandbox.Refused as error:
+            raise Bad(error.reason, error.cure) from error
         self.environment["isolation"] = chosen.layer.value
         self.environment["gradients"] = reference.gradients
-        if chosen.layer is Layer.PROCESS:
+        if chosen.layer is sandbox.Layer.PROCESS:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
-        reference.notes += fingerprint.load_notes(load)
+        reference.notes += busy
         locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        on_device = turns.Turns(locks, device_key(reference.device))
+        on_device = turns.Turns(locks, fingerprint.device_key(reference.device))
         observe.STRANGERS.judges = on_device.judges
         # The next candidate finds processes that have imported torch already.
         self.pool = Pool(
@@ -179,7 +184,7 @@ class Judge:
         return {
             "environment": self.environment,
             "baselines": self._baselines,
-            "outputs": list(tensorfile.describe(self.reference.cases[0].outputs)),
+            "outputs": list(map(tensorfile.text_of, self.reference.cases[0].outputs.tensors)),
             "notes": list(self.reference.notes),
             "profile": self.profile,
         }
@@ -196,11 +201,7 @@ class Judge:
             if writing:
                 self._writer.begin()
         self.pool.await_spares(RUNNER, SPARE_S)
-        try:
-            return dict(self._timed(["eager"], progress)["eager"])
-        except RunnerFailure as error:
-            details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
-            raise Broken(f"The reference could not be timed: {error}.", "Try again.", details=details) from error
+        return dict(self._timed(["eager"], progress)["eager"])
 
     def _timed(self, names: list[str], progress: Progress) -> dict[str, Any]:
         """Return `core.Timing`s in wire form of sides of the reference, timed by turns; the first is eager."""

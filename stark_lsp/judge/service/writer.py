@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ..device.turns import Waiting
-from ..processes.runners import RunnerFailure, RunnerProcess
+from ..processes.failures import RunnerFailure
+from ..processes.runners import RunnerProcess
 from ..timing.problem_runners import Bench
 
 

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import torch
-
 from ...contract.errors import Broken
-from ..building import inductor_cache
-from ..device import fingerprint
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
+from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.pool import Pool
-from ..processes.runners import RunnerError, RunnerFailure, RunnerProcess
+from ..processes.runners import RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import MOST, Recheck
 from .rounds import FEWEST, Side
 from .timer import Timer
 
-MOST_SPARES = 5
-"""Each holds a context on the GPU, half a gigabyte of its memory."""
-LARGE_GPU = 32 << 30
-"""Bytes of memory from which on that many contexts are no burden."""
-FEWER_SPARES = 3
-FEW_CORES = 4
-"""On no more than so many, threads that wait for each other go to sleep almost at once."""
 TWIN = "twin"
 """A second process of the eager reference."""
 COMPILED = {"compile": "default", "max_autotune": "max-autotune"}
@@ -46,66 +35,8 @@ LIKE_THE_FIRST = ("seeded", "moved-weights")
 """Kinds of cases whose inputs are such as the user's own."""
 
 
-def spin_limit(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what keeps OpenMP threads from spinning for milliseconds where they wait for each other.
-
-    GNU OpenMP spins 300,000 times by default, some 4 ms; when two threads of a region land on one core, each
-    region then takes a scheduler tick. On few cores they land there often and stay for long, so that the same code
-    is fast in one process and three times slower in the next unless waiting threads go to sleep at once. A user's
-    own policy is left as it is.
-    """
-    if any(name in environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
-        return {}
-    few = (os.cpu_count() or 1) <= FEW_CORES
-    # The second is for Intel's OpenMP, in milliseconds; its default are 200.
-    return {"GOMP_SPINCOUNT": "100" if few else "5000", "KMP_BLOCKTIME": "1"}
-
-
-def steady_memory(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what keeps glibc from giving freed memory back to the system between calls.
-
-    Otherwise each call of some processes, but not of others, pays for new pages of zeros: it depends on what
-    happens to lie at the end of the heap. A user's own settings are left as they are.
-    """
-    wanted = {
-        # The largest that glibc takes; larger blocks are mapped anew by every call, on all sides.
-        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-        "MALLOC_TOP_PAD_": str(16 << 20),
-    }
-    if "GLIBC_TUNABLES" in environ or any(name in environ for name in wanted):
-        return {}
-    return wanted
-
-
 class ReferenceLost(Exception):
     """A reference runner failed in the midst of timing; no fault of the candidate."""
-
-
-def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, str]:
-    """Return the environment that all children of a judge start from.
-
-    Parameters
-    ----------
-    threads
-        CPU threads for torch and for kernels with OpenMP.
-    cache_dir
-        Folder that is kept between runs.
-    """
-    jobs = str(max(1, min(4, os.cpu_count() or 1)))
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(threads),
-        **spin_limit(os.environ),
-        **steady_memory(os.environ),
-        "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
-        "TORCHINDUCTOR_CACHE_DIR": inductor_cache.folder(cache_dir),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    arch = fingerprint.architecture(device)
-    if arch:
-        environment["TORCH_CUDA_ARCH_LIST"] = arch
-    return environment
 
 
 def loading(reference: Reference, runner: RunnerProcess, threads: int, weights: str = "") -> dict[str, Any]:
@@ -417,38 +348,24 @@ def of_twin(index: int) -> bool:
     return index // 2 % 2 == 1
 
 
-def device_key(device: str) -> str:
-    """Return what names the device in locks: a GPU's UUID, else `cpu`."""
-    if device != "cuda":
-        return "cpu"
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return str(getattr(properties, "uuid", "")) or f"cuda-{torch.cuda.current_device()}"
-
-
-def spares(device: str) -> int:
-    """Return how many runners are started ahead of the candidates that will want them."""
-    if device != "cuda":
-        return 1
-    most = MOST_SPARES if torch.cuda.mem_get_info()[1] >= LARGE_GPU else FEWER_SPARES
-    return max(1, min(most, (os.cpu_count() or 1) // 3))
-
-
 Progress = Callable[[str, float], None]
 """Tells what begins now and how many seconds it may take at most."""
 
 
-def reference_timed(bench: Bench, run: Callable[[], Any]) -> Any:
+def reference_timed(run: Callable[[], Any]) -> Any:
     """Run a timing that involves reference runners; once more if one of them was lost.
 
     Raises
     ------
     Broken
-        It was lost twice.
+        It was lost twice, or cannot be timed. What is asked of a candidate does not fail in this way.
     """
-    with contextlib.suppress(ReferenceLost):
-        return run()
     try:
+        with contextlib.suppress(ReferenceLost):
+            return run()
         return run()
-    except ReferenceLost as error:
-        cure = "Check the machine's memory and try again."
-        raise Broken(f"The reference could not be timed: {error}.", cure) from error
+    except (ReferenceLost, RunnerFailure) as error:
+        lost = isinstance(error, ReferenceLost)
+        cure = "Check the machine's memory and try again." if lost else "Try again."
+        details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
+        raise Broken(f"The reference could not be timed: {error}.", cure, details=details) from error

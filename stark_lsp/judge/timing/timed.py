@@ -116,7 +116,7 @@ class Timed:
         most = min(self._kept.calls, clock.FRESH) if device == "cuda" else self._kept.calls
         calls = int(max(1, min(most, count)))
         self.time(WARMUP_SEED, calls if calls * cost < 4 * round_ms else 1)
-        return {"calls": calls, "cost_ms": cost, "sets": self._mixer.sets}
+        return {"calls": calls}
 
     def let_go(self) -> dict[str, Any]:
         """Hold nothing any more."""

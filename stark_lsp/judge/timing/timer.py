@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..processes.runners import RunnerForged, RunnerProcess
+from ..processes.failures import RunnerForged
+from ..processes.runners import RunnerProcess
 from ..transport import tensorfile
 from .kept import MOST
 from .wall import Sample

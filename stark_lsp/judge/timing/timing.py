@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...contract.errors import Broken
 from ..correctness.classify import Failed, classify
 from ..device import observe
-from ..processes.runners import RunnerFailure, RunnerProcess
-from . import rounds, wall
+from ..processes.failures import RunnerFailure
+from ..processes.runners import RunnerProcess
+from . import clock, kept, rounds, wall
 from .problem_runners import Bench, reference_timed
 from .recheck import CLOCK
-from .session import Session, fitting, longest
 from .timer import Timer
 from .wall import Sample
 
@@ -50,6 +49,21 @@ class Measured:
         }
 
 
+@dataclass(eq=False)
+class Session:
+    """What one session of timing gave."""
+
+    times: rounds.RoundTimes
+    watch: observe.Watch
+
+    def notes(self, bench: Bench) -> list[str]:
+        """Have the bench learn from the session, and return what a user should know about it."""
+        if not self.times.early and not self.watch.unlucky:
+            # How much sessions differ.
+            bench.remember(self.times.rounds_ms("eager"))
+        return list(self.watch.notes)
+
+
 def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple[rounds.RoundTimes, list[str]]:
     """Time the reference itself; to be called with the device held (`Bench.turn`).
 
@@ -70,14 +84,14 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     """
 
     def session() -> Session:
-        plan = rounds.Plan.of(settings, final=False, most=longest(bench))
+        plan = rounds.Plan.of(settings, final=False, most=_longest(bench))
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
             times = rounds.interleave(sides, plan, bench.between)
         return Session(times, watch)
 
     with bench.trimmed():
-        found: Session = reference_timed(bench, session)
+        found: Session = reference_timed(session)
     return found.times, found.notes(bench)
 
 
@@ -123,13 +137,13 @@ class Timing:
         limit = float(self.settings["run_timeout_s"])
         with self._asking():
             timer = self.bench.timer(self.runner, run_s=limit, build_s=float(self.settings["build_timeout_s"]))
-        session: Session = reference_timed(self.bench, lambda: self._rounds(timer, final=self.final))
+        session: Session = reference_timed(lambda: self._rounds(timer, final=self.final))
         times = session.times
         notes = session.notes(self.bench)
         times.between = max(self.bench.between, session.watch.unlucky)
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
-        notes += reference_timed(self.bench, lambda: self._of_reference(lambda: self._by_the_clock(timer, times)))
+        notes += reference_timed(lambda: self._by_the_clock(timer, times))
         without = self._without_gradients(timer) if self.final and both_modes else None
         return Measured(times, self._names[1:], notes, without)
 
@@ -149,7 +163,7 @@ class Timing:
             finally:
                 recording(True)
 
-        session: Session = reference_timed(self.bench, run)
+        session: Session = reference_timed(run)
         session.times.between = max(self.bench.between, session.watch.unlucky)
         return session.times
 
@@ -161,19 +175,9 @@ class Timing:
         except RunnerFailure as error:
             raise Failed(classify(error, "time", self.path)) from error
 
-    def _of_reference(self, run: Callable[[], Any]) -> Any:
-        """Run what times both: whatever fails and is not asked of the candidate is no fault of its own."""
-        try:
-            return run()
-        except RunnerFailure as error:
-            raise Broken(f"The reference could not be timed: {error}.", "Try again.") from error
-
     def _rounds(self, timer: Timer, *, final: bool) -> Session:
         """Take turns."""
-        return self._of_reference(lambda: self._session(timer, final=final))  # type: ignore[no-any-return]
-
-    def _session(self, timer: Timer, *, final: bool) -> Session:
-        plan = rounds.Plan.of(self.settings, final=final, most=longest(self.bench))
+        plan = rounds.Plan.of(self.settings, final=final, most=_longest(self.bench))
         recheck = self.bench.recheck(timer, self.weights)
 
         def candidate(index: int) -> list[float]:
@@ -220,7 +224,7 @@ class Timing:
 
         # Only whether others keep the processors busy matters here.
         with observe.observing("cpu") as watch:
-            judged = wall.judged(run, trusted, claimed, times.median("eager"), self.bench.device, fitting(self.bench))
+            judged = wall.judged(run, trusted, claimed, times.median("eager"), self.bench.device, _fitting(self.bench))
         with self._asking():
             recheck.finish()
         agreement = wall.agreement(judged, claimed, self.bench.device, busy=watch.busy)
@@ -237,3 +241,13 @@ class Timing:
             f"Its process reported {claimed:.4g} ms for a call, but by the judge's clock a call takes "
             f"{judged.ms:.4g} ms. The judge's clock counts."
         ]
+
+
+def _fitting(bench: Bench) -> int:
+    """Return how many calls of a round all have their outputs kept."""
+    return kept.fitting(bench.device, bench.output_bytes)
+
+
+def _longest(bench: Bench) -> int:
+    """Return how many calls a round may have that is timed with empty caches."""
+    return min(_fitting(bench), clock.FRESH) if bench.device == "cuda" else _fitting(bench)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ...contract.errors import cut
 from ..correctness.classify import Failed, Finding
 from ..processes import copies
+from ..processes.failures import RunnerFailure
 from ..processes.folders import Folder
 from ..processes.pool import Pool
-from ..processes.runners import RunnerFailure, RunnerProcess
+from ..processes.runners import RunnerProcess
 from ..profile import counters
 from . import sanitize
 

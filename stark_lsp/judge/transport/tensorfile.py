@@ -287,7 +287,8 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
             start = -(-(LENGTH.size + length) // ALIGN) * ALIGN
             sizes = (info.st_size, exchange.nbytes if exchange is not None else 0)
             places = [_check(head, start, sizes) for head in header["tensors"]]
-            if _total(places) > sum(sizes) or (limit is not None and _total(places) > limit):
+            total = sum(nbytes for _, nbytes in places)
+            if total > sum(sizes) or (limit is not None and total > limit):
                 raise Damaged("tensors that overlap")
             tensors = [
                 _read(file, head, place, nbytes, device, exchange)
@@ -300,10 +301,6 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
             struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RuntimeError, RecursionError
         ) as error:  # fmt: skip
             raise Damaged(f"{type(error).__name__}: {str(error)[:MAX_TEXT]}") from error
-
-
-def _total(places: list[tuple[int, int]]) -> int:
-    return sum(nbytes for _, nbytes in places)
 
 
 def _check(head: dict[str, Any], start: int, sizes: tuple[int, int]) -> tuple[int, int]:
@@ -370,11 +367,6 @@ def _fill(data: torch.Tensor, file: Any, place: int) -> None:
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(fill, begins):
             pass
-
-
-def describe(loaded: Loaded) -> tuple[str, ...]:
-    """Return the tensors as text, for instance `float32[8x128]`."""
-    return tuple(text_of(tensor) for tensor in loaded.tensors)
 
 
 def text_of(tensor: torch.Tensor) -> str:

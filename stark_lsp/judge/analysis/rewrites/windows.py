@@ -6,10 +6,11 @@ far from what memory allows. As shifted images, multiplied and added or compared
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from torch.fx import Node
@@ -59,6 +60,10 @@ class Windows(Rule):
                 part = self.call(aten.slice.Tensor, part, 2 + number, begin, end, one.stride)
             yield place, part
 
+    def folded(self, target: Any, parts: Iterable[Node]) -> Node:
+        """Return what an operator of two makes of all parts, one after the other."""
+        return functools.reduce(lambda one, other: self.call(target, one, other), parts)
+
 
 class Depthwise(Windows):
     """A convolution with a filter of its own for each channel, or several."""
@@ -77,8 +82,8 @@ class Depthwise(Windows):
         # Each channel meets its filters, which lie behind each other, in a dimension of their own.
         each, rank = filters[0] // of.groups, len(filters) - 2
         weights = self.call(aten.reshape.default, of.weights, [of.groups, each, *filters[2:]])
-        total: Node | None = None
-        for place, part in self.shifted(of.x, windows, 0.0):
+
+        def weighed(place: tuple[int, ...], part: Node) -> Node:
             tap = weights
             for index in reversed(range(rank)):
                 tap = self.call(aten.select.int, tap, 2 + index, place[index])
@@ -87,9 +92,9 @@ class Depthwise(Windows):
                 tap = self.call(aten.squeeze.dim, tap, 1)
             else:
                 part = self.call(aten.unsqueeze.default, part, 2)
-            part = self.call(aten.mul.Tensor, part, tap)
-            total = part if total is None else self.call(aten.add.Tensor, total, part)
-        assert total is not None
+            return self.call(aten.mul.Tensor, part, tap)
+
+        total = self.folded(aten.add.Tensor, itertools.starmap(weighed, self.shifted(of.x, windows, 0.0)))
         if each != 1:
             total = self.call(aten.reshape.default, total, out)
         if of.bias is not None:
@@ -115,10 +120,7 @@ class Average(Windows):
             # Where each place is in one window, there is nothing to be found in the cache.
             raise Cannot
         windows = [Window(*how, 1) for how in zip(sizes, stride, padding)]  # noqa: B905 - Python 3.9
-        total: Node | None = None
-        for _, part in self.shifted(x, windows, 0.0):
-            total = part if total is None else self.call(aten.add.Tensor, total, part)
-        assert total is not None
+        total = self.folded(aten.add.Tensor, (part for _, part in self.shifted(x, windows, 0.0)))
         return self.call(aten.mul.Tensor, total, 1.0 / math.prod(sizes))
 
 
@@ -134,11 +136,7 @@ class Maximum(Windows):
             raise Cannot
         x, sizes, stride, padding, dilation, _ = _given(pool, ([], 0, 1, False), len(shape_of(self._node)) - 2)
         windows = [Window(*how) for how in zip(sizes, stride, padding, dilation)]  # noqa: B905 - Python 3.9
-        total: Node | None = None
-        for _, part in self.shifted(x, windows, -math.inf):
-            total = part if total is None else self.call(aten.maximum.default, total, part)
-        assert total is not None
-        return total
+        return self.folded(aten.maximum.default, (part for _, part in self.shifted(x, windows, -math.inf)))
 
 
 def _given(node: Node, more: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
