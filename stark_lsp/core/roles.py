@@ -34,16 +34,13 @@ class NoCandidate(Exception):
         One sentence.
     text
         What can be kept of the answer, as the source of the node; may be empty.
-    plan
-        The plan that was to be carried out, if it got that far.
     final
         Asking for a correction is of no use.
     """
 
-    def __init__(self, reason: str, *, text: str = "", plan: Plan | None = None, final: bool = False) -> None:
+    def __init__(self, reason: str, *, text: str = "", final: bool = False) -> None:
         super().__init__(reason)
         self.text = text
-        self.plan = plan
         self.final = final
 
 

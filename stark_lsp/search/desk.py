@@ -99,7 +99,7 @@ class Desk:
         verdict = Verdict(VerdictStatus.NO_CANDIDATE, message=str(reason))
         if reason.final:
             self.author = None
-        return Node(self.attempt.id, self.selected.id, self.role, candidate, plan or reason.plan, verdict)
+        return Node(self.attempt.id, self.selected.id, self.role, candidate, plan, verdict)
 
     async def correct(self, failed: Node) -> Node:
         """Return the child as its author corrects it; of an answer that cannot be used, what was there and why.
