@@ -146,7 +146,7 @@ def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
     """Return the lines that are most like those that are nowhere, for a message; empty if none is."""
     offset, longest = max(enumerate(wanted), key=lambda one: len(one[1].strip()))
     known = dict.fromkeys(line.strip()[:_WIDTH] for line in lines[:_COMPARED] if line.strip())
-    close = difflib.get_close_matches(longest.strip()[:_WIDTH], known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(longest.strip()[:_WIDTH], known, n=1, cutoff=0.3)
     if not close:
         return ""
     at = next(number for number, line in enumerate(lines) if line.strip()[:_WIDTH] == close[0])

@@ -117,11 +117,6 @@ async def test_an_answer_that_held_nothing_is_asked_for_again_with_its_reason() 
 
 
 async def test_a_correction_that_cannot_be_used_leaves_the_candidate_and_says_why() -> None:
-    agents = Wordless()
-    agents.reasons = []
-    node = await first(agents, Judge(9), replace(ONE, corrections=1))
-    assert node.corrections == 1
-
     class Late(Wordless):
         async def correct(self, context: Context, failed: Node) -> Draft:
             self.told.append(failed)
