@@ -12,13 +12,14 @@ import json
 import math
 import re
 import tokenize
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
 from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_object, unwrapped, without_blocks
 from stark_lsp.agents.edits import readable
 from stark_lsp.agents.markers import strip
+from stark_lsp.agents.patching import Edit, Misfit, applied
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.conversation import Answer, Question, Tool
 from stark_lsp.core.roles import NoCandidate
@@ -79,7 +80,34 @@ TOOLS = {
     ModelRole.SAMPLING: SUBMIT_KERNEL,
     ModelRole.REFLEXION: SUBMIT_KERNEL,
 }
-"""The tool of each role."""
+"""The tool of each role, where whole files are handed in."""
+_EDITS = {
+    "type": "array",
+    "description": "In place of `source`: changes to the source that you were shown last, all made at once. What none "
+    "of them names stays as it is.",
+    "items": {
+        "type": "object",
+        "properties": {
+            "search": _text(
+                "Whole lines as they stand in that source, without marker comments; as many as it takes for them to "
+                "occur there exactly once."
+            ),
+            "replace": _text("What takes their place; empty to take them out."),
+        },
+        "required": ["search", "replace"],
+        "additionalProperties": False,
+    },
+}
+
+
+def tool_of(role: ModelRole, *, edits: bool) -> Tool:
+    """Return the tool of a role; with `edits`, those of a source are taken in place of a whole file."""
+    tool = TOOLS[role]
+    if not edits or role is ModelRole.PLAN:
+        return tool
+    properties = {**tool.schema["properties"], "edits": _EDITS}
+    required = [name for name in tool.schema["required"] if name != "source"]
+    return replace(tool, schema={**tool.schema, "properties": properties, "required": required})
 
 
 @dataclass(frozen=True)
@@ -134,17 +162,31 @@ def read_plan(answer: Answer, question: Question) -> PlanAnswer:
     return PlanAnswer(title, advice or title, annotated, _milliseconds(saving))
 
 
-def read_kernel(answer: Answer, question: Question, class_name: str, old: str = "") -> KernelAnswer:
+def read_kernel(
+    answer: Answer, question: Question, class_name: str, old: str = "", base: str | None = None
+) -> KernelAnswer:
     """Return the candidate of an answer; one whose class kept its name, `old`, is given `class_name`.
+
+    Parameters
+    ----------
+    base
+        The source that edits are made to; None takes whole files alone.
 
     Raises
     ------
     NoCandidate
-        It was declined, empty, too long, or holds no Python.
+        It was declined, empty, too long, or holds no Python; or its edits do not fit.
     """
-    fields, cut = _fields(answer, question, ("source", "code"))
+    fields, cut = _fields(answer, question, ("source", "code", "edits"))
     wanted = tuple(name for name in (class_name, old) if name)
-    if fields:
+    edits = () if base is None or _string(fields.get("source")).strip() else _edits(fields.get("edits"))
+    if base is not None and edits:
+        try:
+            source, whole = applied(base, edits), True
+        except Misfit as trouble:
+            raise NoCandidate(f"The edits do not fit. {trouble}", text=_handed_in(answer) or _kept(answer)) from trouble
+        summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
+    elif fields:
         given = _string(fields.get("source") or fields.get("code"))
         # Some wrap it in a block, or write around it what belongs into the summary.
         source = given if _is_python(given) else _in_block(given, wanted)
@@ -159,7 +201,7 @@ def read_kernel(answer: Answer, question: Question, class_name: str, old: str = 
     remark = "" if whole else _cut_off(question) if answer.stop is StopReason.MAX_TOKENS else "The answer broke off."
     source = _checked(source, answer, "" if whole else remark)
     renamed = _renamed(source, old, class_name)
-    if renamed != source and not remark:
+    if renamed != source and not remark and not edits:
         remark = f"The class was still called {old}; it was renamed."
     return KernelAnswer(renamed, summary, remark)
 
@@ -175,12 +217,12 @@ def _fields(answer: Answer, question: Question, wanted: tuple[str, ...]) -> tupl
         said = one_line(answer.message, 200).rstrip(".")
         if "declined" not in said:  # a service of another make may say why alone
             said = f"The model declined to answer{': ' + said if said else ''}"
-        raise NoCandidate(f"{said}.", text=_kept(answer))
+        raise NoCandidate(f"{said}.", text=_kept(answer), final=True)
     text = answer.text[:MAX_ANSWER]
     broken = bool(answer.message) or answer.stop is StopReason.MAX_TOKENS
     beginning = json_beginning(text) if broken else ({}, "")
     for given, cut in ((answer.tool_input, ""), (json_object(text), ""), beginning):
-        if isinstance(given, dict) and any(_string(given.get(name)).strip() for name in wanted):
+        if isinstance(given, dict) and any(_holds(given.get(name)) for name in wanted):
             return given, cut
     if not text.strip() or (broken and text.lstrip().startswith("{") and not code_blocks(text)):
         # What was handed in, as far as it came, is no prose that a plan could be read from.
@@ -257,13 +299,39 @@ def _kept(answer: Answer) -> str:
     """Return what can be kept of an answer that cannot be used."""
     if answer.text.strip():
         return capped(encodable(answer.text), _KEPT)
-    if answer.tool_input:
-        source = _string(answer.tool_input.get("source"))
+    return _handed_in(answer)
+
+
+def _handed_in(answer: Answer) -> str:
+    """Return what was handed in by the tool: the source, else its JSON."""
+    given = answer.tool_input or {}
+    source = _string(given.get("source"))
+    try:
+        return capped(encodable(source or (json.dumps(given, default=str)[: 2 * _KEPT] if given else "")), _KEPT)
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _edits(value: object) -> tuple[Edit, ...]:
+    """Return edits without marker comments; nothing if these are none. Some services hand a list in as its JSON."""
+    if isinstance(value, str):
         try:
-            return capped(encodable(source or json.dumps(answer.tool_input, default=str)[: 2 * _KEPT]), _KEPT)
+            value = json.loads(value[:MAX_ANSWER])
         except (ValueError, RecursionError):
-            return ""
-    return ""
+            return ()
+    given = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    pairs = [(_string(one.get("search")), _string(one.get("replace"))) for one in given]
+    return tuple(Edit(*(_bare(text) for text in pair)) for pair in pairs)
+
+
+def _bare(text: str) -> str:
+    text = text.replace("\r\n", "\n")
+    return strip(text) if readable(text) else text
+
+
+def _holds(value: object) -> bool:
+    """Whether a field has a text, or edits."""
+    return bool(_string(value).strip()) or bool(_edits(value))
 
 
 def _string(value: object) -> str:

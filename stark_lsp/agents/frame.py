@@ -20,6 +20,7 @@ The sampling agent sees the reference alone; hints apart, its questions in one r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from stark_lsp.agents.certainty import alike
@@ -32,6 +33,7 @@ from stark_lsp.agents.observations import (
     ADVICE,
     NAME,
     NOTES,
+    PAST_SOURCE,
     SELECTED_SOURCE,
     Attempt,
     attempt,
@@ -55,6 +57,7 @@ from stark_lsp.core.roles import Context
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import Grounding, Mode, ModelRole
 from stark_lsp.core.verdict import Reference
+from stark_lsp.search.tree import is_empty
 
 NEW_CLASS = "ModelNew"
 """What candidates call their class."""
@@ -117,9 +120,19 @@ class Frame:
         self._notes = tuple(map(noted, notes))
 
     def question(
-        self, role: ModelRole, context: Context, tool: Tool, *, plan: Plan | None = None, lens: Lens | None = None
+        self,
+        role: ModelRole,
+        context: Context,
+        tool: Tool,
+        *,
+        plan: Plan | None = None,
+        lens: Lens | None = None,
+        failed: Node | None = None,
     ) -> Question:
         """Return what a model is asked in a role.
+
+        A correction is no longer conversation but a question of its own, of which the shared part is the same: what
+        was handed in stands in the place of the selected node, and no earlier attempts are repeated.
 
         Parameters
         ----------
@@ -131,13 +144,23 @@ class Frame:
             For the code agent: what it is to carry out.
         lens
             For the plan agent: the side to look from.
+        failed
+            For a correction: what was made of this attempt so far, with its verdict.
 
         Raises
         ------
         BadInput
             A template is missing or cannot be filled in.
         """
-        values = {**self._constant(role, context), **self._changing(role, context, plan, lens)}
+        judged = failed is not None and not is_empty(failed)
+        if failed is not None and judged:
+            context = replace(context, selected=failed, window=(), siblings=(), first_failure=None, last_correct=None)
+            plan = replace(plan, annotated_source="") if plan is not None else None
+        values = {
+            **self._constant(role, context),
+            **self._changing(role, context, plan, lens, alone=role is ModelRole.SAMPLING and not judged),
+            "correction": _correction(failed) if failed is not None else None,
+        }
         text = self._prompts.render("frame", **values)
         shared, border, body = text.partition(_BORDER)
         if not border:  # a user's frame without a border: nothing is alike
@@ -154,6 +177,7 @@ class Frame:
             temperature=asked.temperature,
             effort=asked.effort,
             max_tokens=asked.max_tokens,
+            ordinal=failed.corrections + 1 if failed is not None else 0,
         )
 
     def _constant(self, role: ModelRole, context: Context) -> dict[str, Any]:
@@ -166,6 +190,7 @@ class Frame:
             "device": "a CPU" if self._embedding == "cpu" else "an NVIDIA GPU",
             "class_name": NEW_CLASS,
             "training": problem.mode is Mode.TRAINING,
+            "edits": settings.edits,
             "example": {
                 "reference": self._prompts.text(f"examples/{self._embedding}/reference.py"),
                 "candidate": self._prompts.text(f"examples/{self._embedding}/candidate.py"),
@@ -193,9 +218,10 @@ class Frame:
             "quoted": quoted,
         }
 
-    def _changing(self, role: ModelRole, context: Context, plan: Plan | None, lens: Lens | None) -> dict[str, Any]:
-        """Return what changes from question to question."""
-        alone = role is ModelRole.SAMPLING
+    def _changing(
+        self, role: ModelRole, context: Context, plan: Plan | None, lens: Lens | None, *, alone: bool
+    ) -> dict[str, Any]:
+        """Return what changes from question to question; `alone` shows neither the selected node nor others."""
         selected = context.selected
         shown = _view(selected, context, profile=self.settings.profile and role in _DECIDING, limit=SELECTED_SOURCE)
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
@@ -256,6 +282,17 @@ class Frame:
             "max_autotuned": timing(baselines.max_autotune),
             "notes": tuple(one_line(note, 4 * NAME) for note in self._reference.notes[:NOTES]),
         }
+
+
+def _correction(failed: Node) -> dict[str, str]:
+    """Return what the answer was that held no candidate, and why; both are empty where one was judged."""
+    if failed.verdict is None or not is_empty(failed):
+        return {"reason": "", "answer": ""}
+    answer = failed.candidate.source
+    return {
+        "reason": capped(clean(failed.verdict.message), HINT),
+        "answer": source_text(answer, PAST_SOURCE) if answer.strip() else "",
+    }
 
 
 def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ An attempt of the team:
 
 1. `plan` asks for one advice with anchors, checks the anchors (`grounding`), and returns a `Plan`;
 2. `code` asks for the candidate that carries it out, holds it against the anchors (`edits`), and returns it;
-3. `debug` asks for a repair of a failed candidate instead.
+3. `debug` asks for a repair of a failed candidate instead;
+4. `correct` asks whoever wrote a candidate to correct it, within the attempt, where it failed early.
 
 Each question is written by a `Frame`, each answer read by `answers`. What an answer lacks is `NoCandidate`, an attempt
 with its reason, and so is a question that grew too long; other errors of the model (`Fault`, `BadInput`, `BudgetSpent`)
-pass through. Nothing is asked twice.
+pass through.
 
 Who owns what: temperature, effort, tokens and model of each role are `AgentSettings`; retries, cost and the journal are
 the model's (`agents/models`).
@@ -21,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from stark_lsp.agents.answers import TOOLS, read_kernel, read_plan
+from stark_lsp.agents.answers import read_kernel, read_plan, tool_of
 from stark_lsp.agents.dialects import detect
 from stark_lsp.agents.edits import describe, edits
 from stark_lsp.agents.frame import NEW_CLASS, Frame
@@ -31,15 +32,16 @@ from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.texts import one_line
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.conversation import Answer, Model, Question
+from stark_lsp.core.conversation import Answer, Model, Question, Tool
 from stark_lsp.core.errors import TooLong
 from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context, Draft, NoCandidate
+from stark_lsp.core.run import Node
 from stark_lsp.core.run import Note as EarlierNote
 from stark_lsp.core.status import AgentRole, Grounding, ModelRole
 from stark_lsp.core.verdict import Reference
-from stark_lsp.search.tree import make_root
+from stark_lsp.search.tree import is_empty, make_root
 
 Note = Callable[[int, str], None]
 """Is told of an attempt, by its id, what a person may want to know."""
@@ -84,32 +86,53 @@ class _Asking:
         root = make_root(self.problem, self._reference)
         context = Context(self.problem, self._reference, root, root, (root,), attempt=1)
         plan = Plan("A plan", "What to do.", annotated_source=root.candidate.source)
+        for role in roles or tuple(ModelRole):
+            if role is not ModelRole.PLAN:
+                failed = replace(root, id=1, parent=0, role=AgentRole(role.value), plan=plan)
+                self.frame.question(role, context, self._tool(role), plan=plan, failed=failed)
         return tuple(
-            self.frame.question(role, context, TOOLS[role], plan=plan if role is ModelRole.CODE else None)
+            self.frame.question(role, context, self._tool(role), plan=plan if role is ModelRole.CODE else None)
             for role in roles or tuple(ModelRole)
         )
+
+    def _tool(self, role: ModelRole) -> Tool:
+        return tool_of(role, edits=self.settings.edits)
 
     def _note(self, attempt: int, text: str) -> None:
         if self._on_note is not None:
             self._on_note(attempt, text)
 
     async def _ask(
-        self, role: ModelRole, context: Context, *, plan: Plan | None = None, lens: Lens | None = None
+        self,
+        role: ModelRole,
+        context: Context,
+        *,
+        plan: Plan | None = None,
+        lens: Lens | None = None,
+        failed: Node | None = None,
     ) -> tuple[Question, Answer]:
         # In a thread: templates are read from disk.
-        question = await asyncio.to_thread(self.frame.question, role, context, TOOLS[role], plan=plan, lens=lens)
+        question = await asyncio.to_thread(
+            self.frame.question, role, context, self._tool(role), plan=plan, lens=lens, failed=failed
+        )
         try:
             return question, await self.model.ask(question)
         except TooLong as error:
-            if plan is None and all(node.parent is None for node in (context.selected, *context.window)):
+            bare = plan is None and failed is None
+            if bare and all(node.parent is None for node in (context.selected, *context.window)):
                 raise  # the reference alone is too long, and will be in every question
-            raise NoCandidate(error.message) from error
+            raise NoCandidate(error.message, final=True) from error
 
-    async def _candidate(self, question: Question, answer: Answer) -> tuple[Candidate, str]:
+    async def _candidate(
+        self, question: Question, answer: Answer, context: Context, failed: Node | None
+    ) -> tuple[Candidate, str]:
         """Return the candidate of an answer, and what was said with it."""
+        # What the question shows last, which edits are to.
+        shown = context.selected if failed is None or is_empty(failed) else failed
+        base = shown.candidate.source if self.settings.edits else None
 
         def read() -> tuple[Candidate, str]:
-            said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name)
+            said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name, base)
             if said.remark:
                 self._note(question.attempt, said.remark)
             return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark), said.summary
@@ -168,23 +191,7 @@ class ModelTeam(_Asking):
         NoCandidate
             The answer holds no candidate, or one with edits outside the anchors where those are refused.
         """
-        if self.settings.grounding is Grounding.OFF:
-            shown = Plan(plan.title, plan.advice, annotated_source=unmarked(plan.annotated_source))
-        else:
-            shown = plan
-        question, answer = await self._ask(ModelRole.CODE, context, plan=shown)
-        try:
-            candidate, said = await self._candidate(question, answer)
-        except NoCandidate as reason:
-            raise NoCandidate(str(reason), text=reason.text, plan=plan) from reason
-        outside = await asyncio.to_thread(self._outside, context, plan, candidate)
-        if outside:
-            text = f"Edits outside the marked lines: {outside}."
-            self._note(context.attempt, text)
-            if self.settings.grounding is Grounding.REFUSE:
-                raise NoCandidate(text, text=candidate.source, plan=plan)
-            candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
-        return replace(candidate, summary=said)
+        return await self._carry_out(context, plan)
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
         """Return a repaired candidate for the selected node.
@@ -194,11 +201,42 @@ class ModelTeam(_Asking):
         NoCandidate
             The answer holds no candidate.
         """
-        question, answer = await self._ask(ModelRole.DEBUG, context)
-        try:
-            candidate, said = await self._candidate(question, answer)
-        except NoCandidate as reason:
-            raise NoCandidate(str(reason), text=reason.text, plan=context.selected.plan) from reason
+        return await self._repair(context)
+
+    async def correct(self, context: Context, failed: Node) -> Draft:
+        """Return what the code or debug agent makes of its own candidate that failed, or of its answer without one.
+
+        Raises
+        ------
+        NoCandidate
+            As `code` and `debug` do.
+        """
+        if failed.role is AgentRole.CODE and failed.plan is not None:
+            candidate = await self._carry_out(context, failed.plan, failed)
+        else:
+            candidate = await self._repair(context, failed)
+        # What was said of the idea stays; a correction says little or nothing.
+        return Draft(replace(candidate, summary=failed.candidate.summary or candidate.summary), failed.plan)
+
+    async def _carry_out(self, context: Context, plan: Plan, failed: Node | None = None) -> Candidate:
+        if self.settings.grounding is Grounding.OFF:
+            shown = Plan(plan.title, plan.advice, annotated_source=unmarked(plan.annotated_source))
+        else:
+            shown = plan
+        question, answer = await self._ask(ModelRole.CODE, context, plan=shown, failed=failed)
+        candidate, said = await self._candidate(question, answer, context, failed)
+        outside = await asyncio.to_thread(self._outside, context, plan, candidate)
+        if outside:
+            text = f"Edits outside the marked lines: {outside}."
+            self._note(context.attempt, text)
+            if self.settings.grounding is Grounding.REFUSE:
+                raise NoCandidate(text, text=candidate.source)
+            candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
+        return replace(candidate, summary=said)
+
+    async def _repair(self, context: Context, failed: Node | None = None) -> Candidate:
+        question, answer = await self._ask(ModelRole.DEBUG, context, failed=failed)
+        candidate, said = await self._candidate(question, answer, context, failed)
         return replace(candidate, summary=said)
 
     def _lens(self, context: Context) -> Lens | None:
@@ -279,8 +317,21 @@ class ModelSolo(_Asking):
         NoCandidate
             The answer holds no candidate.
         """
-        question, answer = await self._ask(self.role, context)
-        candidate, summary = await self._candidate(question, answer)
+        return await self._draft(context)
+
+    async def correct(self, context: Context, failed: Node) -> Draft:
+        """Return what it makes of its own candidate that failed, or of its answer without one.
+
+        Raises
+        ------
+        NoCandidate
+            The answer holds no candidate.
+        """
+        return await self._draft(context, failed)
+
+    async def _draft(self, context: Context, failed: Node | None = None) -> Draft:
+        question, answer = await self._ask(self.role, context, failed=failed)
+        candidate, summary = await self._candidate(question, answer, context, failed)
         title = one_line(summary.partition("\n")[0].partition(". ")[0], 100).rstrip(".")
         return Draft(candidate, Plan(title, summary) if title else None)
 

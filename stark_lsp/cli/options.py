@@ -159,7 +159,8 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
         "--paper",
         action="store_true",
         help="as the paper has it: nothing of the playbook first, no profiles, nothing of earlier runs, no help for "
-        "repairs, one attempt at a time, kernels by load_inline",
+        "repairs, no corrections within an attempt, whole files instead of edits, one attempt at a time, kernels by "
+        "load_inline",
     )
     group.add_argument(
         "--no-seeds",

@@ -182,4 +182,6 @@ def _label(node: Node, before: Plan | None, *, proposal: bool) -> Text:
     variant = words.variant(node.plan, before, VARIANT_WIDTH)
     if variant:
         label.append(f"  {variant}", "dim")
+    if node.corrections:
+        label.append(f"  {words.corrected(node)}", "dim")
     return label

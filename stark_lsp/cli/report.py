@@ -177,6 +177,7 @@ def _attempt(node: Node) -> dict[str, Any]:
         "runtime_ms": verdict.runtime_ms if verdict is not None else None,
         "speedup_vs_eager": speedup.value if speedup is not None else None,
         "interval": _bounds(speedup),
+        "corrections": node.corrections,
         "message": verdict.message if verdict is not None else "",
         "notes": list(verdict.notes) if verdict is not None else [],
     }

@@ -98,6 +98,8 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
         _block(out, node.candidate.summary)
     if node.candidate.remark:
         console.line(out, node.candidate.remark, "yellow")
+    if node.corrections:
+        console.line(out, f"{words.corrected(node).capitalize()} by its author, within the attempt.", "dim")
     console.line(out, words.result(node), "bold" if node.verdict is not None and node.verdict.ok else "yellow")
     if node.verdict is not None:
         _show_verdict(out, run, node.id, node.verdict)

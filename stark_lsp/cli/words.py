@@ -96,6 +96,13 @@ def result(node: Node) -> str:
     return f"{STATUS[verdict.status]}: {why[0]}" if why else STATUS[verdict.status]
 
 
+def corrected(node: Node) -> str:
+    """Return how often a candidate was corrected before its verdict: `corrected once`; empty if it was not."""
+    return {0: "", 1: "corrected once", 2: "corrected twice"}.get(
+        node.corrections, f"corrected {node.corrections} times"
+    )
+
+
 def device(environment: Environment) -> str:
     """Return where figures were taken: `AMD EPYC 9R14, 2 threads`."""
     if environment.device_type == "cpu":

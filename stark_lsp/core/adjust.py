@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stark_lsp.core.setting import declared, shown
+from stark_lsp.core.setting import WORDS, declared, shown
 from stark_lsp.core.settings import EvaluationSettings
 
 _BY_NAME = declared(EvaluationSettings)
 ADJUSTABLE = tuple(_BY_NAME.values())
 _DEFAULTS = EvaluationSettings()
-_WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
 
 def problem(name: str, value: Any) -> str:
@@ -46,7 +45,7 @@ def parsed(name: str, text: str) -> Any:
     """Return the JSON value that a text on a command line stands for; the text itself if it stands for none."""
     setting = _BY_NAME.get(name)
     if setting is not None and setting.kind == "boolean":
-        return _WORDS.get(text.lower(), text)
+        return WORDS.get(text.lower(), text)
     for kind in (int, float):
         try:
             return kind(text)

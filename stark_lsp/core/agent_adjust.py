@@ -1,8 +1,8 @@
 """What a user may set of `AgentSettings` by name: `plan.temperature`, `code.model`, `debug.effort` …
 
-Names are `ROLE.FIELD`, `system_message` and `silence_s`. The command line takes `NAME=VALUE`, an editor the object
-`stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have options
-of their own.
+Names are `ROLE.FIELD`, `system_message`, `edits` and `silence_s`. The command line takes `NAME=VALUE`, an editor the
+object `stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have
+options of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from stark_lsp.core.agent_settings import AgentSettings
-from stark_lsp.core.setting import Setting, shown
+from stark_lsp.core.setting import WORDS, Setting, shown
 from stark_lsp.core.status import ModelRole
 
 MOST_TOKENS = 500_000
@@ -80,6 +80,12 @@ ADJUSTABLE: tuple[Setting, ...] = (
         "Name of the system message's template in prompts/.",
     ),
     Setting(
+        "edits",
+        "boolean",
+        _DEFAULTS.edits,
+        "Take edits to the source that is shown in place of a whole file.",
+    ),
+    Setting(
         "silence_s",
         "number",
         _DEFAULTS.silence_s,
@@ -125,6 +131,8 @@ def parsed(name: str, text: str) -> Any:
         return None
     if setting is None or setting.kind == "string":
         return text
+    if setting.kind == "boolean":
+        return WORDS.get(text.strip().lower(), text)
     for kind in (int, float):
         try:
             return kind(text)

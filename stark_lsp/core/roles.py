@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Plan
@@ -34,14 +34,14 @@ class NoCandidate(Exception):
         One sentence.
     text
         What can be kept of the answer, as the source of the node; may be empty.
-    plan
-        The plan that was to be carried out, if it got that far.
+    final
+        Asking for a correction is of no use.
     """
 
-    def __init__(self, reason: str, *, text: str = "", plan: Plan | None = None) -> None:
+    def __init__(self, reason: str, *, text: str = "", final: bool = False) -> None:
         super().__init__(reason)
         self.text = text
-        self.plan = plan
+        self.final = final
 
 
 class BudgetSpent(Exception):
@@ -149,6 +149,30 @@ class SoloAgent(Protocol):
         ------
         NothingToPropose
             The agent has no further idea.
+        NoCandidate
+            It answered, and gave nothing that can be judged.
+        """
+        ...
+
+
+@runtime_checkable
+class Corrector(Protocol):
+    """An agent that writes candidates and can correct one within its attempt; others leave it as it is."""
+
+    async def correct(self, context: Context, failed: Node) -> Draft:
+        """Return a corrected candidate.
+
+        Parameters
+        ----------
+        context
+            That of the attempt, without a window.
+        failed
+            What it made of the attempt so far: a candidate with its verdict, or an answer that held none.
+
+        Raises
+        ------
+        NothingToPropose
+            It sees no way to correct it.
         NoCandidate
             It answered, and gave nothing that can be judged.
         """

@@ -49,6 +49,8 @@ class Node:
     """The advice this node carries out; a debug node keeps the plan of the node it repairs."""
     verdict: Verdict | None = None
     """None while the evaluation is under way."""
+    corrections: int = 0
+    """How often its author was asked to correct it before the attempt ended."""
 
     @property
     def failed(self) -> bool:

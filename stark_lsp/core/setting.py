@@ -71,6 +71,8 @@ class Setting:
         return entry
 
 
+WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+"""What a command line may say for a boolean."""
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 

@@ -36,6 +36,8 @@ class SearchSettings:
     """Where there is a debug agent."""
     repair_help: int = setting(1, "Show debug what changed since it worked; repair no plan twice. 0: as the paper.", 0)
     """The second concerns leaves that are drawn: none whose plan a sibling has repaired."""
+    corrections: int = setting(2, "How often an attempt that fails early is corrected before it ends. 0: as paper.", 0)
+    """By the agent that wrote the candidate; what is early, `VerdictStatus.early` says."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -46,6 +46,30 @@ class VerdictStatus(str, Enum):
         """Whether a node with this verdict counts as failed in the search."""
         return self is not VerdictStatus.OK
 
+    @property
+    def early(self) -> bool:
+        """Whether it says nothing of the idea yet, so that whoever wrote the candidate may correct it at once.
+
+        What is found names its place, seldom takes the judge more than a build, and can be mended by whoever reads it:
+        no kernel was compared with the original. Wrong values, crashes, races and deadlines are not early, since they
+        need another thought and the window of other attempts, which the debug agent has; nor is what was caught
+        cheating, which nobody is asked to hide better.
+        """
+        return self in _EARLY
+
+
+_EARLY = frozenset(
+    {
+        VerdictStatus.NO_CANDIDATE,
+        VerdictStatus.REFUSED,
+        VerdictStatus.COMPILE_ERROR,
+        VerdictStatus.LOAD_ERROR,
+        VerdictStatus.RUNTIME_ERROR,
+        VerdictStatus.WRONG_SHAPE,
+        VerdictStatus.WRONG_DTYPE,
+    }
+)
+
 
 class Dialect(str, Enum):
     """How a kernel is embedded in a candidate file."""

@@ -5,7 +5,8 @@ For each attempt of the budget:
 1. the policy selects node i (`policies`), unless the user pinned one; with several attempts in flight, i carries a
    virtual loss;
 2. the attempt gets its number and its seed and is recorded as begun (`attempts`), before anybody is asked;
-3. the proposer makes a child of i (`proposers`), each agent with a context window of its own (`windows`);
+3. the proposer makes a child of i (`proposers`), each agent with a context window of its own (`windows`); one that
+   fails early is judged at once and corrected by its author, as often as the settings allow (`Desk.correct`);
 4. the child is added without a verdict and recorded; one that holds nothing to judge has its verdict at once;
 5. the judge evaluates it, unless the same source was judged before, in which case it takes that verdict;
 6. the verdict is recorded, then told.
@@ -26,7 +27,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, OnlyEmpty, StarkError
 from stark_lsp.core.events import Event, Judged, Planned, Progress
 from stark_lsp.core.plan import Plan
@@ -308,11 +308,11 @@ class Engine:
         while True:
             begun = self._faults.mark
             try:
-                node = await self._proposer.child(desk)
-                self._worked(desk.who)
-                return node
+                return await self._corrected(desk)
             except NothingToPropose as reason:
                 self._worked(desk.who)
+                if desk.made is not None:
+                    return desk.made
                 self._why = str(reason)
                 replayed = isinstance(self._policy, Recorded)
                 if not replayed:  # an answer that is missing says nothing of those of other attempts
@@ -322,6 +322,8 @@ class Engine:
             except BudgetSpent as reason:
                 # It stays among those under way: with more to spend, or in a resumed run, it goes on.
                 self._spent = reason
+                if desk.made is not None:
+                    return desk.made
                 self._waiting.append(attempt)
                 return None
             except BadInput:
@@ -337,28 +339,47 @@ class Engine:
                 self._say(self._mistakes.note(desk.who, error, "That attempt is given up."))
                 return None
 
+    async def _corrected(self, desk: Desk) -> Node | None:
+        """Return the child, corrected by its author while it fails early; None if the search was stopped meanwhile.
+
+        Until then the attempt stays under way: a resumed run makes it once more, from the answers that had arrived.
+        """
+        if desk.made is None:
+            desk.made = await self._proposer.child(desk)
+            self._worked(desk.who)
+        while desk.author is not None and desk.made.corrections < self._settings.corrections and self._stopped is None:
+            verdict = desk.made.verdict or await self._judge(desk.made)
+            if verdict is None:
+                return None
+            if not verdict.status.early:
+                break
+            desk.made = await desk.correct(replace(desk.made, verdict=verdict))
+            self._worked(desk.who)
+        return desk.made
+
     def _worked(self, who: str) -> None:
         self._faults.worked(who)
         self._mistakes.worked(who)
 
     async def _finish(self, node: Node) -> None:
         """Take the verdict of a node that has none, record it and tell it."""
-        self._say(f"Checking attempt {node.id}")
-        verdict = await self._judge(node.candidate)
+        verdict = await self._judge(node)
         if verdict is None:
             return
-        self._faults.worked(JUDGE)
         judged = replace(node, verdict=verdict)
         self.tree.replace(judged)
         await self._store(judged)
         self._emit(Judged(judged, leader=self.best.id == judged.id))
 
-    async def _judge(self, candidate: Candidate) -> Verdict | None:
+    async def _judge(self, node: Node) -> Verdict | None:
         """Return the verdict, after as many tries as faults allow; None if the search was stopped meanwhile."""
+        self._say(f"Checking attempt {node.id}")
         while True:
             begun = self._faults.mark
             try:
-                return await self._verdicts.verdict(candidate)
+                verdict = await self._verdicts.verdict(node.candidate)
+                self._faults.worked(JUDGE)
+                return verdict
             except BadInput:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever breaks in the judge is told and counted

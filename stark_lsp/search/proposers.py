@@ -5,7 +5,8 @@
 - `SoloProposer`: one agent does all; of a failed node it is shown what the debug agent would be, else what the plan
   agent would be.
 
-An answer that holds nothing to judge becomes a node as well, with the verdict `NO_CANDIDATE`.
+An answer that holds nothing to judge becomes a node as well, with the verdict `NO_CANDIDATE`. Whoever writes is left on
+the desk as its author, whom the engine may ask for corrections.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class TeamProposer:
 
     async def _repair(self, desk: Desk) -> Node:
         selected, rng = desk.selected, desk.rng("debug")
-        desk.ask(DEBUG, AgentRole.DEBUG, f"Repairing attempt {selected.id}")
+        desk.ask(DEBUG, AgentRole.DEBUG, f"Repairing attempt {selected.id}", self._debug)
         window = self._windows.debug(desk.tree, selected.id, rng)
         try:
             candidate = await self._debug.debug(desk.context(window, desk.tree.siblings(selected.id)), rng)
@@ -100,7 +101,7 @@ class TeamProposer:
 
     async def _carry_out(self, desk: Desk, plan: Plan) -> Node:
         i, rng = desk.selected.id, desk.rng("code")
-        desk.ask(CODE, AgentRole.CODE, f"Writing code: {plan.title}")
+        desk.ask(CODE, AgentRole.CODE, f"Writing code: {plan.title}", self._code)
         window = self._windows.code(desk.tree, i, rng)
         candidate = await self._code.code(desk.context(window, desk.tree.children(i)), plan, rng)
         desk.answered()
@@ -129,10 +130,10 @@ class SoloProposer:
         """Return what the agent made of the selected node."""
         selected, tree, rng = desk.selected, desk.tree, desk.rng("solo")
         if selected.failed:
-            desk.ask(SOLO, self._role, f"Repairing attempt {selected.id}")
+            desk.ask(SOLO, self._role, f"Repairing attempt {selected.id}", self._agent)
             window, tried = self._windows.debug(tree, selected.id, rng), tree.siblings(selected.id)
         else:
-            desk.ask(SOLO, self._role, "Writing a candidate")
+            desk.ask(SOLO, self._role, "Writing a candidate", self._agent)
             window, tried = self._windows.plan(tree, selected.id, rng), tree.children(selected.id)
         try:
             draft = await self._agent.propose(desk.context(window, tried), rng)

@@ -87,6 +87,7 @@ class Configuration:
                 dead_branch_children=int(self["search.deadBranchChildren"]),
                 leaderboard_size=int(self["search.leaderboardSize"]),
                 window_size=int(self["search.windowSize"]),
+                corrections=int(self["search.corrections"]),
                 attempts=attempts,
                 in_flight=int(self["search.inFlight"]),
                 seed=int(self["seed"]),

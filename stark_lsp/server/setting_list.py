@@ -137,8 +137,8 @@ SETTINGS: tuple[Setting, ...] = (
         "boolean",
         False,
         "Whether a search does as the paper does, whatever other settings say: nothing of the playbook first, no "
-        "profiles for the model, nothing of earlier runs, no help for repairs, one attempt at a time, kernels by "
-        "load_inline.",
+        "profiles for the model, nothing of earlier runs, no help for repairs, no corrections within an attempt, whole "
+        "files instead of edits, one attempt at a time, kernels by load_inline.",
     ),
     Setting(
         "writeMode",
@@ -181,6 +181,7 @@ SETTINGS: tuple[Setting, ...] = (
     replace(_SEARCH["dead_branch_children"], name="search.deadBranchChildren"),
     replace(_SEARCH["leaderboard_size"], name="search.leaderboardSize"),
     replace(_SEARCH["window_size"], name="search.windowSize"),
+    replace(_SEARCH["corrections"], name="search.corrections"),
     replace(_SEARCH["in_flight"], name="search.inFlight", high=64),
     Setting(
         "promptsDirectory",

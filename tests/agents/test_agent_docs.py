@@ -42,7 +42,7 @@ def test_the_names_a_template_has_are_those_it_is_given() -> None:
     given = context(FIRST, (ROOT, FIRST, SECOND))
     values = {
         **frame._constant(ModelRole.CODE, given),
-        **frame._changing(ModelRole.CODE, given, FIRST_PLAN, None),
+        **frame._changing(ModelRole.CODE, given, FIRST_PLAN, None, alone=False),
     }
     inner = {key for name in ("example", "reference", "where", "plan") for key in values[name]}
     data = {field.name for kind in (Attempt, Result) for field in fields(kind)}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent_cases import CPU, FIRST, FIRST_PLAN, GPU, PROBLEM, ROOT, SECOND, context, reference
 
-from stark_lsp.agents.answers import TOOLS
+from stark_lsp.agents.answers import TOOLS, tool_of
 from stark_lsp.agents.dialects import detect, embedding
 from stark_lsp.agents.frame import Frame
 from stark_lsp.agents.lenses import Lens
@@ -26,6 +26,11 @@ from stark_lsp.core.verdict import CompilerMessage, Environment, Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = bool(os.environ.get("STARK_WRITE_GOLDEN"))
+NOTHING = replace(
+    SECOND,
+    candidate=Candidate('{"edits": [{"search": "y = x", "replace": ""}]}', Dialect.TORCH),
+    verdict=Verdict(VerdictStatus.NO_CANDIDATE, "The edits do not fit. Edit 1: what it searches for is not there."),
+)
 LENS = Lens("Cut memory traffic", "Count the bytes.")
 
 
@@ -58,6 +63,16 @@ def again(role: ModelRole = ModelRole.DEBUG) -> Question:
     third = replace(SECOND, id=3, parent=2, role=AgentRole.DEBUG, verdict=crashed)
     given = replace(context(third, (ROOT, third), attempt=4), first_failure=SECOND)
     return frame().question(role, given, TOOLS[role])
+
+
+def corrected(
+    role: ModelRole, made: Node = SECOND, settings: AgentSettings | None = None, plan: Plan | None = None
+) -> Question:
+    """Return what is asked for a correction of what was made of an attempt."""
+    failed = replace(made, role=AgentRole(role.value))
+    plan = plan or (failed.plan if role is ModelRole.CODE else None)
+    given = context(ROOT, (), attempt=2)
+    return frame(settings).question(role, given, tool_of(role, edits=True), plan=plan, failed=failed)
 
 
 def many(tried: bool = True, attempt: int = 12) -> Question:
@@ -106,7 +121,23 @@ CASES = {
     "reflexion-first": lambda: first(ModelRole.REFLEXION).body,
     "reflexion-repair": lambda: later(ModelRole.REFLEXION, SECOND).body,
     "reflexion-later": lambda: later(ModelRole.REFLEXION).body,
+    "code-whole-file": lambda: first(ModelRole.CODE, AgentSettings(edits=False), FIRST_PLAN).body,
+    "debug-whole-file": lambda: corrected(ModelRole.DEBUG, settings=AgentSettings(edits=False)).body,
+    "correct-code": lambda: corrected(ModelRole.CODE).body,
+    "correct-sampling": lambda: corrected(ModelRole.SAMPLING).body,
+    "correct-nothing": lambda: corrected(ModelRole.CODE, NOTHING, plan=FIRST_PLAN).body,
+    "correct-nothing-of-sampling": lambda: corrected(ModelRole.SAMPLING, replace(NOTHING, plan=None)).body,
 }
+
+
+@pytest.mark.parametrize("role", [role for role in ModelRole if role is not ModelRole.PLAN])
+def test_a_correction_begins_with_what_a_service_has_in_its_cache(role: ModelRole) -> None:
+    plan = FIRST_PLAN if role is ModelRole.CODE else None
+    before = frame().question(role, context(attempt=2), tool_of(role, edits=True), plan=plan)
+    for made in (SECOND, NOTHING, replace(SECOND, corrections=1)):
+        again = corrected(role, made)
+        assert (again.tool, again.system, again.shared) == (before.tool, before.system, before.shared)
+        assert (again.attempt, again.role, again.ordinal) == (2, role, made.corrections + 1)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -118,5 +118,5 @@ def test_one_option_switches_off_all_that_goes_beyond_the_paper() -> None:
         one = options.run_options(parser.parse_args(["x.py", "--parallel", "3", *arguments]))
         found = asked("--parallel", "3", *arguments)[0]
         for search, agents in ((one.search, one.agents), (found.search, found.agents)):
-            assert (search.in_flight, search.repair_help) == (1, 0)
-            assert (agents.playbook, agents.profile, agents.dialect) == (False, False, dialect)
+            assert (search.in_flight, search.repair_help, search.corrections) == (1, 0, 0)
+            assert (agents.playbook, agents.profile, agents.edits, agents.dialect) == (False, False, False, dialect)

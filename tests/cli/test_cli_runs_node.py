@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -98,8 +99,22 @@ def test_without_an_attempt_all_prompts_of_the_run_are_shown(runs: Runs) -> None
 def test_an_attempt_that_failed_says_why(runs: Runs) -> None:
     failed = runs("show", "1f3a", "--node", "2").stdout
     assert "did not compile: kernel.cpp:3: error: expected ';'" in failed
+    assert "orrected" not in failed
     declined = runs("show", "1f3a", "--node", "4", "--prompts").stdout
     in_order(declined, "attempt 4, after attempt 1", "no candidate: The model declined.", "No model was asked.")
+
+
+def test_how_often_an_attempt_was_corrected_is_shown(place: Place, runs: Runs) -> None:
+    store, _ = place
+    run_id = store.list()[0].id
+    for number, words in ((1, "once"), (2, "twice"), (3, "3 times")):
+        node = replace(store.load(run_id).nodes[number], corrections=number)
+        store.put_node(run_id, node, "")
+        assert f"Corrected {words} by its author" in runs("show", run_id, "--node", str(number)).stdout
+    page = runs("show", run_id).stdout
+    assert all(f"corrected {words}" in page for words in ("once", "twice", "3 times"))
+    attempts = json.loads(runs("show", run_id, "--json").stdout)["attempts"]
+    assert [one["corrections"] for one in attempts[:3]] == [1, 2, 3]
 
 
 def test_an_attempt_under_way_shows_what_was_asked_so_far(runs: Runs) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -93,7 +95,7 @@ async def test_thirty_attempts_with_faults_in_a_third_of_the_calls_lose_nothing(
     faulty = Faulty()
     server = serve(faulty)
     events: list[Event] = []
-    run = await session(problem, options(30, in_flight=3), store, events).execute()
+    run = await session(problem, options(30, in_flight=3, corrections=0), store, events).execute()
 
     assert run.state is RunState.FINISHED, run.message
     stored = store.load(run.id)
@@ -145,7 +147,8 @@ async def test_the_other_systems_of_the_paper_run(problem: Problem, store: RunSt
     assert run.state is RunState.FINISHED
     nodes = [node for node in store.load(run.id).nodes.values() if node.parent is not None]
     assert len(nodes) == 3
-    roles = Counter(exchange.question.role for exchange in store.exchanges.list(run.id))
+    asked = [exchange.question for exchange in store.exchanges.list(run.id)]
+    roles = Counter(question.role for question in asked if question.ordinal == 0)
     if system == "ma-only":
         assert roles[ModelRole.PLAN] == roles[ModelRole.CODE] > 0
         return
@@ -183,19 +186,50 @@ async def test_a_transcript_runs_again_without_any_network(
     assert store.exchanges.spend(second.id).dollars == 0
 
 
-async def test_a_stray_bracket_costs_no_idea(problem: Problem, store: RunStore, serve: Serve) -> None:
-    expert = Expert()
+class Typing:
+    """An expert whose candidates have a stray bracket at first, which it takes out by an edit."""
 
-    def typo(request: Request) -> Reply:
-        reply = expert(request)
-        if request.tool == "submit_kernel" and reply.tool_input is not None:
+    def __init__(self) -> None:
+        self.expert = Expert()
+        self.asked: list[str] = []
+        self.holding: threading.Event | None = None
+
+    def __call__(self, request: Request) -> Reply:
+        correcting = "what you have just handed in" in request.text
+        self.asked.append("correct" if correcting else request.tool)
+        if correcting and self.holding is not None:
+            self.holding.wait(20)
+        if correcting:
             return replies.tool(
-                {**reply.tool_input, "source": f"Here:\n```python\n{reply.tool_input['source']})\n```\nDone."}
+                {"edits": [{"search": ".to(x.dtype)\n)", "replace": ".to(x.dtype)"}], "summary": "A bracket."}
             )
+        reply = self.expert(request)
+        if request.tool == "submit_kernel" and reply.tool_input is not None:
+            source = f"Here:\n```python\n{reply.tool_input['source']})\n```\nDone."
+            return replies.tool({**reply.tool_input, "source": source})
         return reply
 
-    serve(typo)
-    run = await session(problem, options(2, epsilon=1.0), store, []).execute()
+
+async def test_a_stray_bracket_costs_no_attempt(problem: Problem, store: RunStore, serve: Serve) -> None:
+    server = serve(Typing())
+    run = await session(problem, options(1), store, []).execute()
+    node = store.load(run.id).nodes[1]
+    assert node.verdict is not None
+    assert node.verdict.ok, node.verdict.message
+    assert (node.role, node.corrections) == (AgentRole.CODE, 1)
+    places = [(one.question.role, one.question.ordinal) for one in store.exchanges.list(run.id, 1)]
+    assert places == [(ModelRole.PLAN, 0), (ModelRole.CODE, 0), (ModelRole.CODE, 1)]
+    read = [one.answer.usage for one in store.exchanges.list(run.id, 1)]
+    assert read[2].cache_read_tokens == read[1].cache_write_tokens > 0, "what is alike was not read from the cache"
+    assert "does not parse" in server.requests[2].text
+
+
+@pytest.mark.slow
+async def test_without_corrections_a_stray_bracket_is_for_the_debug_agent(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    serve(Typing())
+    run = await session(problem, options(2, epsilon=1.0, corrections=0), store, []).execute()
     nodes = store.load(run.id).nodes
     assert nodes[1].verdict is not None
     assert nodes[1].verdict.status is VerdictStatus.LOAD_ERROR
@@ -203,6 +237,37 @@ async def test_a_stray_bracket_costs_no_idea(problem: Problem, store: RunStore, 
     assert (nodes[2].parent, nodes[2].role, nodes[2].plan) == (1, AgentRole.DEBUG, nodes[1].plan)
     assert nodes[2].verdict is not None
     assert nodes[2].verdict.ok
+
+
+@pytest.mark.slow
+async def test_a_run_cancelled_in_a_correction_goes_on_with_it_and_runs_again_from_its_transcript(
+    problem: Problem, store: RunStore, serve: Serve, tmp_path: Path
+) -> None:
+    typing = Typing()
+    typing.holding = threading.Event()
+    server = serve(typing)
+    first = session(problem, options(1), store, [])
+    running = asyncio.create_task(first.execute())
+    while "correct" not in typing.asked and not running.done():
+        await asyncio.sleep(0.02)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert list(store.load(first.id).nodes) == [0], "the attempt is still under way"
+    typing.holding.set()
+    second = await session(problem, replace(options(1), resume=True), store, []).execute()
+    assert second.id == first.id
+    assert typing.asked == ["submit_plan", "submit_kernel", "correct", "correct"], "what had arrived was asked again"
+    node = store.load(first.id).nodes[1]
+    assert node.verdict is not None
+    assert (node.corrections, node.verdict.ok) == (1, True)
+
+    path = tmp_path / "run.json"
+    path.write_text(transcripts.dumps(transcripts.collect(store, first.id)))
+    server.close()
+    again = await session(problem, options(1, model=f"replay:{path}"), store, []).execute()
+    replayed = store.load(again.id).nodes[1]
+    assert (replayed.candidate, replayed.corrections) == (node.candidate, 1)
 
 
 async def begun(problem: Problem, store: RunStore, attempts: int) -> tuple[str, dict[int, Node]]:

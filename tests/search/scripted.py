@@ -116,6 +116,17 @@ class Agents:
         return Draft(Candidate(f"# draft {context.selected.id} {rng.randrange(self.variety)}"))
 
 
+class Correcting(Agents):
+    """The same agents, which correct what fails early; now and then their corrections hold nothing."""
+
+    async def correct(self, context: Context, failed: Node) -> Draft:
+        self.contexts.append(("correct", context))
+        number = failed.corrections + 1
+        rng = Random(f"{failed.id} {number}")
+        self._give_up_now_and_then(rng, self.empty)
+        return Draft(Candidate(f"# correction {number} of {failed.id}: {rng.randrange(self.variety)}"))
+
+
 class HashJudge:
     """Judges by the hash of the source: some fail, the others get a runtime between 1 and 20 ms."""
 

@@ -18,7 +18,7 @@ NAMES = [setting.name for setting in ADJUSTABLE]
 
 def test_every_field_of_every_role_can_be_set_and_its_default_is_allowed() -> None:
     roles = {f"{role.value}.{field.name}" for role in ModelRole for field in fields(RoleSettings)}
-    assert set(NAMES) == roles | {"system_message", "silence_s"}
+    assert set(NAMES) == roles | {"system_message", "edits", "silence_s"}
     for setting in ADJUSTABLE:
         assert problem(setting.name, setting.default) == ""
         assert setting.description.endswith(".")
@@ -37,6 +37,8 @@ def test_every_field_of_every_role_can_be_set_and_its_default_is_allowed() -> No
         ("code.model", "", ""),
         ("reflexion.max_tokens", "20000", 20000),
         ("system_message", "system-v1", "system-v1"),
+        ("edits", "off", False),
+        ("edits", "True", True),
     ],
 )
 def test_a_text_becomes_a_value_of_the_fields_type(name: str, text: str, value: object) -> None:
@@ -59,6 +61,7 @@ def test_a_text_becomes_a_value_of_the_fields_type(name: str, text: str, value: 
         ("plan.effort", "Very High", "must be a word such as low, medium or high, not Very High."),
         ("code.model", "a b", "must be a name of a model"),
         ("system_message", "../secret", "must be the name of a template"),
+        ("edits", "perhaps", "must be true or false, not perhaps."),
         ("grounding", "off", "grounding is a setting of its own"),
         ("dialect", "raw", "the dialect is a setting of its own"),
     ],

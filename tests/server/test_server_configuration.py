@@ -97,7 +97,7 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
     section = {
         "model": "anthropic:claude-sonnet-5",
         "system": "search-agent",
-        "search": {"policy": "mcts"},
+        "search": {"policy": "mcts", "corrections": 1},
         "dialect": "triton",
         "grounding": "refuse",
         "profileInPrompts": False,
@@ -109,7 +109,7 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
     assert not problems
     options = configuration.run_options()
     assert options.model == "anthropic:claude-sonnet-5"
-    assert (options.search.system, options.search.policy) == ("search-agent", "mcts")
+    assert (options.search.system, options.search.policy, options.search.corrections) == ("search-agent", "mcts", 1)
     agents = options.agents
     assert (agents.dialect, agents.grounding) == ("triton", Grounding.REFUSE)
     assert (agents.profile, agents.playbook) == (False, False)
@@ -120,9 +120,9 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
 
 def test_one_setting_switches_off_all_that_goes_beyond_the_paper() -> None:
     options = read({"paper": True, "search": {"inFlight": 4}, "profileInPrompts": True})[0].run_options()
-    assert (options.search.in_flight, options.search.repair_help) == (1, 0)
+    assert (options.search.in_flight, options.search.repair_help, options.search.corrections) == (1, 0, 0)
     agents = options.agents
-    assert (agents.playbook, agents.profile, agents.dialect) == (False, False, "inline")
+    assert (agents.playbook, agents.profile, agents.edits, agents.dialect) == (False, False, False, "inline")
 
 
 def test_null_leaves_a_temperature_to_the_model_and_is_no_limit_of_tokens() -> None:

@@ -1,0 +1,155 @@
+"""Edits that a model hands in instead of a whole file: text that stands in a source exactly once, and what replaces it.
+
+All edits are applied to the source as it was shown, at once, so their order means nothing. Text that is not there as
+it stands may be whole lines that differ in trailing blanks, or in the indentation of all of them alike, where only one
+place does. Nothing is guessed beyond that: what stands for no place or for several is told with the places to look at.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from os.path import commonprefix
+
+SHOWN = 8
+"""Lines of the source that are shown for an edit that fits nowhere."""
+TOLD = 5
+"""Edits that are told of."""
+_COMPARED = 6_000
+"""Lines that are looked at for the nearest one, and"""
+_WIDTH = 200
+"""characters of each."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change."""
+
+    search: str
+    replace: str
+
+
+@dataclass(frozen=True)
+class _Place:
+    start: int
+    end: int
+    text: str
+
+
+class Misfit(Exception):
+    """An edit stands for no place or for several; `str()` says which one, and where to look."""
+
+
+def applied(source: str, edits: Iterable[Edit]) -> str:
+    """Return a source with all edits made.
+
+    Raises
+    ------
+    Misfit
+        Not each of them stands for one place of its own.
+    """
+    places: list[_Place] = []
+    troubles: list[str] = []
+    for number, edit in enumerate(dict.fromkeys(edits), 1):
+        try:
+            places.append(_place(source, edit))
+        except Misfit as trouble:
+            troubles.append(f"Edit {number}: {trouble}" if len(troubles) < TOLD else f"Edit {number} fits neither.")
+    if troubles:
+        raise Misfit("\n".join(troubles[: 2 * TOLD]))
+    places.sort(key=lambda place: place.start)
+    for one, two in pairwise(places):
+        if two.start < one.end:
+            raise Misfit(f"Two edits change line {_line(source, two.start)}: make one of them.")
+    parts, at = [], 0
+    for place in places:
+        parts += [source[at : place.start], place.text]
+        at = place.end
+    return "".join([*parts, source[at:]])
+
+
+def _place(source: str, edit: Edit) -> _Place:
+    search, text = edit.search, edit.replace
+    if not search.strip():
+        raise Misfit("it searches for nothing. Quote the lines that it is to replace, or that it stands next to.")
+    found = _occurrences(source, search)
+    if len(found) == 1:
+        if search.endswith("\n") and text and not text.endswith("\n"):
+            text += "\n"  # lines were meant; the next one must not join the last of them
+        return _Place(found[0], found[0] + len(search), text)
+    if found:
+        raise Misfit(_several([_line(source, at) for at in found]))
+    lines, wanted = source.split("\n"), search.strip("\n").split("\n")
+    while not wanted[0].strip():
+        wanted.pop(0)
+    while not wanted[-1].strip():
+        wanted.pop()
+    for trimmed in (str.rstrip, str.strip):
+        starts = _line_matches([trimmed(line) for line in lines], [trimmed(line) for line in wanted])
+        if len(starts) > 1:
+            raise Misfit(_several([start + 1 for start in starts]))
+        if starts:
+            moved = _moved(lines[starts[0] : starts[0] + len(wanted)], wanted, text.strip("\n"))
+            if moved is not None:
+                start = sum(len(line) + 1 for line in lines[: starts[0]])
+                end = start + sum(len(line) + 1 for line in lines[starts[0] : starts[0] + len(wanted)])
+                return _Place(start, end, f"{moved}\n" if moved else "")
+    raise Misfit(f"what it searches for is not in the source.{_nearest(lines, wanted)}")
+
+
+def _occurrences(text: str, wanted: str) -> list[int]:
+    """Return where a text begins in another, overlapping places too; three are many."""
+    found: list[int] = []
+    at = text.find(wanted)
+    while at >= 0 and len(found) < 3:
+        found.append(at)
+        at = text.find(wanted, at + 1)
+    return found
+
+
+def _line_matches(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return at which lines a run of lines begins."""
+    text = "\n".join(["", *lines, ""])
+    return [text.count("\n", 0, at) for at in _occurrences(text, "\n".join(["", *wanted, ""]))]
+
+
+def _moved(there: Sequence[str], wanted: Sequence[str], text: str) -> str | None:
+    """Return what replaces lines that are equal but for their margin, indented as they are; None if it cannot be."""
+    new, old = _margin(there), _margin(wanted)
+    if [line[len(new) :].rstrip() for line in there] != [line[len(old) :].rstrip() for line in wanted]:
+        return None
+    lines = text.split("\n")
+    if new == old:
+        return text
+    if any(line.strip() and not line.startswith(old) for line in lines):
+        return None
+    return "\n".join(new + line[len(old) :] if line.strip() else "" for line in lines)
+
+
+def _margin(lines: Sequence[str]) -> str:
+    margins = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
+    return commonprefix(margins)  # noqa: RUF071 - characters are meant, not parts of paths
+
+
+def _line(source: str, at: int) -> int:
+    return source.count("\n", 0, at) + 1
+
+
+def _several(lines: Sequence[int]) -> str:
+    shown = ", ".join(map(str, lines[:-1]))
+    return f"what it searches for begins at lines {shown} and {lines[-1]}. Quote more lines around the one you mean."
+
+
+def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
+    """Return the lines that are most like those that are nowhere, for a message; empty if none is."""
+    offset, longest = max(enumerate(wanted), key=lambda one: len(one[1].strip()))
+    known = dict.fromkeys(line.strip()[:_WIDTH] for line in lines[:_COMPARED] if line.strip())
+    close = difflib.get_close_matches(longest.strip()[:_WIDTH], known, n=1, cutoff=0.3)
+    if not close:
+        return ""
+    at = next(number for number, line in enumerate(lines) if line.strip()[:_WIDTH] == close[0])
+    first = max(0, at - min(offset, SHOWN - 1))
+    shown = lines[first : first + min(len(wanted), SHOWN)]
+    return "\n".join([f" Nearest to it, from line {first + 1} on:", *(line[: 2 * _WIDTH] for line in shown)])

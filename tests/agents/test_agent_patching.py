@@ -1,0 +1,149 @@
+"""Edits instead of files: what they make of a source, what little is tolerated, and that nothing is guessed."""
+
+from __future__ import annotations
+
+import difflib
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stark_lsp.agents.patching import Edit, Misfit, applied
+
+SOURCE = """\
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1
+        y = torch.relu(y)
+        return y
+
+    def other(self, x):
+        return x
+"""
+LINES = st.lists(
+    st.sampled_from(["a", "b", "  a", "    b", "", "x = 1", "x = 1  ", "\tq", "é"]), min_size=1, max_size=14
+)
+
+
+def edit(search: str, replace: str = "") -> Edit:
+    return Edit(search, replace)
+
+
+def edits_between(before: list[str], after: list[str]) -> list[Edit]:
+    """Return edits that make the one from the other, each with as many lines around it as make it unique."""
+    whole = "".join(before)
+    hunks: list[list[int]] = []
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        hunk = [first, last, start, end]
+        while True:
+            text = "".join(before[hunk[0] : hunk[1]])
+            if text.strip() and occurrences(whole, text) == 1:
+                break
+            if hunk[0] > 0 and hunk[2] > 0 and before[hunk[0] - 1] == after[hunk[2] - 1]:
+                hunk[0], hunk[2] = hunk[0] - 1, hunk[2] - 1
+            elif hunk[1] < len(before) and hunk[3] < len(after) and before[hunk[1]] == after[hunk[3]]:
+                hunk[1], hunk[3] = hunk[1] + 1, hunk[3] + 1
+            else:
+                return [Edit(whole, "".join(after))]
+        hunks.append(hunk)
+    if any(two[0] < one[1] for one, two in pairwise(hunks)):
+        return [Edit(whole, "".join(after))]
+    return [Edit("".join(before[a:b]), "".join(after[c:d])) for a, b, c, d in hunks]
+
+
+def occurrences(text: str, wanted: str) -> int:
+    return sum(text.startswith(wanted, at) for at in range(len(text)))
+
+
+@given(LINES, LINES, st.randoms(use_true_random=False))
+def test_edits_made_from_a_difference_give_the_other_text_in_any_order(
+    before: list[str], after: list[str], rng: Random
+) -> None:
+    one, two = [f"{line}\n" for line in before], [f"{line}\n" for line in after]
+    if not "".join(one).strip():
+        return
+    made = edits_between(one, two)
+    rng.shuffle(made)
+    assert applied("".join(one), made) == "".join(two)
+
+
+@given(LINES, LINES.map("\n".join), st.booleans())
+def test_what_stands_for_no_single_place_is_never_applied(before: list[str], search: str, whole: bool) -> None:
+    source = "".join(f"{line}\n" for line in before)
+    count = occurrences(source, search)
+    try:
+        made = applied(source, [edit(search, "NEW")])
+    except Misfit:
+        assert count != 1 or not search.strip()
+        return
+    assert made.count("NEW") == 1
+    kept = made.split("NEW")
+    assert source.startswith(kept[0])
+    assert source.endswith(kept[1].removeprefix("\n"))
+    taken = source[len(kept[0]) : len(source) - len(kept[1].removeprefix("\n"))]
+    if count != 1:  # then it was whole lines, and no others are the same but for blanks
+        assert count == 0
+        same = [line.strip() for line in search.strip("\n").splitlines() if line.strip()]
+        assert [line.strip() for line in taken.splitlines() if line.strip()] == same
+        tidy = "\n".join(["", *(line.strip() for line in source.split("\n")), ""])
+        wanted = "\n".join(["", *(line.strip() for line in taken.strip("\n").split("\n")), ""])
+        rstripped = "\n".join(["", *(line.rstrip() for line in source.split("\n")), ""])
+        exact = "\n".join(["", *(line.rstrip() for line in taken.strip("\n").split("\n")), ""])
+        assert occurrences(tidy, wanted) == 1 or occurrences(rstripped, exact) == 1
+
+
+def test_several_edits_are_made_at_once() -> None:
+    made = applied(SOURCE, [edit("return y", "return y * 2"), edit("y = x + 1\n", "y = x - 1"), edit("import torch\n")])
+    assert made == SOURCE.replace("return y", "return y * 2").replace("x + 1", "x - 1").replace("import torch\n", "")
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("y = x + 1   \ny = torch.relu(y)", "y = torch.relu(x + 1)"),
+        ("    y = x + 1\n    y = torch.relu(y)\n", "    y = torch.relu(x + 1)\n"),
+        ("                y = x + 1\n                y = torch.relu(y)", "                y = torch.relu(x + 1)"),
+        ("\n        y = x + 1 \n        y = torch.relu(y)\t\n\n", "        y = torch.relu(x + 1)"),
+    ],
+)
+def test_blanks_at_the_end_and_the_margin_may_differ(search: str, replace: str) -> None:
+    wanted = SOURCE.replace("y = x + 1\n        y = torch.relu(y)", "y = torch.relu(x + 1)")
+    assert applied(SOURCE, [edit(search, replace)]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        ([edit("self, x")], r"Edit 1: .* begins at lines 4 and 9\. Quote more"),
+        ([edit(" "), edit("return y")], "Edit 1: it searches for nothing"),
+        (
+            [edit("return y", "z"), edit("y = torch.relu( y )\nreturn y")],
+            r"Edit 2: what it searches for is not in the source\. Nearest to it, from line 6 on:\n"
+            r"        y = torch\.relu\(y\)\n        return y",
+        ),
+        ([edit("qqqq\n")], r"Edit 1: what it searches for is not in the source\.$"),
+        ([edit("y = x + 1\n        y ="), edit("y = torch.relu(y)")], "Two edits change line 6"),
+        ([edit("a" * 9), edit("b" * 9)], r"Edit 1: .*\nEdit 2: "),
+        ([edit("y = x + 1\n  y = torch.relu(y)")], "Edit 1: .* not in the source"),
+    ],
+)
+def test_what_fits_nowhere_is_told_with_where_to_look(edits: list[Edit], said: str) -> None:
+    with pytest.raises(Misfit, match=said):
+        applied(SOURCE, edits)
+
+
+def test_the_same_edit_twice_is_one() -> None:
+    assert applied(SOURCE, [edit("return y", "return 1")] * 2) == SOURCE.replace("return y", "return 1")
+
+
+def test_hostile_edits_take_no_time() -> None:
+    source = "x\n" * 100_000
+    for search in ("x\n" * 50_000 + "y", "x" * 200_000, " x \n" * 60_000 + "z"):
+        with pytest.raises(Misfit):
+            applied(source, [edit(search)] * 20)
