@@ -3,7 +3,7 @@
 1. `options` turns the arguments into settings; `documents` reads the file; `discovery` finds the class.
 2. `watcher` shows what happens while `driver` runs the session and minds Ctrl-C.
 3. `outcome` shows the tree, the numbers and the proposal; `proposal` writes it where asked to.
-4. `report` writes the same as JSON.
+4. `results` writes the same as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stark_lsp.cli.documents import Document
     from stark_lsp.cli.failures import Log
-    from stark_lsp.cli.report import Report
+    from stark_lsp.cli.results import Report
     from stark_lsp.core.problem import Problem
     from stark_lsp.runs.session import RunSession
 
@@ -62,26 +62,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli import documents, report
+    from stark_lsp.cli import documents, results
     from stark_lsp.cli.failures import Log, as_stark_error
     from stark_lsp.core.errors import StarkError
 
     if args.json and args.json != "-":
         documents.check_writable(Path(args.json))
-    result = report.Report(args.json)
+    result = results.Report(args.json)
     try:
         return _optimize(args, result, Log())
     except Exception as error:
         shown = as_stark_error(error)
         try:
-            result.write(report.of_error(shown))
+            result.write(results.of_error(shown))
         except StarkError as second:
             print(second, file=sys.stderr)  # the first error is the one that ends the command
         raise shown from error
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, driver, failures, outcome, report, runs_words
+    from stark_lsp.cli import console, driver, failures, outcome, results, runs_words
     from stark_lsp.cli.watcher import Watcher
     from stark_lsp.core.errors import BadInput
     from stark_lsp.runs.session import RunSession
@@ -105,7 +105,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     nodes = session.nodes
     if ending.signal is not None:
         outcome.show_stopped(out, ending.run, nodes, again=_again(args))
-        result.write(report.of_run(ending.run, nodes, store))
+        result.write(results.of_run(ending.run, nodes, store))
         return 128 + ending.signal
     best = None if ending.run.best is None else nodes.get(ending.run.best)
     outcome.show(out, ending.run, nodes, seconds=watcher.seconds)
@@ -115,7 +115,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
         more = _LARGER[ending.run.ended_by]
         console.line(out, f"To go on from here: the same command with --resume{more}.", "dim")
     # The report goes first: a proposal that cannot be written to the file is not lost with it.
-    result.write(report.of_run(ending.run, nodes, store))
+    result.write(results.of_run(ending.run, nodes, store))
     if best is None:
         return failures.NOTHING_FASTER
     _offer(args, out, document, session)
