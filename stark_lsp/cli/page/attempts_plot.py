@@ -70,6 +70,16 @@ class AttemptsPlot:
     x_ticks: tuple[tuple[float, str], ...]
     y_ticks: tuple[tuple[float, str], ...]
 
+    @property
+    def size(self) -> float:
+        """How large the shape of an attempt is: smaller where there are many."""
+        return round(min(16.0, max(7.0, 2.5 * (RIGHT - LEFT) / len(self.points))), 1)
+
+    @property
+    def untimed(self) -> bool:
+        """Whether an attempt has no time."""
+        return any(point.low is None for point in self.points)
+
 
 def kind(node: Node) -> str:
     """Return which of `KINDS` a node is."""

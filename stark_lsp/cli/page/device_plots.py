@@ -13,16 +13,15 @@ from stark_lsp.cli import outcome
 from stark_lsp.cli.page.scales import Scale, log_scale, spread, usable
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.run import Node, Run
-from stark_lsp.core.verdict import Profile
 
 CANDIDATES = 6
 """The fastest ones that are drawn."""
 
 WIDTH, ROW = 800, 34
-NAMES, END = 130, 660
+NAMES, END = 100, 420
 """Where the bars begin, and where the longest one ends."""
 
-HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 320, 84, 620, 16, 270
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 320, 84, 620, 28, 270
 """Of the roofline."""
 
 
@@ -53,24 +52,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Device:
-    """What a call must move and compute, and how fast this device does that."""
+    """What the reference must move and compute, and what that takes this device at its measured rates."""
 
     bytes: int
+    memory_us: float
     flops: int
-    bandwidth: float
-    """Bytes a second."""
-    rate: float | None
-    """Operations a second, None if it is not known."""
-
-    @property
-    def memory_us(self) -> float:
-        """What moving all takes."""
-        return self.bytes / self.bandwidth * 1e6
-
-    @property
-    def compute_us(self) -> float | None:
-        """What computing all takes."""
-        return self.flops / self.rate * 1e6 if self.rate else None
+    compute_us: float | None
+    """None if there are no products, or their rate is not known."""
 
 
 @dataclass(frozen=True)
@@ -146,21 +134,13 @@ def calls(run: Run, nodes: Mapping[int, Node]) -> list[Call]:
 
 def device(run: Run) -> Device | None:
     """Return what the reference's profile tells of the device; None if it does not."""
-    profile, reference = run.reference.profile if run.reference is not None else None, run.reference
-    if profile is None or reference is None or not profile.bytes or not usable(profile.bandwidth_share):
+    profile = run.reference.profile if run.reference is not None else None
+    if profile is None or not profile.bytes or not usable(profile.floor_us) or not usable(profile.bandwidth_share):
         return None
-    seconds = reference.baselines.eager.median_ms / 1e3
-    bandwidth = profile.bytes / (profile.bandwidth_share * seconds) if usable(seconds) else 0.0
-    if not usable(bandwidth / 1e9):
-        return None
-    return Device(profile.bytes, profile.flops or 0, bandwidth, _rate(profile, seconds))
-
-
-def _rate(profile: Profile, seconds: float) -> float | None:
-    if not profile.flops or not usable(profile.compute_share):
-        return None
-    rate = profile.flops / (profile.compute_share * seconds)
-    return rate if usable(rate / 1e9) else None
+    # Both are shares of one runtime, and what takes longer is the floor.
+    memory, compute = profile.bandwidth_share, profile.compute_share if profile.flops else None
+    longest = profile.floor_us / max(memory, compute or 0.0)
+    return Device(profile.bytes, longest * memory, profile.flops or 0, longest * compute if usable(compute) else None)
 
 
 def calls_plot(shown: list[Call], what: Device | None) -> CallsPlot | None:
@@ -187,21 +167,23 @@ def _least(what: Device | None) -> Iterator[tuple[str, float]]:
 
 def roofline_plot(shown: list[Call], what: Device | None) -> RooflinePlot | None:
     """Return the roofline; None where the reference has no products, or the device's rates are not known."""
-    if not shown or what is None or what.rate is None:
+    if not shown or what is None or what.compute_us is None:
         return None
-    intensity, ridge = what.flops / what.bytes, what.rate / what.bandwidth
-    achieved = [what.flops / call.us * 1e6 for call in shown]
-    y = log_scale([what.rate, *achieved], BOTTOM, TOP, room=2.0)
+    # In billions a second.
+    bandwidth, rate = what.bytes / what.memory_us / 1e3, what.flops / what.compute_us / 1e3
+    intensity, ridge = what.flops / what.bytes, rate / bandwidth
+    achieved = [what.flops / call.us / 1e3 for call in shown]
+    y = log_scale([rate, *achieved], BOTTOM, TOP, room=2.5)
     x = log_scale([intensity, ridge], LEFT, RIGHT, room=4.0)
     places = [y(value) for value in achieved]
     # The slope begins where it enters the plot, at the left or at the bottom.
-    first = max(x.low, y.low / what.bandwidth)
-    roof = f"M{x(first)} {y(first * what.bandwidth)}L{x(ridge)} {y(what.rate)}H{RIGHT}"
+    first = max(x.low, y.low / bandwidth)
+    roof = f"M{x(first)} {y(first * bandwidth)}L{x(ridge)} {y(rate)}H{RIGHT}"
     return RooflinePlot(
         roof,
         x(intensity),
         tuple(map(Dot, shown, places, spread(places, 15.0))),
         tuple((x(tick), f"{tick:g}") for tick in x.ticks(6)),
-        tuple((y(tick), f"{tick / 1e9:,.6g}") for tick in y.ticks(6)),
-        f"{what.bandwidth / 1e9:,.0f} GB/s of memory, {what.rate / 1e9:,.0f} GFLOP/s of arithmetic",
+        tuple((y(tick), f"{tick:,.6g}") for tick in y.ticks(6)),
+        f"{bandwidth:,.0f} GB/s of memory, {rate:,.0f} GFLOP/s of arithmetic",
     )

@@ -15,12 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stark_lsp.cli import console, evidence, figures, outcome, runs_words, words
+from stark_lsp.cli import console, documents, evidence, figures, outcome, runs_words, words
 from stark_lsp.cli.page import attempts_plot, device_plots
 from stark_lsp.cli.runs_lookup import local_time
 from stark_lsp.core import phrases
+from stark_lsp.core.errors import Fault
 from stark_lsp.core.run import Node, Run
 from stark_lsp.proposals.diff import unified
+from stark_lsp.store.paths import make_private_dir, state_dir
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,6 +31,35 @@ if TYPE_CHECKING:
     from stark_lsp.store import RunStore, StoredRun
 
 FOLDER = Path(__file__).parent
+
+
+def kept_at(run_id: str) -> Path:
+    """Return where the page of a run is kept if nobody says otherwise."""
+    return state_dir() / "reports" / f"{run_id}.html"
+
+
+def write(store: RunStore, run_id: str, path: Path | None = None) -> Path:
+    """Write the page of a run and return its path.
+
+    Parameters
+    ----------
+    path
+        Where to; in the state directory by default.
+
+    Raises
+    ------
+    Fault
+        The run cannot be read, or the file cannot be written.
+    """
+    text = make(store, store.load(run_id))
+    if path is None:
+        path = kept_at(run_id)
+        try:
+            make_private_dir(path.parent)
+        except OSError as error:
+            raise Fault(f"The folder cannot be made: {error.strerror}.", path=str(path.parent)) from error
+    documents.write(path, text.encode(errors="replace"))
+    return path
 
 
 def make(store: RunStore, stored: StoredRun) -> str:
@@ -45,21 +76,25 @@ def make(store: RunStore, stored: StoredRun) -> str:
     style = (FOLDER / "run_page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     calls, device = device_plots.calls(run, nodes), device_plots.device(run)
-    return _templates().get_template("run_page.html").render(
-        run=run,
-        nodes=nodes,
-        best=nodes.get(run.best) if run.best is not None else None,
-        attempts=[nodes[number] for number in sorted(nodes) if number],
-        tree=list(outcome.preorder(nodes)),
-        style=Markup(style),
-        digest=digest,
-        where=f"{console.short_path(run.problem.path)}::{run.problem.qualname}",
-        seconds=_seconds(run),
-        spend=runs_words.spend(store.exchanges.spend(run.id)),
-        steerings=[said for _, said in store.steerings.since(run.id)],
-        attempts_plot=attempts_plot.plot(run, nodes),
-        calls_plot=device_plots.calls_plot(calls, device),
-        roofline_plot=device_plots.roofline_plot(calls, device),
+    return (
+        _templates()
+        .get_template("run_page.html")
+        .render(
+            run=run,
+            nodes=nodes,
+            best=nodes.get(run.best) if run.best is not None else None,
+            attempts=[nodes[number] for number in sorted(nodes) if number],
+            tree=list(outcome.preorder(nodes)),
+            style=Markup(style),
+            digest=digest,
+            where=f"{console.short_path(run.problem.path)}::{run.problem.qualname}",
+            seconds=_seconds(run),
+            spend=runs_words.spend(store.exchanges.spend(run.id)),
+            steerings=[said for _, said in store.steerings.since(run.id)],
+            attempts_plot=attempts_plot.plot(run, nodes),
+            calls_plot=device_plots.calls_plot(calls, device),
+            roofline_plot=device_plots.roofline_plot(calls, device),
+        )
     )
 
 
