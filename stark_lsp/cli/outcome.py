@@ -24,7 +24,9 @@ VARIANT_WIDTH = 60
 """Characters of a variant in the tree."""
 
 
-def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None) -> None:
+def show(
+    console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None, brief: bool = False
+) -> None:
     """Show tree, numbers and conclusion of a run.
 
     Parameters
@@ -37,13 +39,15 @@ def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: floa
         Its tree by node id.
     seconds
         How long it took, None if that is not known.
+    brief
+        Leave out the tree, and what the proposal launches.
     """
     console.print()
-    if len(nodes) > 1:
+    if len(nodes) > 1 and not brief:
         console.print(tree(run, nodes))
         console.print()
     if run.reference is not None:
-        console.print(numbers(run, nodes))
+        console.print(numbers(run, nodes, run.problem.qualname))
         if _times_disagree(run, nodes):
             remark = (
                 "Each ratio was measured side by side; the times were taken at different moments on a busy machine."
@@ -51,7 +55,7 @@ def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: floa
             line(console, remark, "dim")
         console.print()
     best = nodes.get(run.best) if run.best is not None else None
-    if best is not None and best.verdict is not None:
+    if best is not None and best.verdict is not None and not brief:
         profiles.show(console, best.id, best.verdict, run.reference)
         console.print()
     style = "bold green" if run.best is not None else "bold" if run.state is RunState.FINISHED else "yellow"
