@@ -73,7 +73,7 @@ class AttemptsPlot:
     @property
     def size(self) -> float:
         """How large the shape of an attempt is: smaller where there are many."""
-        return round(min(16.0, max(7.0, 2.5 * (RIGHT - LEFT) / len(self.points))), 1)
+        return round(min(16.0, max(8.0, 2.5 * (RIGHT - LEFT) / len(self.points))), 1)
 
     @property
     def untimed(self) -> bool:
