@@ -37,7 +37,6 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	    --brief --report $(DEMO_STATE)/$$sample.html || exit $$?; \
 	  echo; \
 	done
-	@echo
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
 
 # One process more than there are cores: some wait while others work.

@@ -26,6 +26,7 @@ from stark_lsp.core.verdict import CompilerMessage, Interval, Launch, Profile, V
 from stark_lsp.store import RunStore
 
 EVIL = "</script></style></pre>]]><img src=x onerror=alert(1)><svg onload=alert(2)>&amp;\x1b]0;t\x07\u202e"
+TABLE = "| a | b |\n|:-:|--:|\n| 1 | 2 |"
 LINKS = (
     "[go](javascript:alert(1)) ![see](https://evil.example/x.png) <https://evil.example>\n\n[r]: https://evil.example"
 )
@@ -119,7 +120,6 @@ def test_a_page_says_what_came_of_a_run_what_it_cost_and_how_sure_it_is(tmp_path
         "30.0 ms (29.8–30.4)",
         "20.0 ms (19.8–20.2)",
         "2.00x (1.96–2.04)1.50x (1.47–1.53)",
-        "4 attempts",
         "1 min 00 s from begin to end",
         "4 calls of a model: 36,800 tokens read (32,000 from the cache), 1,200 written, $0.13",
         "1 call whose price is unknown",
@@ -160,7 +160,7 @@ def test_what_models_compilers_and_candidates_wrote_does_nothing(tmp_path: Path)
     run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
     made = replace(
         plan(EVIL, width=EVIL),
-        advice=f"{EVIL}\n\n{LINKS}\n\n```html\n{EVIL}\n```\n<script>alert(3)</script>",
+        advice=f"{EVIL}\n\n{LINKS}\n\n{TABLE}\n\n```html\n{EVIL}\n```\n<script>alert(3)</script>",
         anchors=(Anchor(Span(1, 2), EVIL, EVIL),),
         lens=EVIL,
         remark=EVIL,
@@ -184,6 +184,7 @@ def test_what_models_compilers_and_candidates_wrote_does_nothing(tmp_path: Path)
     page = shown(tmp_path, run, nodes)
     check(page)
     assert "img" not in {tag for tag, _ in page.tags}
+    assert len(page.all("table")) == 4, "times, plans, launches, and the one of the advice"
     assert page.texts["n2"].count("<img src=x onerror=alert(1)>") > 10
     assert "<script>alert(3)</script>" in page.texts["n2"]
     assert "[go](javascript:alert(1))" in page.texts["n2"]

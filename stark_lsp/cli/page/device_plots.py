@@ -112,7 +112,7 @@ class RooflinePlot:
 
 
 def calls(run: Run, nodes: Mapping[int, Node]) -> list[Call]:
-    """Return eager, torch.compile and the fastest candidates; nothing if no profile was taken."""
+    """Return eager, torch.compile and the fastest candidates as of one moment; nothing if no profile was taken."""
     if run.reference is None or run.reference.profile is None:
         return []
     best = nodes.get(run.best) if run.best is not None else None
@@ -125,9 +125,14 @@ def calls(run: Run, nodes: Mapping[int, Node]) -> list[Call]:
     fastest = sorted(verified, key=lambda node: (node is not best, node.score))[:CANDIDATES]
     for node in sorted(fastest, key=lambda node: node.score):
         assert node.verdict is not None
-        profile = node.verdict.profile
-        device_us = profile.device_us if profile is not None and gpu else None
-        us = 1e3 * (node.verdict.runtime_ms or 0.0)
+        us = own = 1e3 * (node.verdict.runtime_ms or 0.0)
+        gain = node.verdict.speedup_vs_eager
+        if node is not best and gain is not None and usable(gain.value) and usable(own):
+            # Times of other moments do not compare; what it takes beside this eager follows from its ratio.
+            us = found[0].us / gain.value
+        device_us = node.verdict.profile.device_us if node.verdict.profile is not None and gpu else None
+        if device_us is not None and usable(own):
+            device_us *= us / own
         found.append(Call(f"attempt {node.id}", us, device_us, node.id, node is best))
     return [call for call in found if usable(call.us)]
 

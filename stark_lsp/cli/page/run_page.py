@@ -27,6 +27,7 @@ from stark_lsp.store.paths import make_private_dir, state_dir
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
 
     from stark_lsp.store import RunStore, StoredRun
 
@@ -130,7 +131,14 @@ def _notes(node: Node) -> list[str]:
 def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink", "reference"])
+    def unstyled(state: StateCore) -> None:
+        """Take the alignment out of tables: style attributes are not allowed on the page."""
+        for token in state.tokens:
+            token.attrs.pop("style", None)
+
+    found = MarkdownIt("commonmark", {"html": False}).enable("table")
+    found.core.ruler.push("unstyled", unstyled)
+    return found.disable(["link", "image", "autolink", "reference"])
 
 
 @cache
