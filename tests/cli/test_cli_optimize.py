@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, WHOLE, command, environment, stark, write
+from cli_pages import Page, check
 
 from stark_lsp.agents.prompts import built_in_dir
+from stark_lsp.cli import figures
+from stark_lsp.cli.page import run_page
+from stark_lsp.store import RunStore
 
 CHECK = """
 import importlib.util, sys, torch
@@ -80,6 +84,19 @@ def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Sear
     assert re.search(r"─ \d+ [\d.]+ (µs|ms)  [\d.]+x  proposal", text), "the tree marks the proposal"
     assert "Traceback" not in text + searched.done.stderr
     assert "\x1b" not in text
+
+
+@pytest.mark.timing
+def test_the_page_of_a_search_has_its_attempts_with_times_plans_and_sources(searched: Searched) -> None:
+    store, best = RunStore(searched.state / "runs.sqlite3"), searched.report["best"]
+    page = Page(run_page.make(store, store.load(searched.report["run"]["id"])))
+    check(page)
+    assert len(page.all("article")) == len(searched.report["attempts"]) + 1
+    shown = page.texts[f"n{best['node']}"]
+    for part in ("Words of our own.", "class ModelNew", "against eager", "largest difference", "Launched in one call"):
+        assert part in shown, part
+    assert figures.milliseconds(best["eager_ms"]) in page.texts["device"]
+    assert "lines 15 to 16" in page.texts["plans"]
 
 
 @pytest.mark.timing
