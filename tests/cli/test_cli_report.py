@@ -209,8 +209,10 @@ def test_figures_that_nobody_can_have_measured_are_left_out_of_the_plots(tmp_pat
         nodes[number] = replace(nodes[number], verdict=replace(verdict, speedup_vs_eager=Interval(value, value, value)))
     assert run.reference is not None
     assert run.reference.profile is not None
-    odd = replace(run.reference.profile, floor_us=float("nan"), bytes=-1)
-    check(shown(tmp_path, replace(run, reference=replace(run.reference, profile=odd)), nodes))
+    for number, odd in enumerate(({"floor_us": float("nan")}, {"bytes": -1}, {"flops": -1}, {"flops": 10**400})):
+        profile = replace(run.reference.profile, **odd)  # type: ignore[arg-type]
+        other = replace(run, id=f"2{number}", reference=replace(run.reference, profile=profile))
+        check(shown(tmp_path, other, nodes))
 
 
 FIGURES = st.floats(1e-9, 1e9)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stark_lsp.cli import outcome
-from stark_lsp.cli.page.scales import Scale, log_scale, spread, usable
+from stark_lsp.cli.page.scales import MOST, Scale, log_scale, spread, usable
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.run import Node, Run
 
@@ -140,12 +140,15 @@ def calls(run: Run, nodes: Mapping[int, Node]) -> list[Call]:
 def device(run: Run) -> Device | None:
     """Return what the reference's profile tells of the device; None if it does not."""
     profile = run.reference.profile if run.reference is not None else None
-    if profile is None or not profile.bytes or not usable(profile.floor_us) or not usable(profile.bandwidth_share):
+    if profile is None or not usable(profile.floor_us) or not usable(profile.bandwidth_share):
+        return None
+    moved, flops = (count if count and 0 < count < MOST**1.5 else 0 for count in (profile.bytes, profile.flops))
+    if not moved:
         return None
     # Both are shares of one runtime, and what takes longer is the floor.
-    memory, compute = profile.bandwidth_share, profile.compute_share if profile.flops else None
+    memory, compute = profile.bandwidth_share, profile.compute_share if flops else None
     longest = profile.floor_us / max(memory, compute or 0.0)
-    return Device(profile.bytes, longest * memory, profile.flops or 0, longest * compute if usable(compute) else None)
+    return Device(moved, longest * memory, flops, longest * compute if usable(compute) else None)
 
 
 def calls_plot(shown: list[Call], what: Device | None) -> CallsPlot | None:
