@@ -30,12 +30,13 @@ $(BIN)/.dev: $(BIN)/.user pyproject.toml
 	@touch $@
 
 demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
+	@mkdir -p $(DEMO_STATE)
 	@for sample in $(DEMO_SAMPLES); do \
 	  STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp optimize samples/$$sample.py \
-	    --device cpu --model playbook --budget 6 --seed 0 --diff --isolation $(ISOLATION) || exit $$?; \
+	    --device cpu --model playbook --budget 6 --seed 0 --isolation $(ISOLATION) \
+	    --brief --report $(DEMO_STATE)/$$sample.html || exit $$?; \
 	  echo; \
 	done
-	@echo
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
 
 # One process more than there are cores: some wait while others work.

@@ -1,4 +1,4 @@
-"""The command line: `stark-lsp optimize | judge | runs | notes | inputs | capture | doctor | serve | mcp`.
+"""The command line: `stark-lsp optimize | judge | runs | report | notes | inputs | capture | doctor | serve | mcp`.
 
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
@@ -21,6 +21,7 @@ COMMANDS = {
     "judge": "check and time a candidate file against the class it stands in for",
     "bench": "run the paper's experiments on a suite of problems",
     "runs": "list, show, apply, export or delete runs; steer one that goes on",
+    "report": "write a run as one HTML page to look at in a browser",
     "notes": "list, show, edit or forget what later runs take along from earlier ones",
     "inputs": "write inputs that run for a class into its file",
     "capture": "run a script, and keep what it calls a class with as the class's inputs",
@@ -38,6 +39,7 @@ examples:
   stark-lsp optimize model.py --write beside        ... and write the result into the file
   stark-lsp judge model.py candidate.py             is this candidate right, and how fast is it
   stark-lsp runs                                    what was tried so far
+  stark-lsp report 1f3a                             one of these runs, as a page for a browser
 
 Each command has its own help: stark-lsp optimize --help
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,7 +14,7 @@ from stark_lsp.cli.console import clean, line
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.phrases import STATUS, one_mode_only
 from stark_lsp.core.status import IsolationLayer
-from stark_lsp.core.verdict import Environment, Launch, Profile, Reference, Verdict
+from stark_lsp.core.verdict import CompilerMessage, Environment, Launch, Metric, Profile, Reference, Verdict
 
 LAUNCHES = 12
 """Kernels that are listed; the rest is summed up."""
@@ -38,19 +38,22 @@ def show(console: Console, reference: Reference, verdict: Verdict) -> None:
         The verdict.
     """
     _conclusion(console, verdict)
-    _section(console, "Time", list(_times(reference, verdict)))
+    _section(console, "Time", list(times(reference, verdict)))
     sentence = compared(reference, verdict)
     if sentence:
         line(console, f"  {sentence}", "bold" if verdict.ok else "")
-    _section(console, "Correctness", list(_errors(verdict)))
+    _section(console, "Correctness", list(errors(verdict)))
     if verdict.profile is not None:
         show_profile(console, verdict.profile, verdict.environment or reference.environment)
-    _section(console, "Where", list(_where(verdict.environment or reference.environment)))
-    stages = [f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s]
-    if stages:
-        _section(console, "Stages", [("", ", ".join(stages))])
+    _section(console, "Where", list(where(verdict.environment or reference.environment)))
+    _section(console, "Stages", [("", stages(verdict))])
     told = verdict.profile.notes if verdict.profile is not None else ()
     _notes(console, tuple(note for note in (*reference.notes, *verdict.notes) if note not in told))
+
+
+def stages(verdict: Verdict) -> str:
+    """Return how long each stage of judging took; empty if that is not known."""
+    return ", ".join(f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s)
 
 
 def compared(reference: Reference, verdict: Verdict) -> str:
@@ -72,6 +75,12 @@ def compared(reference: Reference, verdict: Verdict) -> str:
     return f"{text}, about as fast as torch.compile."
 
 
+def compiler_line(message: CompilerMessage) -> str:
+    """Return what a compiler said, with its place."""
+    place = f"{message.line}:{message.column}  " if message.line else ""
+    return f"{place}{clean(message.text)}"
+
+
 def _conclusion(console: Console, verdict: Verdict) -> None:
     style = "bold green" if verdict.ok else "bold red"
     word = STATUS[verdict.status]
@@ -83,8 +92,7 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
     if message:
         _indented(console, message)
     for one in verdict.compiler:
-        where = f"{one.line}:{one.column}  " if one.line else ""
-        _indented(console, f"{where}{clean(one.text)}", "red")
+        _indented(console, compiler_line(one), "red")
     log = clean(verdict.log).rstrip().splitlines()
     if log and not verdict.ok and not verdict.compiler:
         _indented(
@@ -94,7 +102,8 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
             _indented(console, text, "dim", by=4)
 
 
-def _times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
+def times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """Yield what was timed, each with what it is called."""
     if verdict.runtime is not None:
         yield "one call", f"{figures.timing(verdict.runtime)}, n = {verdict.runtime.n}"
         yield from _device_time(reference, verdict, 1e3 * verdict.runtime.median_ms)
@@ -135,13 +144,14 @@ def _first(message: str) -> str:
     return lines[0] if lines and lines[0] != "Switched off." else ""
 
 
-def _errors(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    errors = verdict.errors
-    if errors is not None:
-        yield "largest difference", f"{errors.max_abs:.3g}, {errors.max_rel:.3g} of the largest output"
-        yield "allowed", f"{errors.tolerance:.3g} of the largest output"
-        if errors.float64_max_rel is not None:
-            yield "against float64", f"{errors.float64_max_rel:.3g} of the largest output"
+def errors(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """Yield how far the outputs are from the reference's."""
+    found = verdict.errors
+    if found is not None:
+        yield "largest difference", f"{found.max_abs:.3g}, {found.max_rel:.3g} of the largest output"
+        yield "allowed", f"{found.tolerance:.3g} of the largest output"
+        if found.float64_max_rel is not None:
+            yield "against float64", f"{found.float64_max_rel:.3g} of the largest output"
     if not verdict.weights_loaded:
         yield "weights", "the reference's do not load into it; it was only compared when built anew"
 
@@ -154,14 +164,18 @@ def show_profile(console: Console, profile: Profile, environment: Environment) -
         console.print(Padding(launched(profile.launched), (0, 0, 0, 2)))
     roofline = roofline_of(profile, environment)
     rows = [("roofline", roofline)] if roofline else []
-    rows += [(clean(metric.name), f"{metric.value:.4g} {clean(metric.unit)}".rstrip()) for metric in profile.metrics]
+    rows += [(clean(metric.name), metric_text(metric)) for metric in profile.metrics]
     _section(console, "Against what the device can do", rows)
     _notes(console, profile.notes)
 
 
-def launched(launches: tuple[Launch, ...]) -> Table:
-    """Return the table of kernels that one call launches."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def metric_text(metric: Metric) -> str:
+    """Return a counter with its unit."""
+    return f"{metric.value:.4g} {clean(metric.unit)}".rstrip()
+
+
+def launch_columns(launches: Sequence[Launch]) -> list[tuple[str, list[str]]]:
+    """Return the columns of a table of kernels, a cell for each launch; those that say nothing are left out."""
     columns: list[tuple[str, list[str]]] = [
         ("kernel", [_cut(clean(launch.name)) for launch in launches]),
         ("times", [str(launch.count) for launch in launches]),
@@ -174,16 +188,30 @@ def launched(launches: tuple[Launch, ...]) -> Table:
         ("occupancy", ["" if launch.occupancy is None else f"{launch.occupancy:.0%}" for launch in launches]),
     ]
     # On a CPU most columns say nothing.
-    columns = [(name, cells) for name, cells in columns if any(cells)]
+    return [(name, cells) for name, cells in columns if any(cells)]
+
+
+def launched(launches: tuple[Launch, ...]) -> Table:
+    """Return the table of kernels that one call launches."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    columns = launch_columns(launches[:LAUNCHES])
     for name, _ in columns:
         table.add_column(name, justify="left" if name in ("kernel", "grid", "block") else "right", no_wrap=True)
-    for index in range(min(len(launches), LAUNCHES)):
-        table.add_row(*(cells[index] for _, cells in columns))
-    rest = launches[LAUNCHES:]
-    if rest:
-        total = figures.milliseconds(sum(launch.time_us for launch in rest) / 1000)
-        table.add_row(f"and {figures.count(len(rest), 'other')}, {total} together", style="dim")
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*row)
+    others = other_launches(launches)
+    if others:
+        table.add_row(others, style="dim")
     return table
+
+
+def other_launches(launches: Sequence[Launch]) -> str:
+    """Return what the launches that are not listed come to; empty if there are none."""
+    rest = launches[LAUNCHES:]
+    if not rest:
+        return ""
+    total = figures.milliseconds(sum(launch.time_us for launch in rest) / 1000)
+    return f"and {figures.count(len(rest), 'other')}, {total} together"
 
 
 def roofline_of(profile: Profile, environment: Environment) -> str:
@@ -191,7 +219,8 @@ def roofline_of(profile: Profile, environment: Environment) -> str:
     return "; ".join(text for text in (phrases.summary(profile, environment), phrases.least(profile)) if text)
 
 
-def _where(environment: Environment) -> Iterator[tuple[str, str]]:
+def where(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield where figures were taken, and how the class was called."""
     yield "device", clean(words.device(environment))
     versions = [f"torch {environment.torch}", f"Python {environment.python}"]
     for name, value in (("CUDA", environment.cuda), ("driver", environment.driver)):

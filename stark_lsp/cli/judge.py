@@ -21,7 +21,7 @@ from stark_lsp.core.status import DeviceChoice, Isolation, Mode
 if TYPE_CHECKING:
     from stark_lsp.cli.documents import Document
     from stark_lsp.cli.failures import Log
-    from stark_lsp.cli.report import Report
+    from stark_lsp.cli.results import Report
     from stark_lsp.core.candidate import Candidate
     from stark_lsp.core.problem import Problem
 
@@ -111,26 +111,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli import documents, report
+    from stark_lsp.cli import documents, results
     from stark_lsp.cli.failures import Log, as_stark_error
     from stark_lsp.core.errors import StarkError
 
     if args.json and args.json != "-":
         documents.check_writable(Path(args.json))
-    result = report.Report(args.json)
+    result = results.Report(args.json)
     try:
         return _judge(args, result, Log())
     except Exception as error:
         shown = as_stark_error(error)
         try:
-            result.write(report.of_error(shown))
+            result.write(results.of_error(shown))
         except StarkError as second:
             print(second, file=sys.stderr)  # the first error is the one that ends the command
         raise shown from error
 
 
 def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, driver, evidence, failures, report
+    from stark_lsp.cli import console, driver, evidence, failures, results
     from stark_lsp.cli.steps import Steps
     from stark_lsp.core.errors import StarkError
     from stark_lsp.evaluation.lookup import find_interpreter
@@ -155,7 +155,7 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
         )
         outcome = driver.until_stopped(work)
     if outcome.value is None:
-        result.write(report.of_error(StarkError("Stopped.")))
+        result.write(results.of_error(StarkError("Stopped.")))
         print("Stopped.", file=sys.stderr)
         return 128 + (outcome.signal or 0)
     reference, verdict = outcome.value
@@ -167,7 +167,7 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
         "settings": args.settings,
         "set": options.adjustments(args.adjusted),
     }
-    result.write(report.of_verdict(reference, verdict, **about))
+    result.write(results.of_verdict(reference, verdict, **about))
     return failures.OK if verdict.ok else NOT_OK
 
 

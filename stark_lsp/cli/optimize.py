@@ -3,7 +3,7 @@
 1. `options` turns the arguments into settings; `documents` reads the file; `discovery` finds the class.
 2. `watcher` shows what happens while `driver` runs the session and minds Ctrl-C.
 3. `outcome` shows the tree, the numbers and the proposal; `proposal` writes it where asked to.
-4. `report` writes the same as JSON.
+4. `results` writes the same as JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from stark_lsp.cli.documents import Document
     from stark_lsp.cli.failures import Log
-    from stark_lsp.cli.report import Report
+    from stark_lsp.cli.results import Report
+    from stark_lsp.core.run import Run
     from stark_lsp.runs.session import RunSession
+    from stark_lsp.store import RunStore
 
 DESCRIPTION = """\
 Search for a faster implementation of an nn.Module class.
@@ -61,26 +63,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli import documents, report
+    from stark_lsp.cli import documents, results
     from stark_lsp.cli.failures import Log, as_stark_error
     from stark_lsp.core.errors import StarkError
 
-    if args.json and args.json != "-":
-        documents.check_writable(Path(args.json))
-    result = report.Report(args.json)
+    for out in (args.json, args.report):
+        if out and out != "-":
+            documents.check_writable(Path(out))
+    result = results.Report(args.json)
     try:
         return _optimize(args, result, Log())
     except Exception as error:
         shown = as_stark_error(error)
         try:
-            result.write(report.of_error(shown))
+            result.write(results.of_error(shown))
         except StarkError as second:
             print(second, file=sys.stderr)  # the first error is the one that ends the command
         raise shown from error
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, documents, driver, failures, outcome, report, runs_words
+    from stark_lsp.cli import console, documents, driver, failures, outcome, results, runs_words
     from stark_lsp.cli.watcher import Watcher
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.status import DeviceChoice, Mode
@@ -97,7 +100,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     store = RunStore(default_store_path())
     store.mark_interrupted()
 
-    watcher = Watcher(out, problem, attempts=run_options.budget.attempts)
+    watcher = Watcher(out, problem, attempts=run_options.budget.attempts, brief=args.brief)
     session = RunSession(problem, run_options, store=store, emit=watcher, log=log)
     if args.resume:
         watcher.on_prepared = lambda: _say_what_is_resumed(out, session)
@@ -106,21 +109,23 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     nodes = session.nodes
     if ending.signal is not None:
         outcome.show_stopped(out, ending.run, nodes, again=_again(args))
-        result.write(report.of_run(ending.run, nodes, store))
+        result.write(results.of_run(ending.run, nodes, store))
+        console.line(out, _report(args, store, ending.run), "dim")
         return 128 + ending.signal
     best = None if ending.run.best is None else nodes.get(ending.run.best)
-    outcome.show(out, ending.run, nodes, seconds=watcher.seconds)
+    outcome.show(out, ending.run, nodes, seconds=watcher.seconds, brief=args.brief)
     if spent := runs_words.spend(watcher.spend):
         console.line(out, f"{spent}.", "dim")
     if ending.run.ended_by in _LARGER:
         more = _LARGER[ending.run.ended_by]
         console.line(out, f"To go on from here: the same command with --resume{more}.", "dim")
-    # The report goes first: a proposal that cannot be written to the file is not lost with it.
-    result.write(report.of_run(ending.run, nodes, store))
-    if best is None:
-        return failures.NOTHING_FASTER
-    _offer(args, out, document, session)
-    return failures.OK
+    # The results go first: a proposal that cannot be written to the file is not lost with it.
+    result.write(results.of_run(ending.run, nodes, store))
+    report = _report(args, store, ending.run)
+    if best is not None:
+        _offer(args, out, document, session)
+    console.line(out, report, "dim")
+    return failures.NOTHING_FASTER if best is None else failures.OK
 
 
 _LARGER = {Limit.SECONDS: "", Limit.TOKENS: " and a larger --tokens", Limit.DOLLARS: " and a larger --dollars"}
@@ -144,7 +149,7 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
     if args.diff and args.quiet:
         diffs.write_patch(offer.patch)
     else:
-        diffs.show(out, offer.patch, whole=args.diff)
+        diffs.show(out, offer.patch if args.diff else proposal.folded(session.run, offer), whole=args.diff)
     for note in offer.edit.notes:
         console.line(out, note)
     if not args.write:
@@ -152,6 +157,16 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
         return
     for path in proposal.apply(offer):
         console.line(out, f"Written: {console.short_path(path)}", "bold green")
+
+
+def _report(args: argparse.Namespace, store: RunStore, run: Run) -> str:
+    """Write the run as a page if that was asked for, and return what to say of it."""
+    if not args.report:
+        return f"To look at it in a browser: stark-lsp report {run.id}"
+    from stark_lsp.cli import console
+    from stark_lsp.cli.page import run_page
+
+    return f"Report: {console.short_path(run_page.write(store, run.id, Path(args.report).absolute()))}"
 
 
 def _again(args: argparse.Namespace) -> str:

@@ -102,8 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the proposal: after the class, in its place, or as a new file",
     )
     result.add_argument(
-        "--diff", action="store_true", help="show all of the proposal; with --quiet, print it as a patch"
+        "--diff",
+        action="store_true",
+        help="show all of the proposal as a patch, not only how the class changes; with --quiet, print nothing else",
     )
+    result.add_argument("--report", metavar="FILE", help="write the run as an HTML page to FILE")
+    result.add_argument("--brief", action="store_true", help="show no attempts, only what comes of them")
     result.add_argument("--json", metavar="OUT", help='write the result as JSON to OUT, "-" for standard output')
     result.add_argument("--quiet", "-q", action="store_true", help="show nothing but errors and what was asked for")
 

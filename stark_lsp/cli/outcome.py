@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +24,9 @@ VARIANT_WIDTH = 60
 """Characters of a variant in the tree."""
 
 
-def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None) -> None:
+def show(
+    console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: float | None = None, brief: bool = False
+) -> None:
     """Show tree, numbers and conclusion of a run.
 
     Parameters
@@ -37,13 +39,15 @@ def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: floa
         Its tree by node id.
     seconds
         How long it took, None if that is not known.
+    brief
+        Leave out the tree, and what the proposal launches.
     """
     console.print()
-    if len(nodes) > 1:
+    if len(nodes) > 1 and not brief:
         console.print(tree(run, nodes))
         console.print()
     if run.reference is not None:
-        console.print(numbers(run, nodes))
+        console.print(numbers(run, nodes, run.problem.qualname))
         if _times_disagree(run, nodes):
             remark = (
                 "Each ratio was measured side by side; the times were taken at different moments on a busy machine."
@@ -51,7 +55,7 @@ def show(console: Console, run: Run, nodes: Mapping[int, Node], *, seconds: floa
             line(console, remark, "dim")
         console.print()
     best = nodes.get(run.best) if run.best is not None else None
-    if best is not None and best.verdict is not None:
+    if best is not None and best.verdict is not None and not brief:
         profiles.show(console, best.id, best.verdict, run.reference)
         console.print()
     style = "bold green" if run.best is not None else "bold" if run.state is RunState.FINISHED else "yellow"
@@ -75,53 +79,68 @@ def show_stopped(console: Console, run: Run, nodes: Mapping[int, Node], *, again
     line(console, f"To go on: {again}")
 
 
-def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
-    """Return the tree of attempts: number, what came of it, speed-up, plan and variant."""
-    children: dict[int, list[int]] = {}
-    for number in sorted(nodes):
+def preorder(nodes: Mapping[int, Node]) -> Iterator[tuple[Node, int]]:
+    """Yield every attempt with its level, from 1: a node, then all below it, then the next one."""
+    children: dict[int, list[Node]] = {}
+    for number in sorted(nodes, reverse=True):
         parent = nodes[number].parent
         if parent is not None:
-            children.setdefault(parent, []).append(number)
-    top = Tree(_root_label(run, nodes), guide_style="dim")
-    waiting = [(0, top, 0)]
+            children.setdefault(parent, []).append(nodes[number])
+    waiting = [(node, 1) for node in children.get(0, ())]
     while waiting:
-        number, branch, depth = waiting.pop()
-        for child in children.get(number, ()):
-            label = _label(nodes[child], nodes[number].plan, proposal=child == run.best)
-            if depth < MAX_DEPTH:
-                waiting.append((child, branch.add(label), depth + 1))
-            else:
-                branch.add(label.append(f"  after {number}", "dim"))
-                waiting.append((child, branch, depth))
+        node, level = waiting.pop()
+        yield node, level
+        waiting += [(child, level + 1) for child in children.get(node.id, ())]
+
+
+def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
+    """Return the tree of attempts: number, what came of it, speed-up, plan and variant."""
+    top = Tree(_root_label(run, nodes), guide_style="dim")
+    branches = {0: top}
+    for node, level in preorder(nodes):
+        assert node.parent is not None
+        branch = branches[node.parent]
+        label = _label(node, nodes[node.parent].plan, proposal=node.id == run.best)
+        if level <= MAX_DEPTH:
+            branches[node.id] = branch.add(label)
+        else:
+            branch.add(label.append(f"  after {node.parent}", "dim"))
+            branches[node.id] = branch
     return top
 
 
-def numbers(run: Run, nodes: Mapping[int, Node]) -> Table:
-    """Return the table of times: eager, torch.compile and the proposal, with 95 % intervals.
+COLUMNS = ("one call", "against eager", "against compile")
+"""Of the table of times."""
+
+
+def rows(run: Run, nodes: Mapping[int, Node]) -> list[tuple[str, ...]]:
+    """Return the rows of the table of times: eager, torch.compile and the proposal, with 95 % intervals.
 
     All are of the same rounds where the proposal's verdict has them; without a proposal they are those of the start.
     """
     assert run.reference is not None
     best = nodes.get(run.best) if run.best is not None else None
-    baselines = _baselines(run.reference, best)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("", "one call", "against eager", "against compile"):
-        table.add_column(column, no_wrap=True)
-    table.add_row("eager", figures.timing(baselines.eager))
+    baselines = baselines_of(run.reference, best)
+    found: list[tuple[str, ...]] = [("eager", figures.timing(baselines.eager), "", "")]
     if baselines.compile is not None:
         ratio = baselines.eager.median_ms / baselines.compile.median_ms
-        table.add_row("torch.compile", figures.timing(baselines.compile), figures.times(ratio))
+        found.append(("torch.compile", figures.timing(baselines.compile), figures.times(ratio), ""))
     elif baselines.compile_message:
-        table.add_row("torch.compile", Text("no time", style="dim"))
+        found.append(("torch.compile", "no time", "", ""))
     if best is not None and best.verdict is not None and best.verdict.runtime is not None:
-        verdict, runtime = best.verdict, best.verdict.runtime
-        table.add_row(
-            f"attempt {best.id}",
-            figures.timing(runtime),
-            figures.times_interval(verdict.speedup_vs_eager) if verdict.speedup_vs_eager else "",
-            figures.times_interval(verdict.speedup_vs_compile) if verdict.speedup_vs_compile else "",
-            style="bold green",
-        )
+        gains = (best.verdict.speedup_vs_eager, best.verdict.speedup_vs_compile)
+        told = (figures.times_interval(gain) if gain is not None else "" for gain in gains)
+        found.append((f"attempt {best.id}", figures.timing(best.verdict.runtime), *told))
+    return found
+
+
+def numbers(run: Run, nodes: Mapping[int, Node], name: str = "") -> Table:
+    """Return the table of times under the `name` of what was timed."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in (clean(name), *COLUMNS):
+        table.add_column(column, no_wrap=True)
+    for row in rows(run, nodes):
+        table.add_row(*row, style="bold green" if row[0].startswith("attempt") else "")
     return table
 
 
@@ -149,7 +168,7 @@ def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:
     return abs(run.reference.baselines.eager.median_ms / runtime / gain.value - 1) > 0.1
 
 
-def _baselines(reference: Reference, best: Node | None) -> Baselines:
+def baselines_of(reference: Reference, best: Node | None) -> Baselines:
     """Return the times of the reference that stand next to the proposal's."""
     verdict = best.verdict if best is not None else None
     return reference.baselines if verdict is None else verdict.baselines(reference.baselines)
@@ -159,23 +178,30 @@ def _root_label(run: Run, nodes: Mapping[int, Node]) -> Text:
     label = Text.assemble((clean(run.problem.qualname), "bold"), (" as it is", "dim"))
     if run.reference is not None:
         best = nodes.get(run.best) if run.best is not None else None
-        label.append(f"  {figures.milliseconds(_baselines(run.reference, best).eager.median_ms)}")
+        label.append(f"  {figures.milliseconds(baselines_of(run.reference, best).eager.median_ms)}")
     return label
+
+
+def came_of(node: Node) -> str:
+    """Return what came of a node in the fewest words: `1.42 ms  2.26x`, or its status."""
+    verdict = node.verdict
+    if verdict is None:
+        return "not judged"
+    if verdict.runtime_ms is None:
+        return STATUS[verdict.status]
+    gain = verdict.speedup_vs_eager
+    ratio = f"  {figures.times(gain.value)}" if gain is not None else ""
+    return f"{figures.milliseconds(verdict.runtime_ms)}{ratio}"
 
 
 def _label(node: Node, before: Plan | None, *, proposal: bool) -> Text:
     verdict = node.verdict
     label = Text.assemble((f"{node.id} ", "bold cyan"))
-    if verdict is None:
-        label.append("not judged", "dim")
-    elif verdict.runtime_ms is not None:
-        gain = verdict.speedup_vs_eager
-        style = "bold green" if proposal else "green" if gain is not None and gain.low > 1 else ""
-        label.append(figures.milliseconds(verdict.runtime_ms), style)
-        if gain is not None:
-            label.append(f"  {figures.times(gain.value)}", style)
-    else:
-        label.append(STATUS[verdict.status], "red")
+    gain = verdict.speedup_vs_eager if verdict is not None else None
+    style = "dim" if verdict is None else "red" if verdict.status.failed else ""
+    if gain is not None and gain.low > 1:
+        style = "bold green" if proposal else "green"
+    label.append(came_of(node), style)
     if proposal:
         label.append("  proposal", "bold green")
     label.append(f"  {words.title(node)}")

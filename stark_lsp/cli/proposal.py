@@ -8,10 +8,13 @@ from pathlib import Path
 from stark_lsp.cli import documents
 from stark_lsp.cli.console import short_path
 from stark_lsp.cli.documents import Document
+from stark_lsp.cli.figures import count
 from stark_lsp.core.editing import LINE_END
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
+from stark_lsp.discovery.classes import find_modules
+from stark_lsp.discovery.syntax import split_lines
 from stark_lsp.proposals.diff import unified
 from stark_lsp.proposals.edit import ProposalEdit, StaleProposal
 from stark_lsp.runs.formatting import proposed
@@ -67,6 +70,27 @@ def standing(run: Run, node: Node, mode: WriteMode) -> tuple[Offer, str]:
         return make(run, node, documents.read(path), mode), ""
     except StarkError as error:
         return make(run, node, documents.of_text(path, run.problem.text), mode), str(error)
+
+
+def folded(run: Run, offer: Offer) -> str:
+    """Return how the class changes, line by line; its kernels, and what builds them, are folded to one line."""
+    text = offer.edit.new_file.text if offer.edit.new_file is not None else offer.edit.preview
+    before, after = _class(offer.document.text, run.problem.qualname), _class(text, offer.edit.qualname)
+    # Without the names of the files and the numbers of lines: this is to be read, not applied.
+    changes = unified(before, after, "class").splitlines()[2:]
+    lines = ["…" if line.startswith("@@") else line for line in changes][1:]
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in offer.patch.splitlines())
+    more = added - len(after.splitlines())
+    if more > 0:
+        lines.append(f"… {count(more, 'more line')}: what the class calls, and imports; --diff shows them")
+    return "\n".join(lines)
+
+
+def _class(text: str, qualname: str) -> str:
+    """Return the lines of a class, empty if it is not there."""
+    found = next((one for one in find_modules(text, "") if one.qualname == qualname), None)
+    lines = split_lines(text)[found.span.start : found.span.end + 1] if found is not None else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def apply(offer: Offer) -> tuple[Path, ...]:

@@ -55,6 +55,7 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
 
 def _delete(args: argparse.Namespace, store: RunStore) -> int:
     from stark_lsp.cli import console, figures
+    from stark_lsp.cli.page.run_page import kept_at
     from stark_lsp.cli.runs_lookup import ALL, find
     from stark_lsp.core.errors import BadInput
 
@@ -70,5 +71,6 @@ def _delete(args: argparse.Namespace, store: RunStore) -> int:
     unique = {run.id for run in doomed}
     for run_id in unique:
         store.delete(run_id)
+        kept_at(run_id).unlink(missing_ok=True)
     console.line(console.make(), f"Deleted {figures.count(len(unique), 'run')}.")
     return 0

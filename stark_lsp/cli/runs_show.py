@@ -44,10 +44,10 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _show_json(store: RunStore, stored: StoredRun) -> int:
-    from stark_lsp.cli import report
+    from stark_lsp.cli import results
     from stark_lsp.cli.runs_lookup import print_json
 
-    return print_json(report.of_run(stored.run, dict(stored.nodes), store))
+    return print_json(results.of_run(stored.run, dict(stored.nodes), store))
 
 
 def _show_page(store: RunStore, stored: StoredRun) -> int:

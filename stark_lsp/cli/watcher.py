@@ -42,10 +42,13 @@ class Watcher:
         What is optimized.
     attempts
         The budget.
+    brief
+        Show the status line alone.
     """
 
-    def __init__(self, console: Console, problem: Problem, *, attempts: int) -> None:
-        self._console = console
+    def __init__(self, console: Console, problem: Problem, *, attempts: int, brief: bool = False) -> None:
+        self._heading = console
+        self._console = Console(quiet=True) if brief else console
         self._problem = problem
         self._attempts = attempts
         self._attempt = 0
@@ -69,7 +72,7 @@ class Watcher:
         where = short_path(self._problem.path)
         what = f"STARK: optimizing {clean(self._problem.qualname)} in {clean(where)}"
         budget = f", up to {figures.count(self._attempts, 'attempt')}"
-        line(self._console, Text.assemble((what, "bold"), (budget, "dim")))
+        line(self._heading, Text.assemble((what, "bold"), (budget, "dim")))
         if self._is_live:
             self._live.start()
         return self

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from mcp_types import CallToolResult, TextContent
 from rich.console import Console
 
-from stark_lsp.cli import console, evidence, figures, outcome, profiles, proposal, report, runs_list, runs_show
+from stark_lsp.cli import console, evidence, figures, outcome, profiles, proposal, results, runs_list, runs_show
 from stark_lsp.cli.console import clean, line
 from stark_lsp.contract.errors import cut
 from stark_lsp.core import profile_phrases as phrases
@@ -35,7 +35,7 @@ def answer(result: dict[str, Any], page: str) -> CallToolResult:
 def of_verdict(reference: Reference, verdict: Verdict) -> CallToolResult:
     """Return a verdict with its evidence."""
     verdict = replace(verdict, log=cut(verdict.log, LOG_LIMIT))
-    result = report.of_verdict(reference, verdict, conclusion=evidence.compared(reference, verdict))
+    result = results.of_verdict(reference, verdict, conclusion=evidence.compared(reference, verdict))
     return answer(result, console.page(lambda out: evidence.show(out, reference, verdict)))
 
 
@@ -78,7 +78,7 @@ def of_run(stored: StoredRun, store: RunStore, said: str, **about: Any) -> CallT
         What else there is to say of it, by name.
     """
     run, nodes = stored.run, stored.nodes
-    result = report.of_run(run, nodes, store) | about
+    result = results.of_run(run, nodes, store) | about
     if result["best"] is not None:
         del result["best"]["source"]  # long, and the tool `proposal` has it
     leader = min(nodes.values(), key=lambda node: node.score)
@@ -115,7 +115,7 @@ def of_proposal(run: Run, nodes: Mapping[int, Node], best: Node, mode: WriteMode
         "patch": offer.patch,
         "stale": stale,
         "notes": notes,
-        "best": report.of_run(run, nodes, store)["best"],
+        "best": results.of_run(run, nodes, store)["best"],
     }
 
     def show(out: Console) -> None:

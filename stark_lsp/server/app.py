@@ -24,6 +24,7 @@ from stark_lsp.server import (  # noqa: E402
     lenses,
     lifetime,
     preflight,
+    report,
     settings,
     steering,
     transport,
@@ -59,6 +60,7 @@ def make_server() -> StarkServer:
     inputs.register(server, ready)
     capturing.register(server)
     steering.register(server, desk)
+    report.register(server, desk)
     keys.register(server, desk.keys)
     settings.register(server)
     watching.register(server, desk, watcher)

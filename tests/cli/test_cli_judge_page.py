@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from stark_lsp.cli import evidence
-from stark_lsp.cli.report import of_verdict
+from stark_lsp.cli.results import of_verdict
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import (
     Baselines,

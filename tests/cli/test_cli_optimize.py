@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 from cli_cases import CHAIN, LINEAR, QUICK, WHOLE, command, environment, stark, write
+from cli_pages import Page, check
 
 from stark_lsp.agents.prompts import built_in_dir
+from stark_lsp.cli import figures
+from stark_lsp.cli.page import run_page
+from stark_lsp.store import RunStore
 
 CHECK = """
 import importlib.util, sys, torch
@@ -69,10 +73,10 @@ def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Sear
         "└── ",
         "against eager",
         "as fast as eager",
-        "--- a/gate.py",
-        "+++ b/gate.py",
-        "+class ModelNew(nn.Module):",
+        "-class Model(nn.Module):\n+class ModelNew(nn.Module):",
+        "more lines: what the class calls, and imports; --diff shows them",
         "Nothing was written.",
+        "To look at it in a browser: stark-lsp report ",
         "Words of our own.",
     ):
         assert fragment in text
@@ -80,6 +84,19 @@ def test_a_search_tells_reference_plans_tree_numbers_and_proposal(searched: Sear
     assert re.search(r"─ \d+ [\d.]+ (µs|ms)  [\d.]+x  proposal", text), "the tree marks the proposal"
     assert "Traceback" not in text + searched.done.stderr
     assert "\x1b" not in text
+
+
+@pytest.mark.timing
+def test_the_page_of_a_search_has_its_attempts_with_times_plans_and_sources(searched: Searched) -> None:
+    store, best = RunStore(searched.state / "runs.sqlite3"), searched.report["best"]
+    page = Page(run_page.make(store, store.load(searched.report["run"]["id"])))
+    check(page)
+    assert len(page.all("article")) == len(searched.report["attempts"]) + 1
+    shown = page.texts[f"n{best['node']}"]
+    for part in ("Words of our own.", "class ModelNew", "against eager", "largest difference", "Launched in one call"):
+        assert part in shown, part
+    assert figures.milliseconds(best["eager_ms"]) in page.texts["device"]
+    assert "lines 15 to 16" in page.texts["plans"]
 
 
 @pytest.mark.timing
@@ -214,17 +231,19 @@ def test_a_file_that_changes_during_the_search_is_not_written(tmp_path: Path) ->
     rest, errors = process.communicate(timeout=240)
     assert process.returncode == 2, rest + errors
     assert "changed while the search was going on" in errors
-    assert "+# Optimized by STARK" in rest, "the proposal is shown all the same"
+    assert "what the class calls, and imports" in rest, "the proposal is shown all the same"
     assert path.read_text() == mine
     assert json.loads(out.read_text())["best"] is not None, "and its report is kept"
 
 
 def test_where_nothing_can_be_proposed_it_says_so_with_exit_code_3(tmp_path: Path) -> None:
-    path = write(tmp_path, "linear.py", LINEAR)
-    done = stark("optimize", path, *QUICK, "--json", "-", state=tmp_path / "state")
+    path, page = write(tmp_path, "linear.py", LINEAR), tmp_path / "run.html"
+    done = stark("optimize", path, *QUICK, "--json", "-", "--brief", "--report", page, state=tmp_path / "state")
     assert done.returncode == 3, done.stderr
     report = json.loads(done.stdout)
     assert report["best"] is None
     assert report["attempts"] == []
     assert report["baselines"]["eager_ms"] > 0
     assert "nothing to propose" in done.stderr, "with --json - the words go to standard error"
+    assert f"Report: {page}" in done.stderr
+    assert report["run"]["id"] in page.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cli_cases import CHAIN, write
 from cli_runs import finished_run, node, plan, reference, verified
 from rich.console import Console
 
-from stark_lsp.cli import diffs, figures, outcome, words
+from stark_lsp.cli import diffs, documents, figures, outcome, proposal, words
 from stark_lsp.cli import watcher as watcher_module
 from stark_lsp.cli.console import clean
 from stark_lsp.cli.watcher import Watcher
@@ -20,7 +21,7 @@ from stark_lsp.core.events import Judged, Planned, Prepared, Progress
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
-from stark_lsp.core.status import RunState, VerdictStatus
+from stark_lsp.core.status import RunState, VerdictStatus, WriteMode
 from stark_lsp.core.verdict import Interval, Timing, Verdict
 
 
@@ -91,6 +92,39 @@ def test_a_run_is_told_line_by_line_where_there_is_no_terminal(tmp_path: Path) -
         assert fragment in text
     assert text.count("Six passes over memory") == 1, "variants of one idea explain it once"
     assert "Compiling" not in text, "what goes on within an attempt is for the status line"
+
+
+def test_in_brief_a_run_has_its_heading_its_times_and_what_they_mean(tmp_path: Path) -> None:
+    console, file = recorder()
+    run, nodes = finished_run(write(tmp_path, "model.py", CHAIN))
+    with Watcher(console, run.problem, attempts=3, brief=True) as watcher:
+        watcher(Prepared(reference()))
+        watcher(Planned(1, 0, plan()))
+        watcher(Judged(nodes[1], leader=True))
+    assert file.getvalue().count("\n") == 1
+    outcome.show(console, run, nodes, seconds=65, brief=True)
+    text = file.getvalue()
+    assert "Model          one call" in text
+    assert "2.00x (1.96–2.04)" in text
+    assert "3 attempts in 1 min 05 s" in text
+    assert "Fuse the gate" not in text
+
+
+def test_a_proposal_is_folded_to_what_changes_of_the_class(tmp_path: Path) -> None:
+    path = write(tmp_path, "model.py", CHAIN)
+    run, nodes = finished_run(path)
+    source = nodes[1].candidate.source.replace("class", "KERNEL = 1\nOTHER = 2\n\n\nclass", 1)
+    called = source.replace("return torch", "return KERNEL * torch")
+    best = replace(nodes[1], candidate=replace(nodes[1].candidate, source=called))
+    offer = proposal.make(run, best, documents.read(path), WriteMode.BESIDE)
+    text = proposal.folded(run, offer)
+    assert text.startswith("-class Model(nn.Module):\n")
+    assert "\n+class ModelNew(nn.Module):\n" in text
+    assert '+        return KERNEL * torch.nn.functional.gelu(x, approximate="tanh")\n' in text
+    assert "KERNEL = 1" not in text
+    assert re.search(r"\n… \d+ more lines: what the class calls, and imports; --diff shows them$", text)
+    beside = proposal.make(run, best, documents.read(path), WriteMode.REPLACE)
+    assert "KERNEL *" in proposal.folded(run, beside)
 
 
 async def test_only_a_step_that_takes_a_while_has_a_line_where_there_is_no_terminal(

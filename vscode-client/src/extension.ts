@@ -86,6 +86,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     passing("stark.cancelRun", "stark.cancel"),
     passing("stark.dismissPlans", "stark.dismiss"),
     passing("stark.showStatus", "stark.status"),
+    passing("stark.showReport", "stark.openReport"),
     passing("stark.pauseRun", "stark.pause"),
     passing("stark.resumeRun", "stark.resume"),
     passing("stark.tellAgents", "stark.hint"),

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds a real VS Code (code-server from npm) and its driver (playwright-core) in a folder outside the repository.
+# Builds a real VS Code (code-server from npm) and its driver (playwright-core) in a folder outside the repository, with
+# axe-core for the page of a run.
 #
 #   tests/editor/vscode/setup.sh [FOLDER]      default: $STARK_VSCODE_HOME or ~/.cache/stark-vscode-test
 #
@@ -11,6 +12,7 @@ set -euo pipefail
 home="${1:-${STARK_VSCODE_HOME:-$HOME/.cache/stark-vscode-test}}"
 code_server_version=4.100.3
 playwright_version=1.65.1
+axe_version=4.14.1
 
 for tool in node npm rg c++; do
   command -v "$tool" >/dev/null || { echo "setup.sh: '$tool' is missing; install it first" >&2; exit 2; }
@@ -27,7 +29,8 @@ export npm_config_yes=true
 mkdir -p "$home"
 cd "$home"
 [ -f package.json ] || npm init -y >/dev/null
-npm install --no-audit --no-fund --ignore-scripts "code-server@$code_server_version" "playwright-core@$playwright_version"
+npm install --no-audit --no-fund --ignore-scripts "code-server@$code_server_version" "playwright-core@$playwright_version" \
+  "axe-core@$axe_version"
 
 server="$home/node_modules/code-server"
 argon2="$home/node_modules/argon2"
