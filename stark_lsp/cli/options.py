@@ -181,7 +181,9 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
         "there on similar classes, and the playbook tries first what won (stark-lsp notes)",
     )
     group.add_argument(
-        "--prompts", metavar="DIR", help="folder whose templates replace the built-in ones of the same name"
+        "--prompts",
+        metavar="DIR",
+        help="folder whose templates replace the built-in ones of the same name; strategies/ in it holds your own",
     )
 
 

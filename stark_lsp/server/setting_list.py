@@ -187,7 +187,8 @@ SETTINGS: tuple[Setting, ...] = (
         "promptsDirectory",
         "string",
         None,
-        "Folder whose templates replace those of the same name that come with stark-lsp.",
+        "Folder whose templates replace those of the same name that come with stark-lsp, and whose strategies/ holds "
+        "strategies of your own.",
     ),
 )
 """All settings, in the order in which an editor shows them."""
