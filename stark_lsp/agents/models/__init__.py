@@ -2,6 +2,7 @@
 
 `registry`   names and how each is built: the entry point
 `journaled`  what agents are given: a model whose answers are kept and whose questions are paid for
+`service`    what is alike in asking services by their SDKs
 `anthropic`  a service with the Messages API, through the official SDK
 `editor`     the editor's own model
 `replay`     a transcript

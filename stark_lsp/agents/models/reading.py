@@ -94,6 +94,16 @@ class AnswerReader:
         """Whether more came than any answer may have."""
         return self._size + self._hidden > LONGEST_ANSWER
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is waited for."""
+        return self.finished
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the service did not say how many tokens it took."""
+        return not {"input_tokens", "output_tokens"} <= self._usage.keys()
+
     def feed(self, event: Mapping[str, Any]) -> None:
         """Take one event; those of an unknown kind are passed over."""
         kind = event.get("type")
