@@ -75,13 +75,14 @@ class AnthropicModel(ServiceModel):
         await self.prepare()
         found: list[str] = []
         trouble: Trouble | None = None
+        breaks: tuple[type[Exception], ...] = (*self._breaks(), ValueError, AttributeError)
         try:
             client = await self._connected()
             async for model in client.models.list(limit=100):
                 found.append(clean_text(str(model.id))[:200])
                 if len(found) >= 1000:
                     break
-        except (*self._errors(), ValueError, AttributeError, OSError) as error:
+        except breaks as error:
             trouble = self._refusal(error) or Trouble(TroubleKind.AGAIN, describe(error, self._credential))
         if trouble is not None:
             raise as_error(trouble, model="the list of models", server=self.server, tries=1)

@@ -1,7 +1,8 @@
 """Failures: what a refused or broken request means, and what a person can do about it.
 
 Kinds of errors and their words are those of https://platform.claude.com/docs/en/api/errors and of
-https://platform.openai.com/docs/guides/error-codes; servers of others are read with the same rules. Whatever a server writes is cut, cleaned and searched for the key before anybody sees it.
+https://platform.openai.com/docs/guides/error-codes; servers of others are read with the same rules. Whatever a server
+writes is cut, cleaned and searched for the key before anybody sees it.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ _CREDIT = re.compile(
     r"credit balance|billing|spend(?:ing)? limit|quota|insufficient (?:funds|credit|balance)", re.IGNORECASE
 )
 _TOO_LONG = re.compile(
-    r"prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum |available )?context|maximum context length|context window"
-    r"|context length|too many (?:input )?tokens",
+    r"prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum |available )?context|maximum context length"
+    r"|context window|context length|too many (?:input )?tokens",
     re.IGNORECASE,
 )
 _DECLINED = re.compile(r"content (?:filter(?:ing)?|management) policy", re.IGNORECASE)

@@ -136,7 +136,9 @@ class ServiceModel(ABC):
                 answer = reader.answer(latency_s=time.monotonic() - began, request_id=outcome)
                 return replace(answer, troubles=tuple(troubles))
             cost = reader.usage if reader.started else Usage()
-            feature = refused(outcome.words, sent) if outcome.kind is TroubleKind.REFUSED else None
+            # OpenRouter has no model where none of its own takes all that was asked for.
+            told = outcome.kind in (TroubleKind.REFUSED, TroubleKind.MODEL)
+            feature = refused(outcome.words, sent) if told else None
             if feature is not None:
                 self._features.learn(self._base_url, model, feature, takes=False)
                 continue
@@ -225,8 +227,6 @@ class ServiceModel(ABC):
         return trying.result()
 
     async def _stream(self, request: dict[str, Any], reader: AnswerReader) -> str | Trouble:
-        import httpx2  # the SDKs' own transport: what breaks within a stream is raised as its errors
-
         client = await self._connected()
         name = ""
         trouble = Trouble(TroubleKind.AGAIN, "an empty answer")
@@ -245,7 +245,7 @@ class ServiceModel(ABC):
                 await stream.close()
             if reader.started:
                 trouble = Trouble(TroubleKind.AGAIN, "the answer broke off")
-        except (*self._errors(), httpx2.HTTPError, OSError) as error:
+        except self._breaks() as error:
             trouble = self._refusal(error, within=reader.started) or Trouble(
                 TroubleKind.AGAIN, describe(error, self._credential)
             )
@@ -254,6 +254,12 @@ class ServiceModel(ABC):
             words = f"the answer could not be read: {describe(error, self._credential)}"
             trouble = Trouble(TroubleKind.AGAIN, words)
         return clean_text(name)[:200] if reader.finished or reader.too_long else trouble
+
+    def _breaks(self) -> tuple[type[Exception], ...]:
+        """Return what a broken connection raises."""
+        import httpx2  # the SDKs' own transport: what breaks within a stream is raised as its errors
+
+        return (*self._errors(), httpx2.HTTPError, OSError)
 
     def _refusal(self, error: Exception, *, within: bool = False) -> Trouble | None:
         """Return what the service said by an error, None where it said nothing."""
