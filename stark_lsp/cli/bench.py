@@ -84,9 +84,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policy", default="auto", metavar="LIST", help="how nodes are chosen (default: the system's own)"
     )
     what.add_argument(
-        "--model", default="playbook", metavar="LIST", help="who answers: auto, playbook, anthropic, anthropic:NAME"
-        " (default: %(default)s)"
-    )  # fmt: skip
+        "--model",
+        default="playbook",
+        metavar="LIST",
+        help="who answers: auto, playbook, anthropic, anthropic:NAME, openai:NAME, openai:NAME@ADDRESS "
+        "(default: %(default)s)",
+    )
     what.add_argument("--seed", default="0", metavar="LIST", help="seeds, each a run of its own (default: %(default)s)")
     what.add_argument("--resume", action="store_true", help="go on with what --out holds")
 
@@ -283,8 +286,10 @@ def _model(text: str) -> str:
     from stark_lsp.runs.providers import Providers
 
     asked = choice.parse(text) or asyncio.run(choice.choose(text, Providers(), lambda told: None))
-    if asked.kind not in (choice.PLAYBOOK, choice.ANTHROPIC):
-        raise BadInput(f"A benchmark cannot be answered by {asked.kind}.", cure="Choose playbook or anthropic.")
+    if asked.kind not in (choice.PLAYBOOK, choice.ANTHROPIC, choice.OPENAI):
+        raise BadInput(
+            f"A benchmark cannot be answered by {asked.kind}.", cure="Choose playbook, anthropic or openai:NAME."
+        )
     return asked.label
 
 

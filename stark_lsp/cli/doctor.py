@@ -67,6 +67,7 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
         gpu,
         nvcc,
         _model(),
+        *_openai(),
         *kept.checks,
         _state(),
     )
@@ -128,6 +129,23 @@ def _model() -> Check:
     except StarkError as error:
         return Check("language model", Health.ABSENT, error.message, error.cure)
     return Check("language model", Health.GOOD, f"{model.name} at {model.server}, by {found}; {price}")
+
+
+def _openai() -> tuple[Check, ...]:
+    """Return whom models of `openai:NAME` are asked of, where the environment says anything on it; nobody is asked."""
+    from stark_lsp.agents.models.openai import BASE_URL_VARIABLE, KEY_VARIABLE, OpenAIModel, check
+    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.core.errors import StarkError
+
+    found = [name for name in (BASE_URL_VARIABLE, KEY_VARIABLE) if os.environ.get(name, "").strip()]
+    if not found:
+        return ()
+    try:
+        check("")
+    except StarkError as error:
+        return (Check("openai:NAME", Health.ABSENT, error.message, error.cure),)
+    key = "a key" if KEY_VARIABLE in found else "no key"
+    return (Check("openai:NAME", Health.GOOD, f"at {OpenAIModel('').server}, by {' and '.join(found)}; {key} is sent"),)
 
 
 def _state() -> Check:

@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="auto",
         metavar="NAME",
-        help="who plans and writes: anthropic, anthropic:NAME, playbook, replay:FILE; auto takes anthropic if a key is "
-        "set, else playbook (default: %(default)s)",
+        help="who plans and writes: anthropic, anthropic:NAME, openai:NAME, openai:NAME@ADDRESS, playbook, "
+        "replay:FILE; auto takes anthropic if a key is set, else playbook (default: %(default)s)",
     )
     search.add_argument(
         "--system",

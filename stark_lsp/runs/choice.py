@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.runs.providers import TOKEN_VARIABLE, Providers
@@ -16,6 +17,7 @@ from stark_lsp.runs.providers import TOKEN_VARIABLE, Providers
 AUTO = "auto"
 PLAYBOOK = "playbook"
 ANTHROPIC = "anthropic"
+OPENAI = "openai"
 EDITOR = "editor"
 REPLAY = "replay"
 
@@ -25,18 +27,21 @@ class ModelChoice:
     """Who answers."""
 
     kind: str
-    """`playbook`, `anthropic`, `editor` or `replay`."""
+    """`playbook`, `anthropic`, `openai`, `editor` or `replay`."""
     argument: str = ""
     """The model's name, or the transcript's file; empty for the default."""
+    address: str = ""
+    """Where the service is, if that was said with the name."""
     why: str = ""
     """Why `auto` came to it, for a person; empty if the user named it."""
 
     @property
     def label(self) -> str:
-        """What the run's record says: `anthropic:claude-sonnet-5`."""
+        """What the run's record says: `anthropic:claude-sonnet-5`, `openai:qwen3@http://localhost:11434/v1`."""
         if self.kind == REPLAY:
             return f"{REPLAY}:{os.path.basename(self.argument)}"
-        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+        where = f"@{self.address}" if self.address else ""
+        return f"{self.kind}:{self.argument}{where}" if self.argument else self.kind
 
     @property
     def learned(self) -> bool:
@@ -65,14 +70,39 @@ def parse(text: str) -> ModelChoice | None:
         return ModelChoice(kind)
     if kind == ANTHROPIC:
         return ModelChoice(kind, argument)
+    if kind == OPENAI:
+        return _at_an_address(argument)
     if kind == REPLAY:
         if not argument:
             raise BadInput("replay names no transcript.", cure="Write replay:FILE, a file that `runs export` wrote.")
         return ModelChoice(kind, os.path.abspath(os.path.expanduser(argument)))
     raise BadInput(
         f"There is no model {text[:80]!r}.",
-        cure="Choose auto, playbook, anthropic, anthropic:NAME, editor or replay:FILE.",
+        cure="Choose auto, playbook, anthropic, anthropic:NAME, openai:NAME, editor or replay:FILE.",
     )
+
+
+def _at_an_address(argument: str) -> ModelChoice:
+    """Read `NAME` or `NAME@http://…`; names have an `@` of their own at times."""
+    name, found, rest = argument.partition("@http")
+    address = f"http{rest}".rstrip("/") if found else ""
+    if not name:
+        raise BadInput(
+            "openai names no model.",
+            cure="Write openai:NAME, or openai:NAME@ADDRESS, with the name and address of the server.",
+        )
+    try:
+        parts = urlsplit(address)
+        plain = not found or (parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0)
+    except ValueError:
+        plain = False
+    if not plain or "@" in address or "?" in address or "#" in address or not address.isprintable() or " " in address:
+        # The address is left out: it may hold a password.
+        raise BadInput(
+            f"The address behind {name[:80]!r} is not one of a server.",
+            cure="Write it as in openai:NAME@http://localhost:11434/v1; a key is set as OPENAI_API_KEY.",
+        )
+    return ModelChoice(OPENAI, name, address)
 
 
 async def choose(text: str, providers: Providers, say: Callable[[str], None]) -> ModelChoice:
@@ -101,6 +131,10 @@ async def choose(text: str, providers: Providers, say: Callable[[str], None]) ->
             "There is no API key for the model.",
             cure="Set ANTHROPIC_API_KEY, or run `STARK: Set API Key` in VS Code; or choose the model playbook.",
         )
+    if chosen.kind == OPENAI:
+        from stark_lsp.agents.models.openai import check
+
+        check(chosen.address)
     why = f" ({chosen.why})" if chosen.why else ""
     say(f"Plans and kernels come from {spoken(chosen)}{why}")
     return chosen
@@ -114,6 +148,8 @@ def spoken(choice: ModelChoice) -> str:
         return "the editor's model"
     if choice.kind == REPLAY:
         return f"the transcript {os.path.basename(choice.argument)}"
+    if choice.address:
+        return f"{choice.argument} at {urlsplit(choice.address).netloc}"
     return choice.argument or "Claude"
 
 

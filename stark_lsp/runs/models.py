@@ -15,7 +15,7 @@ from stark_lsp.core.run import Budget, Node, Note, Rejection, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole
 from stark_lsp.core.verdict import Reference
-from stark_lsp.runs.choice import ANTHROPIC, EDITOR, PLAYBOOK, REPLAY, ModelChoice
+from stark_lsp.runs.choice import ANTHROPIC, EDITOR, OPENAI, PLAYBOOK, REPLAY, ModelChoice
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.search.seeds import Seeds
 from stark_lsp.search.systems import System, find_system
@@ -188,6 +188,7 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
 
 
 @register(ANTHROPIC)
+@register(OPENAI)
 @register(EDITOR)
 @register(REPLAY)
 async def _learned(setting: Setting) -> Team:
@@ -199,6 +200,7 @@ async def _learned(setting: Setting) -> Team:
         choice.kind,
         registry.Wanted(
             argument=choice.argument,
+            address=choice.address,
             find_key=providers.find_key,
             editor=providers.editor,
             exchanges=transcript.exchanges if transcript is not None else (),

@@ -20,7 +20,7 @@ class RunOptions:
 
     model: str = "playbook"
     """Who answers as the agents, as a user writes it (`runs.models.parse`): `auto`, `playbook`, `anthropic`,
-    `anthropic:NAME`, `editor`, `replay:FILE`."""
+    `anthropic:NAME`, `openai:NAME`, `openai:NAME@ADDRESS`, `editor`, `replay:FILE`."""
     agents: AgentSettings = field(default_factory=AgentSettings)
     """How a language model is asked; without effect on the playbook."""
     providers: Providers = field(default_factory=Providers)

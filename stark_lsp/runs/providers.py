@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from stark_lsp.core.errors import BadInput
 
 if TYPE_CHECKING:
     from stark_lsp.agents.models.editor import EditorChannel
@@ -35,15 +32,7 @@ class Providers:
         BadInput
             What stands in the environment cannot be a key.
         """
-        from stark_lsp.agents.models.secret import Secret
+        from stark_lsp.agents.models.secret import from_environment
 
-        if self.key is not None:
-            found = await self.key()
-            if found is not None:
-                return found
-        value = os.environ.get(KEY_VARIABLE, "").strip()
-        try:
-            return Secret(value) if value else None
-        except ValueError as error:
-            # The cause is left out: nothing of the value may be told.
-            raise BadInput(f"{KEY_VARIABLE} holds {error}.", cure="Set it to your key, without quotes.") from None
+        found = None if self.key is None else await self.key()
+        return found if found is not None else from_environment(KEY_VARIABLE)

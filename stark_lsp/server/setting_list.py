@@ -60,8 +60,10 @@ SETTINGS: tuple[Setting, ...] = (
         "string",
         "auto",
         "Who proposes optimizations: playbook is built in and needs no network; anthropic, or anthropic:NAME, is "
-        "Claude or another service with the Messages API; editor is a model that the editor lends; replay:FILE "
-        "repeats a transcript. auto takes anthropic if there is a key, else editor if it lends a model, else playbook.",
+        "Claude or another service with the Messages API; openai:NAME is a model of OpenAI's, or of the server that "
+        "OPENAI_BASE_URL names, openai:NAME@ADDRESS one of the server there; editor is a model that the editor lends; "
+        "replay:FILE repeats a transcript. auto takes anthropic if there is a key, else editor if it lends a model, "
+        "else playbook.",
     ),
     Setting(
         "system",

@@ -37,8 +37,8 @@ def answerer(model: str) -> str:
         return f"transcript {os.path.basename(name)}".rstrip()
     if kind == "editor":
         return f"the editor's {name}" if name else "the editor's model"
-    if kind == "anthropic":
-        return name or "Claude"
+    if kind in ("anthropic", "openai"):
+        return name.partition("@http")[0] or "Claude"
     return kind
 
 
@@ -53,7 +53,7 @@ def who(model: str, attempts: Mapping[int, Asked]) -> str:
         What attempts asked, as far as it is known.
     """
     names = list(dict.fromkeys(name for number in sorted(attempts) for name in attempts[number].models))
-    if model.partition(":")[0] not in ("anthropic", "editor") or not names:
+    if model.partition(":")[0] not in ("anthropic", "openai", "editor") or not names:
         return answerer(model)
     return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
 

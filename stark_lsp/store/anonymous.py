@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 """Environment variables whose values must not stand in a transcript."""
 
-_KEY = re.compile(r"sk-ant-[0-9A-Za-z_-]{16,}")
+_KEY = re.compile(r"sk-(?:ant|proj|or|svcacct)-[0-9A-Za-z_-]{16,}")
 _REMOVED = "[key removed]"
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
 _SHORTEST_KEY = 8

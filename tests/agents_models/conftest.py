@@ -1,6 +1,7 @@
 """The test server, and models that ask it with short pauses."""
 
 import functools
+import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -18,13 +19,14 @@ from model_cases import HURRIED
 
 from stark_lsp.agents.models.anthropic import AnthropicModel
 from stark_lsp.agents.models.features import Features
+from stark_lsp.agents.models.openai import OpenAIModel
 from stark_lsp.agents.models.secret import Secret
 
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("STARK_PRICES", raising=False)
@@ -66,6 +68,23 @@ async def connect() -> AsyncIterator[Callable[..., AnthropicModel]]:
         model = AnthropicModel(key, base_url=server.url, **{**settings, **options})
         made.append(model)
         return model
+
+    yield make
+    for model in made:
+        await model.close()
+
+
+@pytest_asyncio.fixture
+async def chat(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., OpenAIModel]]:
+    """Make models that ask a server by the chat completions API, closed after the test."""
+    made: list[OpenAIModel] = []
+
+    def make(server: MessagesServer, name: str = "a-model", **options: Any) -> OpenAIModel:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1/")
+        monkeypatch.setenv("OPENAI_API_KEY", TEST_KEY)
+        settings: dict[str, Any] = {"patience": HURRIED, "features": Features(), "rng": Random(1)}
+        made.append(OpenAIModel(name, **{**settings, **options}))
+        return made[-1]
 
     yield make
     for model in made:

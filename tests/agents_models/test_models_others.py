@@ -234,8 +234,9 @@ def test_nothing_of_the_sdk_is_imported_before_it_is_asked() -> None:
 
     code = (
         "import sys, stark_lsp.agents.models.registry, stark_lsp.agents.models.journaled, "
-        "stark_lsp.agents.models.anthropic, stark_lsp.agents.models.estimate, stark_lsp.agents.models.replay; "
-        "print(sorted({'anthropic', 'httpx2', 'pydantic', 'torch'} & set(sys.modules)))"
+        "stark_lsp.agents.models.anthropic, stark_lsp.agents.models.openai, "
+        "stark_lsp.agents.models.estimate, stark_lsp.agents.models.replay; "
+        "print(sorted({'anthropic', 'openai', 'httpx2', 'pydantic', 'torch'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

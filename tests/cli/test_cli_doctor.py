@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,7 +75,9 @@ def lacking(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Comple
         os.symlink(found, folder / "bare" / name)
     (folder / "file").write_text("")
     state = folder / "file" / "state"
-    env = {"ANTHROPIC_API_KEY": SECRET, "PATH": str(folder / "bare"), "CXX": ""}
+    address = "http://user:word@host:8000/v1"
+    keys = {"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": address}
+    env = {**keys, "PATH": str(folder / "bare"), "CXX": ""}
     return stark("doctor", "--python", sys.executable, state=state, env=env), state
 
 
@@ -84,7 +87,9 @@ Lacking = tuple[subprocess.CompletedProcess[str], Path]
 def test_the_key_is_never_shown(lacking: Lacking) -> None:
     done, _ = lacking
     assert "by ANTHROPIC_API_KEY" in done.stdout
+    assert re.search(r"openai:NAME +at host:8000, by OPENAI_BASE_URL and OPENAI_API_KEY; a key is sent", done.stdout)
     assert SECRET not in done.stdout + done.stderr
+    assert "word" not in done.stdout
 
 
 def test_a_state_directory_that_cannot_be_used_is_told(lacking: Lacking) -> None:

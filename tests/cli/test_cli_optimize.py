@@ -128,7 +128,17 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
     assert [attempt["node"] for attempt in report["attempts"]] == list(range(1, len(report["attempts"]) + 1))
     for attempt in report["attempts"]:
         measured = {"runtime_ms", "speedup_vs_eager", "interval"}
-        assert set(attempt) == {"node", "parent", "agent", "plan", "status", "message", "notes", *measured}
+        assert set(attempt) == {
+            "node",
+            "parent",
+            "agent",
+            "plan",
+            "status",
+            "message",
+            "notes",
+            "corrections",
+            *measured,
+        }
         assert attempt["parent"] < attempt["node"]
         assert attempt["agent"] in {"code", "debug"}
         assert all((attempt[name] is not None) == (attempt["status"] == "OK") for name in measured)

@@ -89,7 +89,7 @@ def make_project(folder: Path) -> Project:
     module.write_text(MODULE)
     result = folder / "result.json"
     environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "NVIM", "EMACS", "ANTHROPIC_"))},
+        **{k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "NVIM", "EMACS", "ANTHROPIC_", "OPENAI_"))},
         "HOME": str(home),
         "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
         "STARK_STATE_DIR": str(folder / "state"),

@@ -3,6 +3,7 @@
 `server`   real HTTP on 127.0.0.1: `/v1/messages`, `/v1/messages/count_tokens`, `/v1/models`; also a command
 `replies`  what it answers, faults included
 `wire`     the form of a message, and of the events of a stream
+`chat`     the same of the chat completions API, `/v1/chat/completions`, which the server speaks too
 `manners`  what the real service refuses, and in which words
 `mailbox`  answers written as files by a person, or by another model
 `kernels`  an expert that writes CPU candidates by rule

@@ -1,4 +1,4 @@
-"""A server with the Messages API on 127.0.0.1, real HTTP, scriptable.
+"""A server with the Messages API and the chat completions API on 127.0.0.1, real HTTP, scriptable.
 
 In a test:
 
@@ -36,7 +36,7 @@ from urllib.parse import parse_qs, urlsplit
 if __package__ in (None, ""):  # run as a command
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from messages_api import replies, wire
+from messages_api import chat, replies, wire
 from messages_api.manners import MODELS, Counter, refuse
 from messages_api.replies import Reply
 
@@ -77,7 +77,12 @@ class Request:
     def tool(self) -> str:
         """Name of the tool that is offered, empty if there is none."""
         tools = self.body.get("tools") or [{}]
-        return str(tools[0].get("name", ""))
+        return str(tools[0].get("name") or (tools[0].get("function") or {}).get("name", ""))
+
+    @property
+    def chat(self) -> bool:
+        """Whether it is one to the chat completions API."""
+        return self.path == chat.PATH
 
     @property
     def text(self) -> str:
@@ -141,9 +146,9 @@ class MessagesServer:
 
     @property
     def requests(self) -> list[Request]:
-        """The requests to `/v1/messages` so far, in order."""
+        """The questions so far, in order."""
         with self._lock:
-            return [request for request in self.everything if request.path == "/v1/messages"]
+            return [request for request in self.everything if request.path == "/v1/messages" or request.chat]
 
     def record(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Request:
         """Note a request."""
@@ -155,7 +160,9 @@ class MessagesServer:
 
     def answer(self, request: Request) -> Reply | Future[Reply]:
         """Return what answers a question."""
-        refusal = refuse(request.body, request.headers, self.models) if self.manners else None
+        if not self.manners:
+            return self._answer(request)
+        refusal = chat.refuse(request.body) if request.chat else refuse(request.body, request.headers, self.models)
         return refusal or self._answer(request)
 
     def admits(self, headers: Mapping[str, str]) -> bool:
@@ -237,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/v1/messages/count_tokens":
             usage = Counter().count(body, 0)
             self._json(request, 200, {"input_tokens": usage["input_tokens"] + usage["cache_creation_input_tokens"]})
-        elif path == "/v1/messages":
+        elif path == "/v1/messages" or request.chat:
             self._answer(request)
         else:
             self._refuse(request, replies.fault(404, "not_found_error", f"Not found: {path}"))
@@ -267,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         if streamed:
             self._open_stream()
             # Whoever answers is not known yet; the model asked for stands for it.
-            self._event("message_start", wire.start_of(request, Reply(), self._usage(request, Reply())))
+            self._event("message_start", json.dumps(wire.start_of(request, Reply(), self._usage(request, Reply()))))
         last_ping = time.monotonic()
         while True:
             try:
@@ -277,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._look()
                 if streamed and time.monotonic() - last_ping > 10.0:
                     last_ping = time.monotonic()
-                    self._event("ping", {"type": "ping"})
+                    self._event("ping", '{"type": "ping"}')
         request.reply = reply
         if not streamed:
             self._json(request, 200, wire.message(request, reply, self._usage(request, reply)))
@@ -285,28 +292,35 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(request, reply, skip=1)
 
     def _stream(self, request: Request, reply: Reply, skip: int) -> None:
-        for count, (name, data) in enumerate(wire.events(request, reply, self._usage(request, reply))):
+        events = chat.events if request.chat else wire.events
+        for count, (name, data) in enumerate(events(request, reply, self._usage(request, reply))):
             if count < skip:
                 continue
             if reply.cut_after is not None and count >= reply.cut_after:
                 self._break_off()
                 return
             if reply.garbage and count == 2:
-                self._chunk(f"event: content_block_delta\ndata: {reply.garbage}\n\n".encode())
+                self._event("" if request.chat else "content_block_delta", reply.garbage)
             if reply.pause_before == count:
-                self._pause(reply)
-            if name == "message_stop":
+                self._pause(reply, request)
+            if name in ("message_stop", chat.DONE):
                 request.finish()
-            self._event(name, data)
+            if name == chat.DONE:
+                self._event("", name)
+            else:
+                self._event(name, json.dumps(data))
             if reply.pause_before is None:
-                self._pause(reply)
+                self._pause(reply, request)
         self._chunk(b"")
 
-    def _pause(self, reply: Reply) -> None:
+    def _pause(self, reply: Reply, request: Request) -> None:
         end = time.monotonic() + reply.pause_s
         while (left := end - time.monotonic()) > 0:
             self._wait(min(left, reply.ping_s))
-            self._event("ping", {"type": "ping"})
+            if request.chat:
+                self._chunk(b": ping\n\n")
+            else:
+                self._event("ping", '{"type": "ping"}')
 
     def _usage(self, request: Request, reply: Reply) -> dict[str, int]:
         if reply.usage is not None:
@@ -361,8 +375,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("request-id", f"req_{len(self.server.owner.everything):04d}")
         self.end_headers()
 
-    def _event(self, name: str, data: Mapping[str, Any]) -> None:
-        self._chunk(f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
+    def _event(self, name: str, data: str) -> None:
+        named = f"event: {name}\n" if name else ""
+        self._chunk(f"{named}data: {data}\n\n".encode())
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

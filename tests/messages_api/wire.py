@@ -71,7 +71,7 @@ def events(request: Request, reply: Reply, usage: Mapping[str, int]) -> Iterator
         blocks.append((begin, "input_json_delta", "partial_json", called_with))
     for index, (begin, kind, key, content) in enumerate(blocks):
         yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": begin}
-        for piece in _cut_up(content, reply.pieces):
+        for piece in cut_up(content, reply.pieces):
             delta = {"type": kind, key: piece}
             yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
         yield "content_block_stop", {"type": "content_block_stop", "index": index}
@@ -87,6 +87,7 @@ def events(request: Request, reply: Reply, usage: Mapping[str, int]) -> Iterator
     yield "message_stop", {"type": "message_stop"}
 
 
-def _cut_up(content: str, pieces: int) -> list[str]:
+def cut_up(content: str, pieces: int) -> list[str]:
+    """Return a text in so many parts."""
     size = max(1, -(-len(content) // max(1, pieces)))
     return [content[begin : begin + size] for begin in range(0, len(content), size)]

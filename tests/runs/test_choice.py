@@ -8,7 +8,7 @@ import pytest
 
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.errors import BadInput
-from stark_lsp.runs.choice import choose, parse
+from stark_lsp.runs.choice import ModelChoice, choose, parse
 from stark_lsp.runs.providers import Providers
 
 
@@ -29,7 +29,7 @@ async def no_key() -> Secret | None:
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -71,7 +71,46 @@ async def test_what_was_named_is_taken_or_refused_with_a_cure() -> None:
         await chosen("editor", Providers(lent_key))
 
 
-@pytest.mark.parametrize("text", ["", "clause", "playbook:x", "editor:x", "auto:x", "replay", "replay: "])
+async def test_a_server_of_ones_own_is_named_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    label, said = await chosen("openai:qwen3:8b@http://localhost:11434/v1/", Providers(lent_key))
+    assert label == "openai:qwen3:8b@http://localhost:11434/v1"
+    assert said == "Plans and kernels come from qwen3:8b at localhost:11434"
+    assert parse(label) == ModelChoice("openai", "qwen3:8b", "http://localhost:11434/v1")
+    assert parse("openai:qwen/qwen3@20250101") == ModelChoice("openai", "qwen/qwen3@20250101")
+    with pytest.raises(BadInput, match=r"no API key for OpenAI.*OPENAI_API_KEY"):
+        await chosen("openai:gpt-x", Providers(lent_key))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-one")
+    assert (await chosen("openai:gpt-x", Providers()))[0] == "openai:gpt-x"
+    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:11434")
+    with pytest.raises(BadInput, match="OPENAI_BASE_URL names no server"):
+        await chosen("openai:gpt-x", Providers())
+    assert (await chosen("auto", Providers()))[0] == "playbook", "which model is meant is not known"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://", "http://user:word@host/v1", "http://host/v1?key=word", "http://host:99999/v1", "http://a b"]
+)
+def test_an_address_that_is_none_or_holds_a_secret_is_refused(address: str) -> None:
+    with pytest.raises(BadInput, match="not one of a server") as caught:
+        parse(f"openai:qwen3@{address}")
+    assert "word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openai",
+        "openai:",
+        "openai:@http://host/v1",
+        "",
+        "clause",
+        "playbook:x",
+        "editor:x",
+        "auto:x",
+        "replay",
+        "replay: ",
+    ],
+)
 def test_what_is_no_model_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse(text)

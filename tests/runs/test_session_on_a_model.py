@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from messages_api import replies
-from messages_api.kernels import Expert
+from messages_api.kernels import NEW_GELU, Expert
 from messages_api.replies import Reply
 from messages_api.server import TEST_KEY, MessagesServer, Request
 from model_runs import options, problem_in, session
@@ -184,6 +184,29 @@ async def test_a_transcript_runs_again_without_any_network(
         assert again.verdict.status is node.verdict.status
     assert len(after) == len(before)
     assert store.exchanges.spend(second.id).dollars == 0
+
+
+async def test_a_server_with_the_chat_completions_api_answers_a_run(problem: Problem, store: RunStore) -> None:
+    def expert(request: Request) -> Reply:
+        """Hand the plan in; write the code as text, as small models do."""
+        if request.tool == "submit_plan":
+            plan = {"title": "One operator", "advice": "One pass over the data instead of several."}
+            return replies.tool({**plan, "annotated_source": NEW_GELU["operator"]})
+        return replies.text(f"Here it is:\n```python\n{NEW_GELU['operator']}```\n")
+
+    with MessagesServer(expert, key=None) as server:
+        name = f"openai:qwen3:8b@{server.url}/v1"
+        run = await session(problem, options(1, model=name), store, []).execute()
+        assert {request.path for request in server.requests} == {"/v1/chat/completions"}
+    assert (run.state, run.model) == (RunState.FINISHED, name)
+    node = store.load(run.id).nodes[1]
+    assert node.plan is not None
+    assert node.plan.title == "One operator"
+    assert node.verdict is not None
+    assert node.verdict.ok
+    spend = store.exchanges.spend(run.id)
+    assert (spend.calls, spend.unpriced) == (2, 2)
+    assert spend.usage.total > 1000
 
 
 class Typing:

@@ -25,6 +25,7 @@ def exchange(model: str, dollars: float | None, used: int = 1000) -> Exchange:
         ("playbook", "playbook"),
         ("anthropic", "Claude"),
         ("anthropic:claude-sonnet-5", "claude-sonnet-5"),
+        ("openai:qwen3:8b@http://localhost:11434/v1", "qwen3:8b"),
         ("editor", "the editor's model"),
         ("replay:run.json", "transcript run.json"),
         (f"replay:/home/{'long/' * 40}run.json", "transcript run.json"),

@@ -8,6 +8,7 @@ import sys
 HEAVY = (
     "torch",
     "anthropic",
+    "openai",
     "httpx",
     "jinja2",
     "distributed",

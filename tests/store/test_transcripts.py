@@ -174,6 +174,8 @@ def test_a_key_is_never_in_a_transcript(monkeypatch: pytest.MonkeyPatch) -> None
     whole = replace(WHOLE, exchanges=(exchange(1, message=message),))
     made = transcripts.loads(transcripts.dumps(whole))
     assert made.exchanges[0].answer.message == "401: invalid x-api-key [key removed] ([key removed])"
+    openai = replace(WHOLE, exchanges=(exchange(1, message="wrong key: sk-proj-AbCdEf_0123456789-xyz"),))
+    assert transcripts.loads(transcripts.dumps(openai)).exchanges[0].answer.message == "wrong key: [key removed]"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     assert transcripts.loads(transcripts.dumps(WHOLE)) == WHOLE, "what is too short to be a key removes nothing"
 

@@ -1,7 +1,8 @@
 """Failures: what a refused or broken request means, and what a person can do about it.
 
-Kinds of errors and their words are those of https://platform.claude.com/docs/en/api/errors; servers of others are read
-with the same rules. Whatever a server writes is cut, cleaned and searched for the key before anybody sees it.
+Kinds of errors and their words are those of https://platform.claude.com/docs/en/api/errors and of
+https://platform.openai.com/docs/guides/error-codes; servers of others are read with the same rules. Whatever a server
+writes is cut, cleaned and searched for the key before anybody sees it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,35 @@ from stark_lsp.agents.models.reading import clean_text
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.errors import BadInput, Fault, NotNow, StarkError, TooLong
 
-CONSOLE = "https://platform.claude.com"
+
+@dataclass(frozen=True)
+class Service:
+    """What errors say of a kind of service."""
+
+    key: str
+    """How its key is set."""
+    address: str
+    """The environment variable that names its address."""
+    billing: str
+    """Where it is paid."""
+    another: str
+    """How another model is chosen."""
+
+
+ANTHROPIC = Service(
+    key="`STARK: Set API Key` in VS Code, or ANTHROPIC_API_KEY",
+    address="ANTHROPIC_BASE_URL",
+    billing="Billing at https://platform.claude.com",
+    another="for instance anthropic for the default",
+)
+"""The Messages API."""
+OPENAI = Service(
+    key="OPENAI_API_KEY; it is sent to the address in OPENAI_BASE_URL alone",
+    address="OPENAI_BASE_URL",
+    billing="the account of the service",
+    another="by the name that the server lists",
+)
+"""The chat completions API."""
 
 
 class TroubleKind(str, Enum):
@@ -70,8 +99,8 @@ _CREDIT = re.compile(
     r"credit balance|billing|spend(?:ing)? limit|quota|insufficient (?:funds|credit|balance)", re.IGNORECASE
 )
 _TOO_LONG = re.compile(
-    r"prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|maximum context length|context window"
-    r"|context length|too many (?:input )?tokens",
+    r"prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum |available )?context|maximum context length"
+    r"|context window|context length|too many (?:input )?tokens",
     re.IGNORECASE,
 )
 _DECLINED = re.compile(r"content (?:filter(?:ing)?|management) policy", re.IGNORECASE)
@@ -118,8 +147,13 @@ def read_refusal(
         words=words,
         status=status,
         retry_after=wait_asked_for(headers),
-        request_id=said(headers.get("request-id", ""), key),
+        request_id=said(request_id(headers), key),
     )
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """Return by which name the service knows a request, empty if it does not say."""
+    return headers.get("request-id") or headers.get("x-request-id", "")
 
 
 def wait_asked_for(headers: Mapping[str, str]) -> float | None:
@@ -141,7 +175,9 @@ def wait_asked_for(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: bool = True) -> StarkError:
+def as_error(
+    trouble: Trouble, *, model: str, server: str, tries: int, waited: bool = True, service: Service = ANTHROPIC
+) -> StarkError:
     """Return the error to raise: what is wrong, and what mends it.
 
     Parameters
@@ -156,19 +192,21 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
         How often it was asked.
     waited
         False if it was given up because the service asks for a longer wait than is allowed.
+    service
+        Which kind of service it is.
     """
     words = trouble.words.rstrip(".")
     details = f"status {trouble.status}, request {trouble.request_id or 'unknown'}, {server}: {trouble.words}"
     if trouble.kind is TroubleKind.KEY:
         return BadInput(
             f"{server} did not accept the API key ({words}).",
-            cure="Set another one: `STARK: Set API Key` in VS Code, or ANTHROPIC_API_KEY.",
+            cure=f"Set another one: {service.key}.",
             details=details,
         )
     if trouble.kind is TroubleKind.CREDIT:
         return BadInput(
             f"{server} wants to be paid first ({words}).",
-            cure=f"See Billing at {CONSOLE}, or choose the model playbook, which costs nothing.",
+            cure=f"See {service.billing}, or choose the model playbook, which costs nothing.",
             details=details,
         )
     if trouble.kind is TroubleKind.PERMISSION:
@@ -180,13 +218,13 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
     if trouble.kind is TroubleKind.MODEL:
         return BadInput(
             f"{server} has no model {model} ({words}).",
-            cure="Choose another one, for instance anthropic for the default; or check ANTHROPIC_BASE_URL.",
+            cure=f"Choose another one, {service.another}; or check {service.address}.",
             details=details,
         )
     if trouble.kind is TroubleKind.ELSEWHERE:
         return BadInput(
             f"{server} is not where questions are answered ({words}).",
-            cure="Name the right address in ANTHROPIC_BASE_URL, if you trust it.",
+            cure=f"Name the right address in {service.address}, if you trust it.",
             details=details,
         )
     if trouble.kind is TroubleKind.TOO_LONG:
@@ -198,7 +236,7 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
     if trouble.kind is TroubleKind.REFUSED:
         return BadInput(
             f"{server} refused the question ({words}).",
-            cure="Check the model's name and the settings of its roles.",
+            cure="Check the model's name and the settings of its roles, such as max_tokens.",
             details=details,
         )
     if not waited:
@@ -217,7 +255,7 @@ def as_error(trouble: Trouble, *, model: str, server: str, tries: int, waited: b
 
 
 def _kind(status: int | None, kind: str, words: str) -> TroubleKind:
-    if kind == "billing_error" or status == 402:
+    if kind in ("billing_error", "insufficient_quota") or status == 402:
         return TroubleKind.CREDIT
     if _DECLINED.search(words) and (status is None or status in (400, 403)):
         return TroubleKind.DECLINED

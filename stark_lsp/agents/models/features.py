@@ -18,31 +18,40 @@ class Feature(str, Enum):
     TEMPERATURE = "temperature"
     """The sampling temperature."""
     EFFORT = "effort"
-    """`output_config.effort`: how much to think."""
+    """`output_config.effort` or `reasoning_effort`: how much to think."""
     FORCED_TOOL = "tool_choice"
     """Being made to hand in by the tool, instead of being asked to."""
     CACHE = "cache_control"
     """Marks of what may be cached."""
     TOOL = "tool"
     """Tools at all."""
+    MAX_TOKENS = "max_tokens"
+    """The longest answer by this name, instead of `max_completion_tokens`."""
+    USAGE = "stream_options"
+    """Asking for the tokens at the end of a stream."""
 
 
 _REFUSALS = (
     # "`temperature` is deprecated for this model."
     (Feature.TEMPERATURE, re.compile(r"\btemperature\b|\bsampling param", re.IGNORECASE)),
     # "This model does not support the effort parameter."
-    (Feature.EFFORT, re.compile(r"\beffort\b|\boutput_config\b", re.IGNORECASE)),
+    (Feature.EFFORT, re.compile(r"(?:\b|_)effort\b|\boutput_config\b", re.IGNORECASE)),
     # 'tool_choice: type "tool" and "any" are not supported for this model.'
     # "Thinking may not be enabled when tool_choice forces tool use."
     (Feature.FORCED_TOOL, re.compile(r"\btool_choice\b|\btool choice\b|\bforced tool\b", re.IGNORECASE)),
     (Feature.CACHE, re.compile(r"\bcache_control\b", re.IGNORECASE)),
+    # "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    # Not what a number is refused by: "max_tokens is too large".
+    (Feature.MAX_TOKENS, re.compile(r"\bmax_tokens\b.*\b(?:not supported|use '?max_completion_tokens)", re.IGNORECASE)),
+    (Feature.USAGE, re.compile(r"\bstream_options\b|\binclude_usage\b", re.IGNORECASE)),
     # Ollama: "registry.ollama.ai/library/… does not support tools"
+    # OpenRouter: "No endpoints found that support tool use."
     # vLLM: '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
     (
         Feature.TOOL,
         re.compile(
             r"\bnot support(?:ed)?\b.*\btools?\b|\btools?\b.*\bnot (?:be )?(?:supported|enabled)\b"
-            r"|--enable-auto-tool-choice",
+            r"|--enable-auto-tool-choice|\bno endpoints found that support tool use\b",
             re.IGNORECASE,
         ),
     ),

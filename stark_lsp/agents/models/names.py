@@ -10,6 +10,7 @@ import platform
 import re
 import typing
 from dataclasses import dataclass
+from importlib import import_module
 
 from stark_lsp.core.errors import BadInput
 
@@ -63,8 +64,8 @@ def newest(names: typing.Iterable[str], line: str = DEFAULT_LINE) -> str | None:
     return max(found, key=lambda entry: (entry[0].version, not entry[0].date, entry[0].date))[1]
 
 
-def import_sdk() -> None:
-    """Import the SDK, which takes a second or two.
+def import_sdk(*modules: str) -> None:
+    """Import an SDK, which takes a second or two.
 
     Raises
     ------
@@ -73,19 +74,25 @@ def import_sdk() -> None:
         along those for the versions that were out when it was made.
     """
     try:
-        import anthropic.resources.messages
-        import anthropic.types  # noqa: F401
+        for module in modules:
+            import_module(module)
     except ImportError as error:
-        version = platform.python_version()
+        package, version = modules[0].partition(".")[0], platform.python_version()
         raise BadInput(
-            f"The package anthropic, by which the model is asked, cannot be imported by Python {version}: {error}.",
-            cure="Run stark-lsp under Python 3.10 to 3.15 (VS Code: stark.server.interpreter), or choose the playbook.",
+            f"The package {package}, by which the model is asked, cannot be imported by Python {version}: {error}.",
+            cure=f"Run stark-lsp under Python 3.10 to 3.15 (VS Code: stark.server.interpreter) with {package} "
+            "installed, or choose the playbook.",
         ) from error
+
+
+def import_anthropic() -> None:
+    """Import the SDK of the Messages API, as `import_sdk` does."""
+    import_sdk("anthropic.resources.messages", "anthropic.types")
 
 
 def known_to_sdk() -> tuple[str, ...]:
     """Return the model names that the installed SDK lists (`anthropic.types.model_param`); imports the SDK."""
-    import_sdk()
+    import_anthropic()
     from anthropic.types.model_param import ModelParam
 
     listed: list[str] = []

@@ -77,7 +77,7 @@ class AnswerReader:
     def __init__(self, question: Question) -> None:
         self._question = question
         self._texts: list[str] = []
-        self._tools: dict[int, _ToolUse] = {}
+        self._tools: dict[int, ToolUse] = {}
         self._size = 0
         self._hidden = 0
         self._usage: dict[str, int] = {}
@@ -94,21 +94,31 @@ class AnswerReader:
         """Whether more came than any answer may have."""
         return self._size + self._hidden > LONGEST_ANSWER
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is waited for."""
+        return self.finished
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the service did not say how many tokens it took."""
+        return not {"input_tokens", "output_tokens"} <= self._usage.keys()
+
     def feed(self, event: Mapping[str, Any]) -> None:
         """Take one event; those of an unknown kind are passed over."""
         kind = event.get("type")
         if kind == "message_start":
-            self._start(_mapping(event.get("message")))
+            self._start(mapping(event.get("message")))
         elif kind == "content_block_start":
-            self._open(_index(event), _mapping(event.get("content_block")))
+            self._open(index_of(event), mapping(event.get("content_block")))
         elif kind == "content_block_delta":
-            self._add(_index(event), _mapping(event.get("delta")))
+            self._add(index_of(event), mapping(event.get("delta")))
         elif kind == "message_delta":
-            delta = _mapping(event.get("delta"))
+            delta = mapping(event.get("delta"))
             stop = delta.get("stop_reason")
             self._stop = stop if isinstance(stop, str) else self._stop
-            self._details = _mapping(delta.get("stop_details")) or self._details
-            self._count(_mapping(event.get("usage")))
+            self._details = mapping(delta.get("stop_details")) or self._details
+            self._count(mapping(event.get("usage")))
         elif kind == "message_stop":
             self.finished = True
 
@@ -160,7 +170,7 @@ class AnswerReader:
         self.started = True
         model = message.get("model")
         self._model = clean_text(model)[:200] if isinstance(model, str) else ""
-        self._count(_mapping(message.get("usage")))
+        self._count(mapping(message.get("usage")))
 
     def _open(self, index: int, block: Mapping[str, Any]) -> None:
         kind = block.get("type")
@@ -168,7 +178,7 @@ class AnswerReader:
             self._say(block.get("text"))
         elif kind == "tool_use":
             name = block.get("name")
-            tool = _ToolUse(name if isinstance(name, str) else "")
+            tool = ToolUse(name if isinstance(name, str) else "")
             self._tools[index] = tool
             given = block.get("input")
             if isinstance(given, Mapping) and given:
@@ -210,7 +220,7 @@ class AnswerReader:
         schema = "" if question.tool is None else json.dumps(question.tool.schema)
         return likely_tokens(len(question.system) + len(question.shared) + len(question.body) + len(schema))
 
-    def _handed_in(self) -> _ToolUse | None:
+    def _handed_in(self) -> ToolUse | None:
         wanted = "" if self._question.tool is None else self._question.tool.name
         uses = list(self._tools.values())
         return next((use for use in uses if use.name == wanted), uses[0] if uses else None)
@@ -239,7 +249,7 @@ class AnswerReader:
         return f"{message}."
 
 
-class _ToolUse:
+class ToolUse:
     """One handing-in by a tool."""
 
     def __init__(self, name: str) -> None:
@@ -248,14 +258,17 @@ class _ToolUse:
 
     @property
     def text(self) -> str:
+        """Its JSON as far as it has come."""
         return "".join(self.parts) or "{}"
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object, an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _index(event: Mapping[str, Any]) -> int:
+def index_of(event: Mapping[str, Any]) -> int:
+    """Return the place of what an event is a part of."""
     index = event.get("index")
     return index if isinstance(index, int) else 0
 

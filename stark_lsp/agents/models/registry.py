@@ -41,6 +41,8 @@ class Wanted:
     """Longest time in which nothing arrives of an answer."""
     on_wait: Callable[[str], None] | None = None
     """Told, for a person, when a service is waited for."""
+    address: str = ""
+    """Where the service is, from `openai:NAME@ADDRESS`; empty for what the environment names."""
 
 
 ModelBuilder = Callable[[Wanted], Awaitable[Model]]
@@ -84,6 +86,16 @@ async def _anthropic(wanted: Wanted) -> Model:
 
     patience = Patience(silence=wanted.silence_s)
     model = AnthropicModel(await wanted.find_key(), name=wanted.argument, patience=patience, on_wait=wanted.on_wait)
+    await model.prepare()
+    return model
+
+
+@register("openai")
+async def _openai(wanted: Wanted) -> Model:
+    from stark_lsp.agents.models.openai import OpenAIModel
+
+    patience = Patience(silence=wanted.silence_s)
+    model = OpenAIModel(wanted.argument, wanted.address, patience=patience, on_wait=wanted.on_wait)
     await model.prepare()
     return model
 

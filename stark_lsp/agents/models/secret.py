@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
+
+from stark_lsp.core.errors import BadInput
 
 MASK = "…key…"
 """What stands wherever the key would."""
@@ -67,3 +70,19 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a key is not written anywhere")
+
+
+def from_environment(variable: str) -> Secret | None:
+    """Return the key that an environment variable holds, None if it is not set.
+
+    Raises
+    ------
+    BadInput
+        What it holds cannot be a key.
+    """
+    value = os.environ.get(variable, "").strip()
+    try:
+        return Secret(value) if value else None
+    except ValueError as error:
+        # The cause is left out: nothing of the value may be told.
+        raise BadInput(f"{variable} holds {error}.", cure="Set it to your key, without quotes.") from None

@@ -1,0 +1,295 @@
+"""What is alike in asking services by their SDKs: streams, pauses, parameters that are refused, what broken tries cost.
+
+1. `ask` has the request made by the kind of service, with what the model is known to take (`features`).
+2. The answer is streamed and added up by a reader (`reading`).
+3. A request that is refused because of one parameter is asked again without it, at once; a passing failure or a broken
+   stream after a pause (`patience`); anything else ends as an error that names the cure (`failures`).
+
+SDKs are imported when the first question is asked. Their own retries are off: these tell the user what is waited for,
+and the purse what broken tries cost. So are redirects, which would take prompts and the key to whoever they name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from stark_lsp.agents.models.failures import (
+    Service,
+    Trouble,
+    TroubleKind,
+    as_error,
+    describe,
+    header_map,
+    read_refusal,
+    request_id,
+)
+from stark_lsp.agents.models.features import LEARNED, Feature, Features, refused
+from stark_lsp.agents.models.metering import Meter, Tally
+from stark_lsp.agents.models.patience import Patience, pause
+from stark_lsp.agents.models.reading import AnswerReader, clean_text
+from stark_lsp.agents.models.secret import Secret
+from stark_lsp.core.conversation import Answer, Question, Usage
+from stark_lsp.core.status import StopReason
+
+
+class ServiceModel(ABC):
+    """Asks a service; each kind says how a request looks and how an answer is read.
+
+    Parameters
+    ----------
+    service
+        What errors say of the kind of service.
+    base_url
+        Where the service is.
+    name
+        The model that is asked where a question names none.
+    patience
+        How often and how long to ask again.
+    on_wait
+        Told, for a person, when and why something is waited for, and where tokens are guessed.
+    features
+        What is known of models; shared in the process unless a test has its own.
+    rng
+        Scatters pauses.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        base_url: str,
+        *,
+        name: str = "",
+        patience: Patience | None = None,
+        on_wait: Callable[[str], None] | None = None,
+        features: Features = LEARNED,
+        rng: Random | None = None,
+    ) -> None:
+        self._service = service
+        self._base_url = base_url.rstrip("/")
+        self._name = name.strip()
+        self._patience = patience or Patience()
+        self._on_wait = on_wait or (lambda _: None)
+        self._features = features
+        self._rng = rng or Random()
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+        self._prepared = False
+        self._told_guess = False
+
+    @property
+    def name(self) -> str:
+        """The model that is asked where a question names none."""
+        return self._name
+
+    @property
+    def server(self) -> str:
+        """The host that is asked."""
+        return host_of(self._base_url)
+
+    def takes_temperature(self, name: str = "") -> bool | None:
+        """Return whether a model (empty: the default one) takes a temperature; None if that is not known yet."""
+        return self._features.takes(self._base_url, name or self.name, Feature.TEMPERATURE)
+
+    async def prepare(self) -> None:
+        """Import the SDK in a thread, since that takes a second or two; called by the first question otherwise."""
+        if not self._prepared:
+            await asyncio.to_thread(self._import)
+            self._prepared = True
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer; its usage has what broken tries cost as well.
+
+        Raises
+        ------
+        Fault
+            The service cannot be reached, or failed again and again.
+        BadInput
+            The key, the model, the credit or a setting is at fault; the message names the cure.
+        asyncio.CancelledError
+            The run was stopped; the stream is closed.
+        """
+        tally = Tally()
+        answer = await self.ask_metered(question, tally)
+        return replace(answer, usage=answer.usage + tally.usage)
+
+    async def ask_metered(self, question: Question, meter: Meter) -> Answer:
+        """Return the answer as `ask` does, and tell `meter` of broken tries."""
+        await self.prepare()
+        model = question.model or self.name
+        began = time.monotonic()
+        waited = 0.0
+        troubles: list[str] = []
+        while True:
+            request, sent = self._request(question, model)
+            reader = self._reader(question)
+            outcome = await self._try(request, reader, meter)
+            if isinstance(outcome, str):
+                self._remember(model, sent, reader)
+                answer = reader.answer(latency_s=time.monotonic() - began, request_id=outcome)
+                return replace(answer, troubles=tuple(troubles))
+            cost = reader.usage if reader.started else Usage()
+            # OpenRouter has no model where none of its own takes all that was asked for.
+            told = outcome.kind in (TroubleKind.REFUSED, TroubleKind.MODEL)
+            feature = refused(outcome.words, sent) if told else None
+            if feature is not None:
+                self._features.learn(self._base_url, model, feature, takes=False)
+                continue
+            if outcome.kind is TroubleKind.DECLINED:
+                return Answer(
+                    StopReason.REFUSAL,
+                    usage=cost,
+                    latency_s=time.monotonic() - began,
+                    request_id=outcome.request_id,
+                    message=f"The model declined to answer: {outcome.words}",
+                    troubles=tuple(troubles),
+                )
+            troubles.append(outcome.text)
+            failed = len(troubles)
+            seconds = pause(self._patience, failed, outcome.retry_after, self._rng)
+            patient = waited + seconds <= self._patience.pauses
+            if outcome.kind is not TroubleKind.AGAIN or failed >= self._patience.tries or not patient:
+                meter.gone(cost)
+                raise as_error(
+                    outcome, model=model, server=self.server, tries=failed, waited=patient, service=self._service
+                )
+            await meter.lost(cost)
+            waited += seconds
+            self._tell_wait(outcome, seconds)
+            await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Close connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name or 'default'!r} at {self.server!r})"
+
+    @property
+    @abstractmethod
+    def _credential(self) -> Secret | None:
+        """What must not be shown."""
+
+    @abstractmethod
+    def _import(self) -> None:
+        """Import the SDK."""
+
+    @abstractmethod
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """Return what the SDK raises."""
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Return the SDK's client; called in a thread, since all certificates of the machine are read."""
+
+    @abstractmethod
+    def _request(self, question: Question, model: str) -> tuple[dict[str, Any], frozenset[Feature]]:
+        """Return the request, and which features it uses."""
+
+    @abstractmethod
+    def _reader(self, question: Question) -> AnswerReader:
+        """Return what adds the answer's events up."""
+
+    @abstractmethod
+    async def _open(self, client: Any, request: dict[str, Any]) -> Any:
+        """Send a request; return the stream of its events."""
+
+    async def _connected(self) -> Any:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+            return self._client
+
+    async def _try(self, request: dict[str, Any], reader: AnswerReader, meter: Meter) -> str | Trouble:
+        """Make one try; return the request's id if the answer came to its end."""
+        # Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the answer.
+        trying = asyncio.ensure_future(self._stream(request, reader))
+        try:
+            done, _ = await asyncio.wait({trying}, timeout=self._patience.one_try)
+        except asyncio.CancelledError:
+            meter.gone(reader.usage if reader.started else Usage())
+            trying.cancel()
+            await asyncio.wait({trying})
+            raise
+        if not done:
+            trying.cancel()
+            await asyncio.wait({trying})
+            return Trouble(TroubleKind.AGAIN, f"no end within {self._patience.one_try:.0f} s")
+        return trying.result()
+
+    async def _stream(self, request: dict[str, Any], reader: AnswerReader) -> str | Trouble:
+        client = await self._connected()
+        name = ""
+        trouble = Trouble(TroubleKind.AGAIN, "an empty answer")
+        try:
+            with warnings.catch_warnings():
+                # The SDK warns of models that are to be retired, on every request.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                stream = await self._open(client, request)
+            try:
+                name = request_id(header_map(stream.response.headers))
+                async for event in stream:
+                    reader.feed(event.to_dict(warnings=False) if hasattr(event, "to_dict") else event)
+                    if reader.over or reader.too_long:
+                        break
+            finally:
+                await stream.close()
+            if reader.started:
+                trouble = Trouble(TroubleKind.AGAIN, "the answer broke off")
+        except self._breaks() as error:
+            trouble = self._refusal(error, within=reader.started) or Trouble(
+                TroubleKind.AGAIN, describe(error, self._credential)
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            # Events that are no JSON, or nothing like the API's.
+            words = f"the answer could not be read: {describe(error, self._credential)}"
+            trouble = Trouble(TroubleKind.AGAIN, words)
+        return clean_text(name)[:200] if reader.finished or reader.too_long else trouble
+
+    def _breaks(self) -> tuple[type[Exception], ...]:
+        """Return what a broken connection raises."""
+        import httpx2  # the SDKs' own transport: what breaks within a stream is raised as its errors
+
+        return (*self._errors(), httpx2.HTTPError, OSError)
+
+    def _refusal(self, error: Exception, *, within: bool = False) -> Trouble | None:
+        """Return what the service said by an error, None where it said nothing."""
+        response, body = getattr(error, "response", None), getattr(error, "body", None)
+        if response is None and body is None:
+            return None
+        # An error within a stream comes with the status of the stream's beginning, which is 200.
+        status = None if response is None or within or response.status_code < 300 else int(response.status_code)
+        headers = {} if response is None else header_map(response.headers)
+        fallback = str(error) if response is None else f"status {response.status_code}"
+        return read_refusal(status, self._body(body), headers, fallback, self._credential)
+
+    def _body(self, body: Any) -> Any:
+        """Return the body of an error as the service sent it."""
+        return body
+
+    def _remember(self, model: str, sent: frozenset[Feature], reader: AnswerReader) -> None:
+        if not reader.finished:
+            return
+        for feature in sent:
+            self._features.learn(self._base_url, model, feature, takes=True)
+        if reader.guessed and not self._told_guess:
+            self._told_guess = True
+            self._on_wait(f"{self.server} does not say how many tokens it takes; they are guessed from characters")
+
+    def _tell_wait(self, trouble: Trouble, seconds: float) -> None:
+        reason = {429: "asks for a pause", 529: "is overloaded"}.get(trouble.status or 0, "could not answer")
+        self._on_wait(f"{self.server} {reason}; asking again in {seconds:.0f} s")
+
+
+def host_of(address: str) -> str:
+    """Return the host and port of an address, without a user's name."""
+    return urlsplit(address).netloc.rsplit("@", 1)[-1]
