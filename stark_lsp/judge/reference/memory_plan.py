@@ -22,6 +22,8 @@ COMPILED = 2
 """Processes of what torch.compile makes."""
 TIMES = 4
 """So many times the problem a GPU is filled by, where that is more than half of it."""
+CONTEXTS, CONTEXTS_SHARE = 3 << 30, 16
+"""Bytes that processes take on a GPU however small a problem is, and the part of a small GPU that they take."""
 MOST_SHARE = 0.85
 """Share of what is free on a GPU that is used at all."""
 RATE = 1.5e9
@@ -132,7 +134,7 @@ def on_cpu(sizes: Sizes, seeds: int, memory: int) -> Plan:
 
 def on_gpu(sizes: Sizes, seeds: int, memory: int, free: int, total: int) -> Plan:
     """Return the plan for a GPU; so many bytes of it are free before any process of the judge uses it, and in total."""
-    budget = max(free // 2, TIMES * sizes.problem)
+    budget = max(free // 2 - min(CONTEXTS, free // CONTEXTS_SHARE), TIMES * sizes.problem)
     room = max(kept.LEAST["cuda"], min(total // kept.SHARE["cuda"], free // kept.FREE_SHARE))
     most = _sets(sizes, "cuda")
     small = sizes.inputs <= TWIN_LIMIT

@@ -21,6 +21,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import torch
+
 from ..correctness import compare
 from ..correctness.classify import Failed, Finding
 from ..transport import tensorfile
@@ -85,11 +87,20 @@ class Recheck:
             self._unseen = None
 
     def _compare(self, seed: str, made: Round) -> None:
+        try:
+            self._compared(seed, made)
+        finally:
+            if self.device == "cuda" and self.expected_bytes >= kept.SINGLE:
+                # Two more outputs beside those of a call that is timed.
+                torch.cuda.empty_cache()
+
+    def _compared(self, seed: str, made: Round) -> None:
         call = secrets.randbelow(len(made.pledge))
-        with _readable("What it returned while timed could not be read"):
-            found = self.candidate.kept(call, self._limit)
+        # The original first: of gigabytes it is called before the others are fetched, and not beside them.
         with self.reliably(self.eager):
             expected = self._alone(self.eager, seed, call)
+        with _readable("What it returned while timed could not be read"):
+            found = self.candidate.kept(call, self._limit)
         alike = _alike(expected, found)
         # A file may claim tensors of any size by strides of zero: only what has the expected sizes is written out.
         if alike and not _pledged(found, made.pledge[call], self.device):

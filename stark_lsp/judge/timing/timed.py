@@ -211,12 +211,14 @@ class Timed:
 
     def trim(self) -> dict[str, Any]:
         """Give memory back that is held for the next call; that one takes it again, before it is timed."""
-        self._drop()
+        if self._kept is not None and not self._kept.copying:
+            # Nobody asks for them again.
+            self._kept.begin(0)
         if self._device == "cuda":
             torch.cuda.empty_cache()
         return {}
 
     def _drop(self) -> None:
-        """Drop outputs so large that there is no room for others beside them; nobody asks for them again."""
+        """Give back what is so large that there is no room for others beside it."""
         if self._kept is not None and not self._kept.copying:
-            self._kept.begin(0)
+            self.trim()
