@@ -73,7 +73,7 @@ class EvaluationSettings:
     timing_s: float = setting(4.0, "After so many seconds no further round is begun, once six are made.", 0.1, 3600)
     final_timing_s: float = setting(15.0, "The same for a finalist.", 0.1, 3600)
     round_ms: float = setting(10.0, "Aimed length of a round in milliseconds.", 0.1, 10000)
-    timed_calls: int = setting(0, "Exactly so many timed calls of each side; 0 for rounds.", 0, 100000)
+    timed_calls: int = setting(0, "Timed calls of each side, fewer if they take long; 0 for rounds.", 0, 100000)
     target_error: float = setting(0.01, "Timing ends once the speed-up is known within this fraction; 0 never.", 0, 1)
     compile_baseline: bool = setting(True, "Time torch.compile as well; on a CPU try the kernels that it writes.")
     max_autotune: bool = setting(False, "Time torch.compile with mode max-autotune too (slow to compile).")

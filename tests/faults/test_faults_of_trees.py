@@ -9,11 +9,13 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from stark_lsp.contract import process_trees
+from stark_lsp.contract.frames import DeadlinePassed
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import limits as limits_module
 from stark_lsp.judge.processes import runners
@@ -60,8 +62,10 @@ class Switched(Limits):
     def __init__(self) -> None:
         super().__init__(1 << 40)
         self.passed = False
+        self.looks = 0
 
     def check(self, pid: int, folder: str) -> Exceeded | None:
+        self.looks += 1
         return Exceeded("disk", "it wrote too much") if self.passed else super().check(pid, folder)
 
 
@@ -81,10 +85,10 @@ def child(tmp_path: Path, limits: Switched) -> Iterator[RunnerProcess]:
         children.end(started)
 
 
-def ask(child: RunnerProcess) -> None:
+def ask(child: RunnerProcess, *, timed: bool = False) -> None:
     """Ask something that fails in the child, which goes on."""
     with pytest.raises(RunnerError):
-        child.ask("rebuild", weights="/nowhere", run_s=60.0)
+        child.ask("rebuild", weights="/nowhere", run_s=60.0, timed=timed)
 
 
 def test_what_passes_a_limit_while_it_waits_is_stopped_and_the_next_request_says_so(
@@ -101,6 +105,32 @@ def test_what_passes_a_limit_while_it_waits_is_stopped_and_the_next_request_says
     watch.end()
     with pytest.raises(RunnerExceeded, match="it wrote too much"):
         child.ask("rebuild", weights="/nowhere", run_s=60.0)
+
+
+def test_nobody_looks_at_what_a_child_takes_while_the_judges_clock_runs(
+    child: RunnerProcess, limits: Switched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "WATCH_S", 0.0)
+    child.wait_ready()
+    receive, waited = child._channel.receive, []
+
+    def late(deadline: float | None = None) -> dict[str, Any]:
+        """Have each answer be late once."""
+        waited.append(deadline)
+        if len(waited) % 2:
+            raise DeadlinePassed
+        return receive()
+
+    monkeypatch.setattr(child._channel, "receive", late)
+    limits.looks = 0
+    ask(child, timed=True)
+    assert (limits.looks, len(waited)) == (0, 2)
+    ask(child)
+    assert (limits.looks, len(waited)) == (1, 4)
+    limits.passed = True
+    ask(child, timed=True)
+    with pytest.raises(RunnerExceeded, match="it wrote too much"):
+        child.look()
 
 
 def test_a_child_is_ended_once_so_that_nobody_who_got_its_number_is_harmed(

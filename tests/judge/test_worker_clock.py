@@ -46,7 +46,12 @@ class Here:
     def kill(self) -> None:
         self.killed = True
 
-    def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> dict[str, Any]:
+    def look(self) -> None:
+        """Nothing is limited here."""
+
+    def ask(
+        self, command: str, *, run_s: float, build_s: float = 0.0, timed: bool = False, **params: Any
+    ) -> dict[str, Any]:
         if command == "hold":
             sets = [tensorfile.load(path).tree("cpu") for path in params.pop("inputs")]
             return self.timed.hold(lambda arguments: self._call(*arguments[0]), sets, "cpu", **params)

@@ -140,6 +140,7 @@ def test_a_fixed_number_of_calls_is_made_in_rounds_whose_outputs_can_all_be_kept
     assert len(plan.calls) == plan.rounds == len(plan.seeds) == rounds
     assert sum(plan.calls) == 100
     assert max(plan.calls) <= most
+    assert plan.seconds == 4.0
     assert Plan.of(settings(0), final=False, most=most).calls is None
 
 

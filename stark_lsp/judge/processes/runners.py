@@ -185,7 +185,7 @@ class RunnerProcess:
         if self.ask("warm_up", run_s=START_S).get("shares") is not True:
             self._unshare()
 
-    def ask(self, command: str, *, run_s: float, build_s: float = 0.0, **params: Any) -> Any:
+    def ask(self, command: str, *, run_s: float, build_s: float = 0.0, timed: bool = False, **params: Any) -> Any:
         """Send one request and return its result.
 
         Parameters
@@ -194,9 +194,12 @@ class RunnerProcess:
             Seconds it may take while no compiler is at work.
         build_s
             Seconds it may take in addition while processes below it (compilers) are.
+        timed
+            Whether it matters when the answer comes. What it takes of the machine is then not looked at meanwhile,
+            which takes up to 30 ms on a large machine: see `look`. Who watches it at rest does so after `REST_S`.
         """
         self.wait_ready()
-        self._rests = None
+        self._rests = time.monotonic() if timed else None
         self._channel.nonce = secrets.token_hex(16)
         if self.exchange is not None:
             self.exchange.forget()
@@ -291,6 +294,17 @@ class RunnerProcess:
         if self._capture.flooded:
             self.kill()
             raise RunnerFlooded
+        if self._rests is None:
+            self.look()
+
+    def look(self) -> None:
+        """Kill it when it passes a limit; looks no more often than each `WATCH_S`.
+
+        Raises
+        ------
+        RunnerExceeded
+            It did.
+        """
         now = time.monotonic()
         if self.limits is None or now - self._looked < WATCH_S:
             return

@@ -15,7 +15,7 @@ from ..correctness import forward, layout
 from ..inputs import making
 from ..processes.limits import memory_limit
 from ..transport import tensorfile, values
-from . import loading, memory_plan, modules
+from . import loading, modules
 
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the first result is kept while another is made."""
@@ -225,9 +225,6 @@ class Original:
             elif self._kept + nbytes <= DEVICE_SHARE * total:
                 self._kept += nbytes
                 place = "cuda"
-                if nbytes > memory_plan.LARGE:
-                    # In a part of a longer free block it would keep the rest of that from being given back.
-                    torch.cuda.empty_cache()
         return self._copy(tree, place, message)
 
     def _copy(self, tree: Any, device: str, message: str) -> tensorfile.Loaded:

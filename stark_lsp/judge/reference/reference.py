@@ -130,7 +130,16 @@ class Reference(Original):
         self.module.load_state_dict(initial, strict=False)
         self._latest = None
         if self.device == "cuda":
-            torch.cuda.empty_cache()
+            self._pack()
+
+    def _pack(self) -> None:
+        """Lay what special cases keep on the GPU anew: in parts of long blocks it would keep these from being freed."""
+        kept = [case for case in self.special if case.outputs.tensors and case.outputs.tensors[0].is_cuda]
+        for case in kept:
+            case.outputs = case.outputs.copied("cpu")
+        torch.cuda.empty_cache()
+        for case in kept:
+            case.outputs = case.outputs.copied(self.device)
 
     def _rescaled(self) -> bool:
         """Give it weights that let the inputs through, and begin anew; returns whether there are any."""

@@ -161,6 +161,10 @@ class Clock:
             if collects:
                 gc.enable()
 
+    def get_ready(self) -> None:
+        """Take the memory that caches are emptied with."""
+        self._emptying()
+
     def _emptying(self) -> Callable[[], None]:
         """Return what empties the caches."""
         if self._flush is None:

@@ -99,13 +99,13 @@ class Plan:
     def of(cls, settings: dict[str, Any], *, final: bool, most: int) -> Plan:
         """Return what `core.EvaluationSettings` in wire form ask for, with at most `most` calls in a round."""
         total = int(settings.get("timed_calls", 0))
+        seconds = float(settings["final_timing_s" if final else "timing_s"])
         if total > 0:
             count = min(total, max(OFFICIAL_ROUNDS, -(-total // most)))
             each, more = divmod(total, count)
-            return cls(count, calls=[each + (index < more) for index in range(count)])
-        count = int(settings["final_rounds" if final else "rounds"])
-        seconds, target = float(settings["final_timing_s" if final else "timing_s"]), settings.get("target_error", 0.0)
-        return cls(count, seconds, float(target), count // FINAL_SHARE if final else FEWEST)
+            return cls(count, seconds, calls=[each + (index < more) for index in range(count)])
+        count, target = int(settings["final_rounds" if final else "rounds"]), float(settings.get("target_error", 0.0))
+        return cls(count, seconds, target, count // FINAL_SHARE if final else FEWEST)
 
 
 def interleave(

@@ -75,8 +75,9 @@ class Timer:
             _come_between()
         begin = time.perf_counter_ns()
         how = {"flush": flush, "pledge": pledges}
-        answer = self.runner.ask("time", seed=seed, calls=calls, **how, run_s=self.seconds)
+        answer = self.runner.ask("time", seed=seed, calls=calls, **how, run_s=self.seconds, timed=True)
         wall_ms = (time.perf_counter_ns() - begin) / 1e6
+        self.runner.look()
         times, digests = answer.get("ms"), answer.get("pledge")
         if not isinstance(times, list) or not all(isinstance(one, float) and 1e-7 <= one < 1e9 for one in times):
             raise self._forged("times", times)

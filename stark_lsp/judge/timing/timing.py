@@ -143,6 +143,9 @@ class Timing:
         times.between = max(self.bench.between, session.watch.unlucky)
         if times.early:
             notes.append(f"Timing stopped early: it is more than {rounds.LOSER:g} times slower.")
+        made, asked = sum(map(len, times.calls["candidate"])), int(self.settings.get("timed_calls", 0))
+        if made < asked:
+            notes.append(f"{made} instead of {asked} calls were timed, for as long as timing may take.")
         notes += reference_timed(lambda: self._by_the_clock(timer, times))
         without = self._without_gradients(timer) if self.final and both_modes else None
         return Measured(times, self._names[1:], notes, without)
