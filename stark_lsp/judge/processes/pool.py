@@ -1,8 +1,8 @@
 """The warm pool: starts the judge's children, confined ones ahead of time, and knows and ends every one of them.
 
 On a GPU a process that comes up takes the device for half a second; a timing has to wait for that, or is disturbed. So
-those that were used are replaced while a compiler is at work, or once nothing has been judged for a moment; at once
-only when none is left.
+those that were used are replaced while a compiler is at work, or once nothing has been judged for a moment; when the
+last is taken, the next begins to come up at once, beside whoever took it, and rests while that one is timed.
 """
 
 from __future__ import annotations
@@ -106,6 +106,9 @@ class Pool:
             # The first that is done, or the first to be.
             spares.sort(key=lambda spare: not spare.done())
             spare = spares.pop(0) if spares else None
+            last = spare is not None and not spares and self.gpu is not None and role == RUNNER
+        if last:
+            self.keep_spares(RUNNER, 1)
         # Before a builder in the queue there may be those that wait for a timing that itself waits for this builder.
         if spare is not None and not (role == BUILDER and spare.cancel()):
             # What kept a spare from being started may be over.
