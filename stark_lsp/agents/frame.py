@@ -63,6 +63,12 @@ NEW_CLASS = "ModelNew"
 """What candidates call their class."""
 HINT = 4_000
 """Characters of a hint or a reason."""
+NEWEST = 12
+"""Hints, and proposals that were turned down, that are told; of more the newest."""
+LISTED = 24
+"""Attempts made from the selected node whose titles are told; of more the newest."""
+TENSORS = 2_000
+"""Characters of the list of all inputs, and of that of outputs."""
 
 MANY_ATTEMPTS = 5
 """So many attempts before this one are many: whatever the window shows of them, a plan is to differ in kind."""
@@ -208,8 +214,9 @@ class Frame:
             "where": self._where(),
             "rejections": [
                 {"title": one_line(each.title, 200), "reason": one_line(each.reason, HINT)}
-                for each in (context.rejections if deciding else ())
+                for each in (context.rejections[-NEWEST:] if deciding else ())
             ],
+            "rejections_more": max(0, len(context.rejections) - NEWEST),
             "notes": self._notes if deciding else (),
             "shared_until_here": _BORDER,
             "begin": BEGIN,
@@ -226,13 +233,14 @@ class Frame:
         shown = _view(selected, context, profile=self.settings.profile and role in _DECIDING, limit=SELECTED_SOURCE)
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
-        tried = context.siblings if self._tried and role in _LOOKING_BACK else ()
+        tried = context.siblings[-LISTED:] if self._tried and role in _LOOKING_BACK else ()
         listed = titles(tried)
         began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
+            "tried_more": max(0, len(context.siblings) - LISTED),
             "made": max(0, context.attempt - 1),
             "many": self._tried and context.attempt > MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
@@ -242,7 +250,8 @@ class Frame:
             if context.last_correct is not None and role is ModelRole.DEBUG
             else None,
             "first_failure": failure(began) if began is not None else None,
-            "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
+            "hints": [capped(clean(hint.text), HINT) for hint in context.hints[-NEWEST:]],
+            "hints_more": max(0, len(context.hints) - NEWEST),
             "plan": None if planned is None else self._plan(planned),
             "lens": lens,
         }
@@ -266,15 +275,15 @@ class Frame:
         else:
             inputs = f"{', '.join(shapes)} ({kinds[0]})" if shapes else ""
         return {
-            "device": environment.device,
+            "device": one_line(environment.device, NAME),
             "on_cpu": environment.device_type == "cpu",
             "threads": environment.threads,
             "torch": environment.torch,
             "cuda": environment.cuda,
             "driver": environment.driver,
-            "compiler": environment.compiler,
-            "inputs": inputs,
-            "outputs": ", ".join(self._reference.outputs),
+            "compiler": one_line(environment.compiler or "", NAME),
+            "inputs": one_line(inputs, TENSORS),
+            "outputs": one_line(", ".join(self._reference.outputs), TENSORS),
             "mode": _MODES[self._problem.mode],
             "bandwidth": f"{three(bandwidth)} GB/s" if bandwidth is not None else "",
             "eager": timing(baselines.eager),

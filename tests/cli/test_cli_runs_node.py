@@ -96,6 +96,23 @@ def test_without_an_attempt_all_prompts_of_the_run_are_shown(runs: Runs) -> None
     )
 
 
+def test_the_sizes_of_questions_are_shown_by_section_and_add_up_to_what_was_read(runs: Runs) -> None:
+    whole = runs("show", "1f3a", "--prompts", "--sizes").stdout
+    in_order(
+        whole, "=== 1 of 4", "section", "System message", "--- system", "=== 2 of 4", "share", "4 calls of a model"
+    )
+    alone = runs("show", "1f3a", "--sizes").stdout
+    assert "--- system" not in alone
+    in_order(alone, "section", "questions", "longest", "tokens", "share", "shared out by characters")
+    sizes = json.loads(runs("show", "1f3a", "--sizes", "--json").stdout)["sizes"]
+    assert sum(one["tokens"] for one in sizes) == 4 * 9200
+    system = next(one for one in sizes if one["section"] == "System message")
+    assert (system["questions"], system["longest"]) == (4, len("You write fast code."))
+    of_one = json.loads(runs("show", "1f3a", "--node", "2", "--sizes", "--json").stdout)
+    assert sum(one["tokens"] for one in of_one["sizes"]) == 9200
+    assert "No model was asked." in runs("show", "1f3a", "--node", "4", "--sizes").stdout
+
+
 def test_an_attempt_that_failed_says_why(runs: Runs) -> None:
     failed = runs("show", "1f3a", "--node", "2").stdout
     assert "did not compile: kernel.cpp:3: error: expected ';'" in failed
