@@ -28,6 +28,7 @@ from stark_lsp.agents.dialects import embedding
 from stark_lsp.agents.edits import is_marked
 from stark_lsp.agents.inputs import inputs_source
 from stark_lsp.agents.lenses import Lens
+from stark_lsp.agents.machine import machine_lines
 from stark_lsp.agents.markers import BEGIN, END
 from stark_lsp.agents.observations import (
     ADVICE,
@@ -282,6 +283,7 @@ class Frame:
             "cuda": environment.cuda,
             "driver": environment.driver,
             "compiler": one_line(environment.compiler or "", NAME),
+            "machine": machine_lines(self._reference.device) if self.settings.machine else (),
             "inputs": one_line(inputs, TENSORS),
             "outputs": one_line(", ".join(self._reference.outputs), TENSORS),
             "mode": _MODES[self._problem.mode],

@@ -1,8 +1,7 @@
 """What a user may set of `AgentSettings` by name: `plan.temperature`, `code.model`, `debug.effort` …
 
-Names are `ROLE.FIELD`, `system_message`, `edits` and `silence_s`. The command line takes `NAME=VALUE`, an editor the
-object `stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have
-options of their own.
+Names are `ROLE.FIELD` and those of `AgentSettings` itself. The command line takes `NAME=VALUE`, an editor the object
+`stark.agents`. Fields that have options of their own (dialect, grounding, profile, playbook, notes) are not among them.
 """
 
 from __future__ import annotations
@@ -84,6 +83,12 @@ ADJUSTABLE: tuple[Setting, ...] = (
         "boolean",
         _DEFAULTS.edits,
         "Take edits to the source that is shown in place of a whole file.",
+    ),
+    Setting(
+        "machine",
+        "boolean",
+        _DEFAULTS.machine,
+        "Tell the agents what the device can do: its units, caches, measured rates, and the software there is for it.",
     ),
     Setting(
         "silence_s",

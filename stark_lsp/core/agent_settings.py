@@ -49,6 +49,8 @@ class AgentSettings:
     """What anchors bind the code agent to."""
     profile: bool = True
     """Show profiles of the reference and the selected node."""
+    machine: bool = True
+    """Tell what the device can do."""
     edits: bool = True
     """Whether whoever writes may hand in edits to the source that is shown, in place of a whole file."""
     playbook: bool = True

@@ -8,6 +8,7 @@ from typing import Any
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Answer, Question
+from stark_lsp.core.device import Device
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.roles import Context
@@ -87,7 +88,8 @@ PROFILE = Profile(
 def reference(environment: Environment = GPU, profile: Profile | None = PROFILE) -> Reference:
     """Return what preparing the problem found out."""
     eager, compiled = Timing(0.0155, 0.0151, 0.0158, 200), Timing(0.0088, 0.0086, 0.0091, 200)
-    return Reference(environment, Baselines(eager, compiled), ("float32[64x512]",), profile=profile)
+    device = EPYC if environment.device_type == "cpu" else H100
+    return Reference(environment, Baselines(eager, compiled), ("float32[64x512]",), profile=profile, device=device)
 
 
 def candidate(body: str = "return x * torch.sigmoid(x * self.scale + self.shift)", kernel: str = "") -> Candidate:
@@ -126,6 +128,30 @@ def broken() -> Verdict:
     )
 
 
+H100 = Device(
+    capability="9.0",
+    processors=132,
+    threads=2048,
+    registers=65536,
+    block_registers=65536,
+    shared_bytes=233_472,
+    block_shared_bytes=49_152,
+    block_shared_bytes_asked=232_448,
+    caches=(("L2", 52_428_800),),
+    bandwidth=2.9e12,
+    rates=(("float32", 5.1e13), ("float64", 5.9e13), ("tf32", 4.1e14), ("bfloat16", 7.2e14)),
+    triton="3.7.1",
+    dot_precisions=("tf32", "tf32x3", "ieee"),
+    nvcc="13.0",
+    libraries=(("cuBLASLt", "/usr/local/cuda/include"),),
+)
+EPYC = Device(
+    processors=2,
+    caches=(("L1d", 49_152), ("L2", 1_048_576), ("L3", 33_554_432)),
+    instructions=("avx2", "fma", "avx512f", "avx512_bf16"),
+    bandwidth=4.7e10,
+    rates=(("float16", 2.7e9), ("float64", 1.09e11), ("float32", 2.25e11), ("bfloat16", 9.8e11)),
+)
 ROOT = make_root(PROBLEM, reference())
 FIRST_PLAN = Plan(
     "Fuse scale, shift and sigmoid",
