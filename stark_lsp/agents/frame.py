@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from stark_lsp.agents.certainty import alike
+from stark_lsp.agents.diagnosis import Diagnosis, diagnose
 from stark_lsp.agents.dialects import embedding
 from stark_lsp.agents.edits import is_marked
 from stark_lsp.agents.inputs import inputs_source
@@ -187,10 +188,20 @@ class Frame:
             ordinal=failed.corrections + 1 if failed is not None else 0,
         )
 
+    def diagnosis(self, node: Node) -> Diagnosis:
+        """Return what limits a node, as far as its profile tells."""
+        known, verdict = self._reference, node.verdict
+        if node.parent is None:
+            return diagnose(known.profile, known.baselines.eager, known.environment, known.device)
+        if verdict is None:
+            return Diagnosis()
+        return diagnose(verdict.profile, verdict.runtime, verdict.environment, known.device)
+
     def _constant(self, role: ModelRole, context: Context) -> dict[str, Any]:
         """Return what is alike in all questions of a role in one run."""
         problem, settings = self._problem, self.settings
         deciding = role in _DECIDING
+        profiled = settings.profile and deciding
         return {
             "role": role.value,
             "embedding": self._embedding,
@@ -206,11 +217,8 @@ class Frame:
                 "class_name": problem.class_name,
                 "source": source_text(problem.slice.text, SELECTED_SOURCE),
                 "inputs": source_text(self._inputs, ADVICE).rstrip(),
-                "profile": profile_lines(
-                    self._reference.profile, self._reference.environment, self._reference.baselines.eager
-                )
-                if settings.profile and deciding
-                else (),
+                "profile": profile_lines(self._reference.profile, self._reference.baselines.eager) if profiled else (),
+                "diagnosis": self.diagnosis(context.root).sentences if profiled else (),
             },
             "where": self._where(),
             "rejections": [
@@ -231,7 +239,8 @@ class Frame:
     ) -> dict[str, Any]:
         """Return what changes from question to question; `alone` shows neither the selected node nor others."""
         selected = context.selected
-        shown = _view(selected, context, profile=self.settings.profile and role in _DECIDING, limit=SELECTED_SOURCE)
+        profiled = self.settings.profile and role in _DECIDING
+        shown = _view(selected, context, profile=profiled, limit=SELECTED_SOURCE)
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
         tried = context.siblings[-LISTED:] if self._tried and role in _LOOKING_BACK else ()
@@ -239,6 +248,7 @@ class Frame:
         began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
+            "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
             "tried_more": max(0, len(context.siblings) - LISTED),

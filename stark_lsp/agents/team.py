@@ -249,7 +249,8 @@ class ModelTeam(_Asking):
         siblings = context.siblings if self._tried else ()
         plans = [node.plan for node in siblings if node.plan is not None and node.role is AgentRole.CODE]
         used = {plan.lens for plan in plans if plan.lens}
-        return choose(lenses, self.seed, context.attempt, used)
+        limited = self.frame.diagnosis(context.selected).bottleneck if self.settings.profile else None
+        return choose(lenses, self.seed, context.attempt, used, limited)
 
     def _grounded(self, context: Context, question: Question, answer: Answer, lens: Lens | None) -> Plan:
         said = read_plan(answer, question)

@@ -127,12 +127,11 @@ def dot_precisions() -> list[str]:
     except (OSError, ValueError, SyntaxError, ImportError):
         return []
     for node in ast.walk(tree):
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if not isinstance(target, ast.Name) or target.id != "allowed_dot_input_precisions":
+        if not isinstance(node, ast.AnnAssign) or ast.unparse(node.target) != "allowed_dot_input_precisions":
             continue
-        with contextlib.suppress(ValueError):
-            value = ast.literal_eval(node.value)  # type: ignore[union-attr, arg-type]
-            return [name for name in value if isinstance(name, str)] if isinstance(value, tuple) else []
+        value = node.value
+        if isinstance(value, ast.Tuple):
+            return [name.value for name in value.elts if isinstance(name, ast.Constant) and isinstance(name.value, str)]
     return []
 
 
