@@ -173,7 +173,7 @@ class Frame:
         shared, border, body = text.partition(_BORDER)
         if not border:  # a user's frame without a border: nothing is alike
             shared, body = "", text
-        asked = self.settings.of(role)
+        asked = self.settings.routed(role, correction=failed is not None, stagnant=context.stagnant)
         return Question(
             attempt=context.attempt,
             role=role,

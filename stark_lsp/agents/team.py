@@ -135,7 +135,8 @@ class _Asking:
             said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name, base)
             if said.remark:
                 self._note(question.attempt, said.remark)
-            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark), said.summary
+            author = answer.model or question.model or self.model.name
+            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark, model=author), said.summary
 
         return await asyncio.to_thread(read)
 
@@ -241,7 +242,7 @@ class ModelTeam(_Asking):
 
     def _lens(self, context: Context) -> Lens | None:
         """Return the side to look from, None where temperature makes plans differ."""
-        asked = self.settings.plan
+        asked = self.settings.routed(ModelRole.PLAN, stagnant=context.stagnant)
         takes = getattr(self.model, "takes_temperature", None)
         if asked.temperature is not None and (not callable(takes) or takes(asked.model) is not False):
             return None

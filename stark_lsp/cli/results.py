@@ -178,6 +178,7 @@ def _attempt(node: Node) -> dict[str, Any]:
         "speedup_vs_eager": speedup.value if speedup is not None else None,
         "interval": _bounds(speedup),
         "corrections": node.corrections,
+        "model": node.candidate.model,
         "message": verdict.message if verdict is not None else "",
         "notes": list(verdict.notes) if verdict is not None else [],
     }

@@ -109,6 +109,8 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
         _block(out, node.candidate.summary)
     if node.candidate.remark:
         console.line(out, node.candidate.remark, "yellow")
+    if node.candidate.model:
+        console.line(out, f"Written by {node.candidate.model}.", "dim")
     if node.corrections:
         console.line(out, f"{words.corrected(node).capitalize()} by its author, within the attempt.", "dim")
     console.line(out, words.result(node), "bold" if node.verdict is not None and node.verdict.ok else "yellow")

@@ -36,6 +36,8 @@ _TEMPLATE = re.compile(r"[\w-]{1,64}")
 """A name of a template, never a path."""
 _FORMS = {
     "model": (_MODEL, "a name of a model, or empty for the run's default"),
+    "correction_model": (_MODEL, "a name of a model, or empty"),
+    "stagnation_model": (_MODEL, "a name of a model, or empty"),
     "effort": (_EFFORT, "a word such as low, medium or high"),
     "system_message": (_TEMPLATE, "the name of a template, without its ending"),
 }
@@ -72,6 +74,26 @@ def _settings_of(role: ModelRole) -> tuple[Setting, ...]:
 
 ADJUSTABLE: tuple[Setting, ...] = (
     *(setting for role in ModelRole for setting in _settings_of(role)),
+    Setting(
+        "correction_model",
+        "string",
+        _DEFAULTS.correction_model,
+        "Model of corrections within an attempt, for instance a cheaper one; empty for the model of the role.",
+    ),
+    Setting(
+        "stagnation_model",
+        "string",
+        _DEFAULTS.stagnation_model,
+        "Model that plans and writes once a search stagnates, for instance a stronger one; empty for no other model.",
+    ),
+    Setting(
+        "stagnation_attempts",
+        "integer",
+        _DEFAULTS.stagnation_attempts,
+        "Attempts without a new best after which a search stagnates.",
+        low=1,
+        high=1000,
+    ),
     Setting(
         "system_message",
         "string",
