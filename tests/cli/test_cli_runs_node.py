@@ -134,6 +134,26 @@ def test_how_often_an_attempt_was_corrected_is_shown(place: Place, runs: Runs) -
     assert [one["corrections"] for one in attempts[:3]] == [1, 2, 3]
 
 
+def test_which_model_wrote_is_shown_where_there_are_several(place: Place, runs: Runs) -> None:
+    store, _ = place
+    run_id = store.list()[0].id
+
+    def written_by(number: int, model: str) -> None:
+        node = store.load(run_id).nodes[number]
+        store.put_node(run_id, replace(node, candidate=replace(node.candidate, model=model)), "")
+
+    written_by(1, "large")
+    assert "Written by large." in runs("show", run_id, "--node", "1").stdout
+    assert "by large" not in runs("show", run_id).stdout, "all of them were"
+    written_by(2, f"small{HOSTILE}")
+    page = runs("show", run_id).stdout
+    assert "by large" in page
+    assert "by small" in page
+    assert "\x1b" not in page
+    attempts = json.loads(runs("show", run_id, "--json").stdout)["attempts"]
+    assert [one["model"] for one in attempts[:2]] == ["large", f"small{HOSTILE}"]
+
+
 def test_an_attempt_under_way_shows_what_was_asked_so_far(runs: Runs) -> None:
     done = runs("show", "1f3a", "--node", "5", "--prompts")
     assert done.returncode == 0, done.stderr
