@@ -119,6 +119,8 @@ class Frame:
         notes: Sequence[Note] = (),
     ) -> None:
         self.settings = settings
+        self.merging = settings.merging and tried
+        """Whether plans may combine attempts; systems without memory see no other branch."""
         self._tried = tried
         self._problem = problem
         self._reference = reference
@@ -249,6 +251,7 @@ class Frame:
         return {
             "selected": None if alone else shown,
             "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
+            "combinable": [node.id for node in combinable(context)] if self.merging and role is ModelRole.PLAN else [],
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
             "tried_more": max(0, len(context.siblings) - LISTED),
@@ -272,6 +275,7 @@ class Frame:
         return {
             "title": one_line(plan.title, 200),
             "advice": capped(clean(plan.advice), 4 * ADVICE),
+            "combines": plan.combines,
             "annotated": source_text(plan.annotated_source, SELECTED_SOURCE) if grounded else "",
         }
 
@@ -303,6 +307,19 @@ class Frame:
             "max_autotuned": timing(baselines.max_autotune),
             "notes": tuple(one_line(note, 4 * NAME) for note in self._reference.notes[:NOTES]),
         }
+
+
+def combinable(context: Context) -> tuple[Node, ...]:
+    """Return the leaders of other branches that a plan may combine the selected node with; they can be shown whole."""
+    here = {context.selected.id, context.root.id, *(node.id for node in context.siblings)}
+    return tuple(
+        node
+        for node in context.window
+        if node.id not in here
+        and node.verdict is not None
+        and node.verdict.ok
+        and len(node.candidate.source) <= PAST_SOURCE
+    )
 
 
 def _correction(failed: Node) -> dict[str, str]:

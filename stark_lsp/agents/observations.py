@@ -98,6 +98,8 @@ class Attempt:
 
     id: int
     parent: int | None
+    combines: int | None
+    """The other attempt whose code it took along, if any."""
     is_reference: bool
     repaired: bool
     """Made by the debug agent."""
@@ -133,6 +135,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
     return Attempt(
         id=node.id,
         parent=node.parent,
+        combines=node.second_parent,
         is_reference=node.parent is None,
         repaired=node.role is AgentRole.DEBUG,
         built_in=plan is not None and bool(plan.strategy) and node.role is not AgentRole.DEBUG,

@@ -209,6 +209,8 @@ def _label(node: Node, before: Plan | None, *, proposal: bool, with_model: bool)
     variant = words.variant(node.plan, before, VARIANT_WIDTH)
     if variant:
         label.append(f"  {variant}", "dim")
+    if node.second_parent is not None:
+        label.append(f"  with attempt {node.second_parent}", "dim")
     if node.corrections:
         label.append(f"  {words.corrected(node)}", "dim")
     if with_model and node.candidate.model:

@@ -171,6 +171,7 @@ def _attempt(node: Node) -> dict[str, Any]:
     return {
         "node": node.id,
         "parent": node.parent,
+        "second_parent": node.second_parent,
         "agent": node.role.value,
         "plan": node.plan.title if node.plan is not None else None,
         "status": verdict.status.value if verdict is not None else None,

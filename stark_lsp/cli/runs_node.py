@@ -80,6 +80,8 @@ def show(
 
 def _heading(out: Console, run: Run, number: int, node: Node | None) -> None:
     after = f", after attempt {node.parent}" if node is not None and node.parent else ""
+    if node is not None and node.second_parent is not None:
+        after += f"{' and' if after else ', with'} attempt {node.second_parent}"
     maker = f", {node.role.value} agent" if node is not None and node.parent is not None else ""
     console.line(out, f"Run {run.id}, attempt {number}{after}{maker}", "bold")
     console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")

@@ -107,6 +107,12 @@ ADJUSTABLE: tuple[Setting, ...] = (
         "Take edits to the source that is shown in place of a whole file.",
     ),
     Setting(
+        "merging",
+        "boolean",
+        _DEFAULTS.merging,
+        "Let a plan combine two attempts: the one it goes on from, and one of the best of another branch.",
+    ),
+    Setting(
         "machine",
         "boolean",
         _DEFAULTS.machine,

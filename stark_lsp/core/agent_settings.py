@@ -60,6 +60,8 @@ class AgentSettings:
     """Tell what the device can do."""
     edits: bool = True
     """Whether whoever writes may hand in edits to the source that is shown, in place of a whole file."""
+    merging: bool = True
+    """Whether a plan may combine the selected node with a leader elsewhere in the tree."""
     playbook: bool = True
     """Begin with what the built-in playbook knows, for the agents to improve."""
     notes: bool = True

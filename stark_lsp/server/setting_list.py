@@ -140,8 +140,8 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "Whether a search does as the paper does, whatever other settings say: nothing of the playbook first, no "
         "profiles and no facts of the machine for the model, nothing of earlier runs, no help for repairs, no "
-        "corrections within an attempt, no stronger model on stagnation, whole files instead of edits, one attempt at "
-        "a time, kernels by load_inline.",
+        "corrections within an attempt, no stronger model on stagnation, no plan that combines attempts, whole files "
+        "instead of edits, one attempt at a time, kernels by load_inline.",
     ),
     Setting(
         "writeMode",

@@ -27,7 +27,8 @@ from stark_lsp.core.verdict import CompilerMessage, Launch, Reference
 MOST = 700_000
 """Characters of a question with windows of the paper's size, the templates' own words counted in."""
 LONG = 300_000
-WINDOW = SearchSettings().window_size
+WINDOW = SearchSettings().window_size + 1
+"""One more for the attempt that a plan combines with."""
 
 
 def text(length: int) -> str:
