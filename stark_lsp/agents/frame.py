@@ -310,16 +310,13 @@ class Frame:
 
 
 def combinable(context: Context) -> tuple[Node, ...]:
-    """Return the leaders of other branches that a plan may combine the selected node with; they can be shown whole."""
-    here = {context.selected.id, context.root.id, *(node.id for node in context.siblings)}
-    return tuple(
-        node
-        for node in context.window
-        if node.id not in here
-        and node.verdict is not None
-        and node.verdict.ok
-        and len(node.candidate.source) <= PAST_SOURCE
-    )
+    """Return the leaders of other branches that a plan may combine the selected node with.
+
+    They are faster than the reference, and can be shown whole.
+    """
+    here = {context.selected.id, context.root.id, *context.ancestors, *(node.id for node in context.siblings)}
+    others = [node for node in context.window if node.id not in here and len(node.candidate.source) <= PAST_SOURCE]
+    return tuple(node for node in others if node.score < context.root.score)
 
 
 def _correction(failed: Node) -> dict[str, str]:

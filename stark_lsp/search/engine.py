@@ -424,6 +424,7 @@ class Engine:
             siblings=tried,
             rejections=self._rejections,
             attempt=attempt.id,
+            ancestors=self.tree.ancestors(attempt.selected),
             stagnant=self._stagnant(),
             hints=self._helm.hints(attempt.selected),
             first_failure=self.tree.first_failure(attempt.selected),

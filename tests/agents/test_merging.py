@@ -38,8 +38,14 @@ from stark_lsp.core.verdict import Verdict
 
 LEADER = Node(7, 0, AgentRole.CODE, candidate("return leader(x)"), Plan("Lead", "Lead."), verified(0.009, 1.7))
 CHILD = replace(LEADER, id=8, parent=1)
+SLOW = replace(LEADER, id=10, verdict=verified(0.02, 0.8))
+ABOVE = replace(LEADER, id=6)
 LONG = replace(LEADER, id=9, candidate=replace(LEADER.candidate, source="x = 1\n" * PAST_SOURCE))
-GIVEN = replace(context(FIRST, (ROOT, FIRST, SECOND, LEADER, CHILD, LONG), siblings=(CHILD,)), attempt=12)
+GIVEN = replace(
+    context(FIRST, (ROOT, FIRST, SECOND, LEADER, CHILD, LONG, SLOW, ABOVE), siblings=(CHILD,)),
+    attempt=12,
+    ancestors=(6, 0),
+)
 BY_NAME = "combine_with"
 
 
@@ -67,7 +73,7 @@ async def test_what_was_offered_becomes_the_second_parent() -> None:
     assert BY_NAME not in question.tool.schema["required"]
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 8, 9, 99, -1])
+@pytest.mark.parametrize("number", [0, 1, 2, 6, 8, 9, 10, 99, -1])
 async def test_what_was_not_offered_is_no_second_parent_and_is_said(number: int) -> None:
     plan = await planning(number)[0].plan(GIVEN, Random(0))
     assert plan.combines is None

@@ -120,8 +120,8 @@ def test_more_of_the_same_makes_a_question_no_longer(role: ModelRole) -> None:
 
 def test_the_lists_that_are_tried_are_all_there_are() -> None:
     """A field that is added to what an agent is given must be tried above, or be known to have a bound."""
-    bounded = {"problem", "reference", "selected", "root", "window", "attempt", "stagnant", "first_failure"}
-    bounded.add("last_correct")
+    bounded = {"problem", "reference", "selected", "root", "window", "attempt", "stagnant", "ancestors"}
+    bounded |= {"first_failure", "last_correct"}
     assert {one.name for one in fields(Context)} - bounded == {"siblings", "rejections", "hints"}
 
 

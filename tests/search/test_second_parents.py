@@ -40,6 +40,8 @@ async def test_whoever_writes_is_shown_the_other_attempt_whatever_the_window_hol
         other = combined.get(context.attempt)
         shown = [node.id for node in context.window]
         assert len(set(shown)) == len(shown)
+        line = {number for number in nodes if context.selected.id in engine.tree.subtree(number)}
+        assert {context.selected.id, *context.ancestors} == line
         if role == "code" and other is not None:
             assert other in shown
             assert len([number for number in shown if number != other]) <= 3
