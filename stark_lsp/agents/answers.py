@@ -100,9 +100,26 @@ _EDITS = {
 }
 
 
-def tool_of(role: ModelRole, *, edits: bool) -> Tool:
-    """Return the tool of a role; with `edits`, those of a source are taken in place of a whole file."""
+_COMBINES = {
+    "type": "integer",
+    "description": "Number of one other attempt whose code is to be taken along, where the question offers some.",
+}
+
+
+def tool_of(role: ModelRole, *, edits: bool, merging: bool = False) -> Tool:
+    """Return the tool of a role.
+
+    Parameters
+    ----------
+    edits
+        Whether those of a source are taken in place of a whole file.
+    merging
+        Whether a plan may name another attempt to combine with.
+    """
     tool = TOOLS[role]
+    if role is ModelRole.PLAN and merging:
+        properties = {**tool.schema["properties"], "combine_with": _COMBINES}
+        return replace(tool, schema={**tool.schema, "properties": properties})
     if not edits or role is ModelRole.PLAN:
         return tool
     properties = {**tool.schema["properties"], "edits": _EDITS}
@@ -119,6 +136,8 @@ class PlanAnswer:
     annotated_source: str
     """Empty if there was none that can be used."""
     expected_saving_ms: float | None = None
+    combines: int | None = None
+    """Number of another attempt; whether it was offered is not checked yet."""
 
 
 @dataclass(frozen=True)
@@ -149,17 +168,18 @@ def read_plan(answer: Answer, question: Question) -> PlanAnswer:
     if fields:
         advice, title = _said(fields, "advice", MAX_ADVICE), one_line(_string(fields.get("title")), TITLE)
         annotated = unwrapped(_string(fields.get("annotated_source")))
-        saving = fields.get("expected_saving_ms")
+        saving, other = fields.get("expected_saving_ms"), fields.get("combine_with")
     else:
         text = answer.text[:MAX_ANSWER]
         blocks = [block.code for block in code_blocks(text) if block.language in PYTHON]
         annotated = max(blocks, key=lambda code: ("IMPROVE" in code, len(code)), default="")
-        advice, title, saving = capped(clean(without_blocks(text)), MAX_ADVICE).strip(), "", None
+        advice, title, saving, other = capped(clean(without_blocks(text)), MAX_ADVICE).strip(), "", None, None
     if not advice and not title:
         raise NoCandidate("The plan agent answered without a plan.", text=_kept(answer))
     title = title or one_line(_first_line(advice), TITLE)
     annotated = encodable(annotated.replace("\r\n", "\n")) if len(annotated) <= MAX_SOURCE else ""
-    return PlanAnswer(title, advice or title, annotated, _milliseconds(saving))
+    combines = other if isinstance(other, int) and not isinstance(other, bool) else None
+    return PlanAnswer(title, advice or title, annotated, _milliseconds(saving), combines)
 
 
 def read_kernel(

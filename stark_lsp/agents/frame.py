@@ -24,10 +24,12 @@ from dataclasses import replace
 from typing import Any
 
 from stark_lsp.agents.certainty import alike
+from stark_lsp.agents.diagnosis import Diagnosis, diagnose
 from stark_lsp.agents.dialects import embedding
 from stark_lsp.agents.edits import is_marked
 from stark_lsp.agents.inputs import inputs_source
 from stark_lsp.agents.lenses import Lens
+from stark_lsp.agents.machine import machine_lines
 from stark_lsp.agents.markers import BEGIN, END
 from stark_lsp.agents.observations import (
     ADVICE,
@@ -63,6 +65,12 @@ NEW_CLASS = "ModelNew"
 """What candidates call their class."""
 HINT = 4_000
 """Characters of a hint or a reason."""
+NEWEST = 12
+"""Hints, and proposals that were turned down, that are told; of more the newest."""
+LISTED = 24
+"""Attempts made from the selected node whose titles are told; of more the newest."""
+TENSORS = 2_000
+"""Characters of the list of all inputs, and of that of outputs."""
 
 MANY_ATTEMPTS = 5
 """So many attempts before this one are many: whatever the window shows of them, a plan is to differ in kind."""
@@ -111,6 +119,8 @@ class Frame:
         notes: Sequence[Note] = (),
     ) -> None:
         self.settings = settings
+        self.merging = settings.merging and tried
+        """Whether plans may combine attempts; systems without memory see no other branch."""
         self._tried = tried
         self._problem = problem
         self._reference = reference
@@ -165,7 +175,7 @@ class Frame:
         shared, border, body = text.partition(_BORDER)
         if not border:  # a user's frame without a border: nothing is alike
             shared, body = "", text
-        asked = self.settings.of(role)
+        asked = self.settings.routed(role, correction=failed is not None, stagnant=context.stagnant)
         return Question(
             attempt=context.attempt,
             role=role,
@@ -180,10 +190,20 @@ class Frame:
             ordinal=failed.corrections + 1 if failed is not None else 0,
         )
 
+    def diagnosis(self, node: Node) -> Diagnosis:
+        """Return what limits a node, as far as its profile tells."""
+        known, verdict = self._reference, node.verdict
+        if node.parent is None:
+            return diagnose(known.profile, known.baselines.eager, known.environment, known.device)
+        if verdict is None:
+            return Diagnosis()
+        return diagnose(verdict.profile, verdict.runtime, verdict.environment, known.device)
+
     def _constant(self, role: ModelRole, context: Context) -> dict[str, Any]:
         """Return what is alike in all questions of a role in one run."""
         problem, settings = self._problem, self.settings
         deciding = role in _DECIDING
+        profiled = settings.profile and deciding
         return {
             "role": role.value,
             "embedding": self._embedding,
@@ -199,17 +219,15 @@ class Frame:
                 "class_name": problem.class_name,
                 "source": source_text(problem.slice.text, SELECTED_SOURCE),
                 "inputs": source_text(self._inputs, ADVICE).rstrip(),
-                "profile": profile_lines(
-                    self._reference.profile, self._reference.environment, self._reference.baselines.eager
-                )
-                if settings.profile and deciding
-                else (),
+                "profile": profile_lines(self._reference.profile, self._reference.baselines.eager) if profiled else (),
+                "diagnosis": self.diagnosis(context.root).sentences if profiled else (),
             },
             "where": self._where(),
             "rejections": [
                 {"title": one_line(each.title, 200), "reason": one_line(each.reason, HINT)}
-                for each in (context.rejections if deciding else ())
+                for each in (context.rejections[-NEWEST:] if deciding else ())
             ],
+            "rejections_more": max(0, len(context.rejections) - NEWEST),
             "notes": self._notes if deciding else (),
             "shared_until_here": _BORDER,
             "begin": BEGIN,
@@ -223,16 +241,20 @@ class Frame:
     ) -> dict[str, Any]:
         """Return what changes from question to question; `alone` shows neither the selected node nor others."""
         selected = context.selected
-        shown = _view(selected, context, profile=self.settings.profile and role in _DECIDING, limit=SELECTED_SOURCE)
+        profiled = self.settings.profile and role in _DECIDING
+        shown = _view(selected, context, profile=profiled, limit=SELECTED_SOURCE)
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
-        tried = context.siblings if self._tried and role in _LOOKING_BACK else ()
+        tried = context.siblings[-LISTED:] if self._tried and role in _LOOKING_BACK else ()
         listed = titles(tried)
         began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
+            "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
+            "combinable": [node.id for node in combinable(context)] if self.merging and role is ModelRole.PLAN else [],
             "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
             "tried": listed,
+            "tried_more": max(0, len(context.siblings) - LISTED),
             "made": max(0, context.attempt - 1),
             "many": self._tried and context.attempt > MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
@@ -242,7 +264,8 @@ class Frame:
             if context.last_correct is not None and role is ModelRole.DEBUG
             else None,
             "first_failure": failure(began) if began is not None else None,
-            "hints": [capped(clean(hint.text), HINT) for hint in context.hints],
+            "hints": [capped(clean(hint.text), HINT) for hint in context.hints[-NEWEST:]],
+            "hints_more": max(0, len(context.hints) - NEWEST),
             "plan": None if planned is None else self._plan(planned),
             "lens": lens,
         }
@@ -252,6 +275,7 @@ class Frame:
         return {
             "title": one_line(plan.title, 200),
             "advice": capped(clean(plan.advice), 4 * ADVICE),
+            "combines": plan.combines,
             "annotated": source_text(plan.annotated_source, SELECTED_SOURCE) if grounded else "",
         }
 
@@ -266,15 +290,16 @@ class Frame:
         else:
             inputs = f"{', '.join(shapes)} ({kinds[0]})" if shapes else ""
         return {
-            "device": environment.device,
+            "device": one_line(environment.device, NAME),
             "on_cpu": environment.device_type == "cpu",
             "threads": environment.threads,
             "torch": environment.torch,
             "cuda": environment.cuda,
             "driver": environment.driver,
-            "compiler": environment.compiler,
-            "inputs": inputs,
-            "outputs": ", ".join(self._reference.outputs),
+            "compiler": one_line(environment.compiler or "", NAME),
+            "machine": machine_lines(self._reference.device) if self.settings.machine else (),
+            "inputs": one_line(inputs, TENSORS),
+            "outputs": one_line(", ".join(self._reference.outputs), TENSORS),
             "mode": _MODES[self._problem.mode],
             "bandwidth": f"{three(bandwidth)} GB/s" if bandwidth is not None else "",
             "eager": timing(baselines.eager),
@@ -282,6 +307,16 @@ class Frame:
             "max_autotuned": timing(baselines.max_autotune),
             "notes": tuple(one_line(note, 4 * NAME) for note in self._reference.notes[:NOTES]),
         }
+
+
+def combinable(context: Context) -> tuple[Node, ...]:
+    """Return the leaders of other branches that a plan may combine the selected node with.
+
+    They are faster than the reference, and can be shown whole.
+    """
+    here = {context.selected.id, context.root.id, *context.ancestors, *(node.id for node in context.siblings)}
+    others = [node for node in context.window if node.id not in here and len(node.candidate.source) <= PAST_SOURCE]
+    return tuple(node for node in others if node.score < context.root.score)
 
 
 def _correction(failed: Node) -> dict[str, str]:

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 
+from stark_lsp.agents.diagnosis import adds_up
 from stark_lsp.agents.edits import comparable, describe, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
-from stark_lsp.core.profile_phrases import TOP, duration, least, remarks, rest, summary
+from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Environment, Interval, Profile, Reference, Timing, Verdict
+from stark_lsp.core.verdict import Interval, Profile, Reference, Timing, Verdict
 from stark_lsp.discovery.syntax import parse
 
 SELECTED_SOURCE = 120_000
@@ -36,8 +37,6 @@ MESSAGE = 600
 """Characters of each of them, and of a verdict's message times four."""
 FIRST_LINES = 3
 """Lines of a message that is told in brief."""
-OVER = 1.25
-"""Launches that take so much longer together than the call do not add up; on a GPU some overlap."""
 NOTES = 6
 """Notes of the judge on its figures."""
 NOTE = 400
@@ -78,7 +77,7 @@ class Result:
     """Largest difference over the largest magnitude of the reference's output; empty if not measured."""
     tolerance: str
     profile: tuple[str, ...]
-    """What it launches and what limits it; empty if not asked for."""
+    """What it launches; empty if not asked for."""
     weights_loaded: bool
     notes: tuple[str, ...]
 
@@ -99,6 +98,8 @@ class Attempt:
 
     id: int
     parent: int | None
+    combines: int | None
+    """The other attempt whose code it took along, if any."""
     is_reference: bool
     repaired: bool
     """Made by the debug agent."""
@@ -134,6 +135,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
     return Attempt(
         id=node.id,
         parent=node.parent,
+        combines=node.second_parent,
         is_reference=node.parent is None,
         repaired=node.role is AgentRole.DEBUG,
         built_in=plan is not None and bool(plan.strategy) and node.role is not AgentRole.DEBUG,
@@ -172,23 +174,19 @@ def result(verdict: Verdict | None, *, profile: bool, source: str = "") -> Resul
         vs_compile=ratio(verdict.speedup_vs_compile),
         difference=f"{errors.max_rel:.2g}" if errors else "",
         tolerance=f"{errors.tolerance:.2g}" if errors else "",
-        profile=profile_lines(verdict.profile, verdict.environment, verdict.runtime) if profile else (),
+        profile=profile_lines(verdict.profile, verdict.runtime) if profile else (),
         weights_loaded=verdict.weights_loaded,
         notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:NOTES]) if verdict.ok else (),
     )
 
 
-def profile_lines(profile: Profile | None, environment: Environment | None, runtime: Timing | None) -> tuple[str, ...]:
-    """Return what a forward pass launches, longest first, and what limits it, a line each.
-
-    A profile that adds up to more than the call takes was taken while others used the machine: its times are told as
-    shares, and what is worked out from the device's rates is left out.
-    """
+def profile_lines(profile: Profile | None, runtime: Timing | None) -> tuple[str, ...]:
+    """Return what a forward pass launches, longest first, a line each; times that do not add up as shares."""
     if profile is None:
         return ()
     lines = []
     total = sum(launch.time_us for launch in profile.launched)
-    apart = runtime is not None and total > OVER * runtime.high_ms * 1e3
+    apart = not adds_up(profile, runtime)
     for launch in profile.launched[:TOP]:
         times = f"{launch.count} × " if launch.count != 1 else ""
         took = f"{three(100 * launch.time_us / total)} % of all" if apart else duration(launch.time_us)
@@ -201,10 +199,7 @@ def profile_lines(profile: Profile | None, environment: Environment | None, runt
         if len(profile.launched) > TOP:
             lines.append(f"and {len(profile.launched) - TOP} more")
         return (*lines, "the machine was busy when these were taken, one by one: only their shares mean something")
-    lines += [text for text in (rest(profile), summary(profile, environment)) if text]
-    if profile.floor_us:
-        lines.append(f"{least(profile)}: faster is only what needs less of it, or finds some in a cache")
-    return tuple(lines)
+    return (*lines, more) if (more := rest(profile)) else tuple(lines)
 
 
 def timing(value: Timing | None) -> str:

@@ -25,7 +25,7 @@ from random import Random
 from stark_lsp.agents.answers import read_kernel, read_plan, tool_of
 from stark_lsp.agents.dialects import detect
 from stark_lsp.agents.edits import describe, edits
-from stark_lsp.agents.frame import NEW_CLASS, Frame
+from stark_lsp.agents.frame import NEW_CLASS, Frame, combinable
 from stark_lsp.agents.grounding import document_anchors, ground, unmarked
 from stark_lsp.agents.lenses import FILE, Lens, choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
@@ -96,7 +96,7 @@ class _Asking:
         )
 
     def _tool(self, role: ModelRole) -> Tool:
-        return tool_of(role, edits=self.settings.edits)
+        return tool_of(role, edits=self.settings.edits, merging=self.frame.merging)
 
     def _note(self, attempt: int, text: str) -> None:
         if self._on_note is not None:
@@ -135,7 +135,8 @@ class _Asking:
             said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name, base)
             if said.remark:
                 self._note(question.attempt, said.remark)
-            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark), said.summary
+            author = answer.model or question.model or self.model.name
+            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark, model=author), said.summary
 
         return await asyncio.to_thread(read)
 
@@ -220,7 +221,7 @@ class ModelTeam(_Asking):
 
     async def _carry_out(self, context: Context, plan: Plan, failed: Node | None = None) -> Candidate:
         if self.settings.grounding is Grounding.OFF:
-            shown = Plan(plan.title, plan.advice, annotated_source=unmarked(plan.annotated_source))
+            shown = replace(plan, annotated_source=unmarked(plan.annotated_source))
         else:
             shown = plan
         question, answer = await self._ask(ModelRole.CODE, context, plan=shown, failed=failed)
@@ -241,7 +242,7 @@ class ModelTeam(_Asking):
 
     def _lens(self, context: Context) -> Lens | None:
         """Return the side to look from, None where temperature makes plans differ."""
-        asked = self.settings.plan
+        asked = self.settings.routed(ModelRole.PLAN, stagnant=context.stagnant)
         takes = getattr(self.model, "takes_temperature", None)
         if asked.temperature is not None and (not callable(takes) or takes(asked.model) is not False):
             return None
@@ -249,18 +250,25 @@ class ModelTeam(_Asking):
         siblings = context.siblings if self._tried else ()
         plans = [node.plan for node in siblings if node.plan is not None and node.role is AgentRole.CODE]
         used = {plan.lens for plan in plans if plan.lens}
-        return choose(lenses, self.seed, context.attempt, used)
+        limited = self.frame.diagnosis(context.selected).bottleneck if self.settings.profile else None
+        return choose(lenses, self.seed, context.attempt, used, limited)
 
     def _grounded(self, context: Context, question: Question, answer: Answer, lens: Lens | None) -> Plan:
         said = read_plan(answer, question)
         grounded = ground(context.selected.candidate.source, said.annotated_source)
+        offered = {node.id for node in combinable(context)} if self.frame.merging else set()
+        combines = said.combines if said.combines in offered else None
+        remark = grounded.remark
+        if said.combines is not None and combines is None:
+            remark = f"{remark} It was to be combined with attempt {said.combines}, which was not offered.".strip()
         return Plan(
             title=said.title,
             advice=said.advice,
             anchors=document_anchors(self.problem, context.selected, grounded),
             annotated_source=grounded.annotated_source,
             lens=lens.name if lens is not None else "",
-            remark=grounded.remark,
+            remark=remark,
+            combines=combines,
             expected_saving_ms=said.expected_saving_ms,
         )
 

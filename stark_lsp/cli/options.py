@@ -162,9 +162,9 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--paper",
         action="store_true",
-        help="as the paper has it: nothing of the playbook first, no profiles, nothing of earlier runs, no help for "
-        "repairs, no corrections within an attempt, whole files instead of edits, one attempt at a time, kernels by "
-        "load_inline",
+        help="as the paper has it: nothing of the playbook first, no profiles, no facts of the machine, nothing of "
+        "earlier runs, no help for repairs, no corrections within an attempt, no stronger model on stagnation, no "
+        "plan that combines attempts, whole files instead of edits, one attempt at a time, kernels by load_inline",
     )
     group.add_argument(
         "--no-seeds",

@@ -97,10 +97,11 @@ def tree(run: Run, nodes: Mapping[int, Node]) -> Tree:
     """Return the tree of attempts: number, what came of it, speed-up, plan and variant."""
     top = Tree(_root_label(run, nodes), guide_style="dim")
     branches = {0: top}
+    several = len({node.candidate.model for node in nodes.values()} - {""}) > 1
     for node, level in preorder(nodes):
         assert node.parent is not None
         branch = branches[node.parent]
-        label = _label(node, nodes[node.parent].plan, proposal=node.id == run.best)
+        label = _label(node, nodes[node.parent].plan, proposal=node.id == run.best, with_model=several)
         if level <= MAX_DEPTH:
             branches[node.id] = branch.add(label)
         else:
@@ -194,7 +195,7 @@ def came_of(node: Node) -> str:
     return f"{figures.milliseconds(verdict.runtime_ms)}{ratio}"
 
 
-def _label(node: Node, before: Plan | None, *, proposal: bool) -> Text:
+def _label(node: Node, before: Plan | None, *, proposal: bool, with_model: bool) -> Text:
     verdict = node.verdict
     label = Text.assemble((f"{node.id} ", "bold cyan"))
     gain = verdict.speedup_vs_eager if verdict is not None else None
@@ -208,6 +209,10 @@ def _label(node: Node, before: Plan | None, *, proposal: bool) -> Text:
     variant = words.variant(node.plan, before, VARIANT_WIDTH)
     if variant:
         label.append(f"  {variant}", "dim")
+    if node.second_parent is not None:
+        label.append(f"  with attempt {node.second_parent}", "dim")
     if node.corrections:
         label.append(f"  {words.corrected(node)}", "dim")
+    if with_model and node.candidate.model:
+        label.append(f"  by {clean(node.candidate.model)}", "dim")
     return label

@@ -171,6 +171,7 @@ def _attempt(node: Node) -> dict[str, Any]:
     return {
         "node": node.id,
         "parent": node.parent,
+        "second_parent": node.second_parent,
         "agent": node.role.value,
         "plan": node.plan.title if node.plan is not None else None,
         "status": verdict.status.value if verdict is not None else None,
@@ -178,6 +179,7 @@ def _attempt(node: Node) -> dict[str, Any]:
         "speedup_vs_eager": speedup.value if speedup is not None else None,
         "interval": _bounds(speedup),
         "corrections": node.corrections,
+        "model": node.candidate.model,
         "message": verdict.message if verdict is not None else "",
         "notes": list(verdict.notes) if verdict is not None else [],
     }

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from stark_lsp.cli import console, figures, profiles, runs_words, words
+from stark_lsp.cli import console, figures, profiles, prompt_sizes, runs_words, words
 from stark_lsp.cli.runs_lookup import local_time, print_json
 from stark_lsp.core.conversation import Exchange
 from stark_lsp.core.errors import BadInput
@@ -23,8 +23,12 @@ LOG_LINES = 40
 """Lines of captured output that are shown on a terminal; elsewhere, and in JSON, all are."""
 
 
-def show(store: RunStore, stored: StoredRun, number: int | None, *, prompts: bool, as_json: bool) -> int:
-    """Show an attempt, and with `prompts` its exchanges; without a number the exchanges of the whole run.
+def show(
+    store: RunStore, stored: StoredRun, number: int | None, *, prompts: bool, sizes: bool = False, as_json: bool
+) -> int:
+    """Show an attempt, with `prompts` its exchanges and with `sizes` what they consisted of.
+
+    Without a number these of the whole run.
 
     Raises
     ------
@@ -33,7 +37,7 @@ def show(store: RunStore, stored: StoredRun, number: int | None, *, prompts: boo
     """
     run = stored.run
     node = stored.nodes.get(number) if number is not None else None
-    exchanges = store.exchanges.list(run.id, number) if prompts else ()
+    exchanges = store.exchanges.list(run.id, number) if prompts or sizes else ()
     spend = store.exchanges.spend(run.id, number)
     # An attempt under way has exchanges before it has a node.
     if number is not None and node is None and not spend.calls:
@@ -48,6 +52,8 @@ def show(store: RunStore, stored: StoredRun, number: int | None, *, prompts: boo
         shown["spend"] = to_wire(spend)
         if prompts:
             shown["exchanges"] = [to_wire(exchange) for exchange in exchanges]
+        if sizes:
+            shown["sizes"] = prompt_sizes.as_json(exchanges)
         return print_json(shown)
     out = console.make()
     if number is not None:
@@ -57,18 +63,25 @@ def show(store: RunStore, stored: StoredRun, number: int | None, *, prompts: boo
     spent = runs_words.spend(spend)
     if prompts:
         for place, exchange in enumerate(exchanges, 1):
-            _show_exchange(out, exchange, f"{place} of {len(exchanges)}", with_attempt=number is None)
-        if not exchanges:
-            console.line(out, "No model was asked.", "dim")
+            _heading_of(out, exchange, f"{place} of {len(exchanges)}", with_attempt=number is None)
+            if sizes:
+                prompt_sizes.show_one(out, exchange)
+            _show_exchange(out, exchange)
+    if (prompts or sizes) and not exchanges:
+        console.line(out, "No model was asked.", "dim")
+    elif sizes:
+        prompt_sizes.show_all(out, exchanges)
     if spent:
         console.line(out, spent)
-    if spent and not prompts:
+    if spent and not prompts and number is not None:
         console.line(out, f"To read them: stark-lsp runs show {run.id} --node {number} --prompts", "dim")
     return 0
 
 
 def _heading(out: Console, run: Run, number: int, node: Node | None) -> None:
     after = f", after attempt {node.parent}" if node is not None and node.parent else ""
+    if node is not None and node.second_parent is not None:
+        after += f"{' and' if after else ', with'} attempt {node.second_parent}"
     maker = f", {node.role.value} agent" if node is not None and node.parent is not None else ""
     console.line(out, f"Run {run.id}, attempt {number}{after}{maker}", "bold")
     console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")
@@ -98,6 +111,8 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
         _block(out, node.candidate.summary)
     if node.candidate.remark:
         console.line(out, node.candidate.remark, "yellow")
+    if node.candidate.model:
+        console.line(out, f"Written by {node.candidate.model}.", "dim")
     if node.corrections:
         console.line(out, f"{words.corrected(node).capitalize()} by its author, within the attempt.", "dim")
     console.line(out, words.result(node), "bold" if node.verdict is not None and node.verdict.ok else "yellow")
@@ -128,12 +143,15 @@ def _show_verdict(out: Console, run: Run, number: int, verdict: Verdict) -> None
     profiles.show(out, number, verdict, run.reference)
 
 
-def _show_exchange(out: Console, exchange: Exchange, place: str, *, with_attempt: bool) -> None:
-    """Show one question whole, with its answer."""
-    question, answer = exchange.question, exchange.answer
-    attempt = f"attempt {question.attempt}, " if with_attempt else ""
+def _heading_of(out: Console, exchange: Exchange, place: str, *, with_attempt: bool) -> None:
+    attempt = f"attempt {exchange.question.attempt}, " if with_attempt else ""
     when = f", {local_time(exchange.when)}" if exchange.when else ""
     console.line(out, f"=== {place}: {attempt}{runs_words.exchange(exchange)}{when}", "bold cyan")
+
+
+def _show_exchange(out: Console, exchange: Exchange) -> None:
+    """Show one question whole, with its answer."""
+    question, answer = exchange.question, exchange.answer
     _titled(out, "system", question.system)
     _titled(out, "asked", _joined(question.shared, question.body))
     if question.tool is not None:

@@ -28,6 +28,9 @@ def configure(actions: Actions) -> None:
     showing.add_argument(
         "--prompts", action="store_true", help="show what was asked and answered, of one attempt or of all"
     )
+    showing.add_argument(
+        "--sizes", action="store_true", help="show which sections the questions had, with characters and tokens"
+    )
     showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     showing.set_defaults(handler=_show)
 
@@ -36,10 +39,10 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
     from stark_lsp.cli.runs_lookup import find
 
     stored = store.load(find(store, args.id).id)
-    if args.node is not None or args.prompts:
+    if args.node is not None or args.prompts or args.sizes:
         from stark_lsp.cli import runs_node
 
-        return runs_node.show(store, stored, args.node, prompts=args.prompts, as_json=args.json)
+        return runs_node.show(store, stored, args.node, prompts=args.prompts, sizes=args.sizes, as_json=args.json)
     return _show_json(store, stored) if args.json else _show_page(store, stored)
 
 

@@ -1,8 +1,7 @@
 """What a user may set of `AgentSettings` by name: `plan.temperature`, `code.model`, `debug.effort` …
 
-Names are `ROLE.FIELD`, `system_message`, `edits` and `silence_s`. The command line takes `NAME=VALUE`, an editor the
-object `stark.agents`. The other fields (dialect, grounding, and what enters the prompts) are not among them: they have
-options of their own.
+Names are `ROLE.FIELD` and those of `AgentSettings` itself. The command line takes `NAME=VALUE`, an editor the object
+`stark.agents`. Fields that have options of their own (dialect, grounding, profile, playbook, notes) are not among them.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ _TEMPLATE = re.compile(r"[\w-]{1,64}")
 """A name of a template, never a path."""
 _FORMS = {
     "model": (_MODEL, "a name of a model, or empty for the run's default"),
+    "correction_model": (_MODEL, "a name of a model, or empty"),
+    "stagnation_model": (_MODEL, "a name of a model, or empty"),
     "effort": (_EFFORT, "a word such as low, medium or high"),
     "system_message": (_TEMPLATE, "the name of a template, without its ending"),
 }
@@ -74,6 +75,26 @@ def _settings_of(role: ModelRole) -> tuple[Setting, ...]:
 ADJUSTABLE: tuple[Setting, ...] = (
     *(setting for role in ModelRole for setting in _settings_of(role)),
     Setting(
+        "correction_model",
+        "string",
+        _DEFAULTS.correction_model,
+        "Model of corrections within an attempt, for instance a cheaper one; empty for the model of the role.",
+    ),
+    Setting(
+        "stagnation_model",
+        "string",
+        _DEFAULTS.stagnation_model,
+        "Model that plans and writes once a search stagnates, for instance a stronger one; empty for no other model.",
+    ),
+    Setting(
+        "stagnation_attempts",
+        "integer",
+        _DEFAULTS.stagnation_attempts,
+        "Attempts without a new best after which a search stagnates.",
+        low=1,
+        high=1000,
+    ),
+    Setting(
         "system_message",
         "string",
         _DEFAULTS.system_message,
@@ -84,6 +105,18 @@ ADJUSTABLE: tuple[Setting, ...] = (
         "boolean",
         _DEFAULTS.edits,
         "Take edits to the source that is shown in place of a whole file.",
+    ),
+    Setting(
+        "merging",
+        "boolean",
+        _DEFAULTS.merging,
+        "Let a plan combine two attempts: the one it goes on from, and one of the best of another branch.",
+    ),
+    Setting(
+        "machine",
+        "boolean",
+        _DEFAULTS.machine,
+        "Tell the agents what the device can do: its units, caches, measured rates, and the software there is for it.",
     ),
     Setting(
         "silence_s",

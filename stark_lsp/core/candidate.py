@@ -22,6 +22,9 @@ class Candidate:
     summary: str = ""
     """What its author says it does, or of a repair why the attempt before it failed; may be empty."""
 
+    model: str = ""
+    """The language model that wrote it; empty if none did."""
+
     @property
     def digest(self) -> str:
         """SHA-256 of the source, in hex: the same text is the same candidate."""

@@ -38,5 +38,7 @@ class Plan:
     """The side a model was told to look from, to make plans differ; empty if it was not."""
     remark: str = ""
     """What was wrong with the plan's marks and how that was mended, in a sentence; empty if nothing."""
+    combines: int | None = None
+    """Another attempt whose code is to be taken along: the second parent of the node. None for most plans."""
     expected_saving_ms: float | None = None
     """Milliseconds the plan agent expects to save, or None if it does not say."""

@@ -77,6 +77,10 @@ class Context:
     """What the user turned down in earlier runs on this class."""
     attempt: int = 0
     """Id that the node of this attempt will have."""
+    ancestors: tuple[int, ...] = ()
+    """Ids of the selected node's parent and of all above it."""
+    stagnant: int = 0
+    """Attempts with a verdict since the last one that was the best."""
     hints: tuple[Hint, ...] = ()
     """What the user wants the agents to know: for the whole run, and for the selected node and those above it."""
     first_failure: Node | None = None

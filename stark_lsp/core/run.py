@@ -58,6 +58,11 @@ class Node:
         return self.verdict is not None and self.verdict.status.failed
 
     @property
+    def second_parent(self) -> int | None:
+        """The other attempt whose code it took along; None for most, and for repairs."""
+        return self.plan.combines if self.plan is not None and self.role is AgentRole.CODE else None
+
+    @property
     def score(self) -> float:
         """Time of a call over the reference's in the same session, or device time over the reference's where the search
         ranks by that; +inf for a failed or unjudged node.

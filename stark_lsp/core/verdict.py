@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from stark_lsp.core.device import Device
 from stark_lsp.core.status import VerdictStatus
 
 
@@ -184,10 +185,12 @@ class Reference:
     environment: Environment
     baselines: Baselines
     outputs: tuple[str, ...] = ()
-    """Outputs as text, for instance `float32[8x128]`."""
+    """Outputs as text, for instance `float32[8x128]`; with strides where they are not contiguous."""
     notes: tuple[str, ...] = ()
     """Things a user should know, such as a loaded machine."""
     profile: Profile | None = None
+    device: Device | None = None
+    """What it was judged on; None in records of versions that did not keep it."""
 
 
 @dataclass(frozen=True)

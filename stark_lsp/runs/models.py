@@ -231,7 +231,7 @@ async def _around(model: Model, setting: Setting) -> Team:
     replayed = begun.choice.kind == REPLAY
     prices = free() if replayed else await asyncio.to_thread(prices_of, begun.choice.kind)
     roles = _roles(system)
-    names = tuple(dict.fromkeys(agents.of(role).model or name for role in roles))
+    names = agents.models(roles, name)
     budget = replace(setting.budget, tokens=None, dollars=None) if replayed else _limited(setting, names, prices)
     purse = Purse(budget, prices, setting.spend, setting.on_spend)
     purse.check(names)
@@ -300,7 +300,20 @@ def _outlook(setting: Setting, seeds: int, questions: tuple[Question, ...], pric
     sizes = {question.role: measure(question, size) for question in questions}
     done = max(seeds, sum(1 for node in begun.nodes.values() if node.parent is not None))
     left = max(1, setting.budget.attempts - done)
-    return estimate(begun.system.name, left, sizes, begun.agents, prices, name).text
+    text = estimate(begun.system.name, left, sizes, begun.agents, prices, name).text
+    return f"{text} {_routing(begun.agents)}".rstrip()
+
+
+def _routing(agents: AgentSettings) -> str:
+    """Return who else is asked, and when; the estimate does not know how often that will be."""
+    parts = []
+    if agents.correction_model:
+        parts.append(f"{agents.correction_model} corrects within an attempt")
+    if agents.stagnation_model:
+        count = agents.stagnation_attempts
+        after = "1 attempt" if count == 1 else f"{count} attempts"
+        parts.append(f"{agents.stagnation_model} plans and writes after {after} without a new best")
+    return f"Not in that: {'; '.join(parts)}." if parts else ""
 
 
 async def _seeds(setting: Setting) -> Seeds:

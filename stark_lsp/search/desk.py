@@ -93,6 +93,10 @@ class Desk:
         """Return the child that was made."""
         return Node(self.attempt.id, self.selected.id, self.role, candidate, plan)
 
+    def other(self, number: int | None) -> tuple[Node, ...]:
+        """Return the attempt that the selected node is to be combined with; nothing for most plans."""
+        return (self.tree.nodes[number],) if number is not None and number in self.tree.nodes else ()
+
     def empty(self, reason: NoCandidate, plan: Plan | None) -> Node:
         """Return the child of an attempt that left nothing to judge, with that as its verdict."""
         candidate = Candidate(reason.text, Dialect.TORCH)
@@ -113,7 +117,7 @@ class Desk:
         corrections = failed.corrections + 1
         self._asking(f"Correcting attempt {failed.id}")
         try:
-            draft = await self.author.correct(self.context((), ()), failed)
+            draft = await self.author.correct(self.context(self.other(failed.second_parent), ()), failed)
         except NoCandidate as reason:
             if is_empty(failed):
                 return replace(self.empty(reason, failed.plan), corrections=corrections)

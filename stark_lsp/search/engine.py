@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from random import Random
 from typing import Any
 
@@ -423,10 +424,18 @@ class Engine:
             siblings=tried,
             rejections=self._rejections,
             attempt=attempt.id,
+            ancestors=self.tree.ancestors(attempt.selected),
+            stagnant=self._stagnant(),
             hints=self._helm.hints(attempt.selected),
             first_failure=self.tree.first_failure(attempt.selected),
             last_correct=self.tree.last_correct(attempt.selected) if self._settings.repair_help else None,
         )
+
+    def _stagnant(self) -> int:
+        """Return how many attempts with a verdict came after the best one."""
+        best_id = self.best.id
+        newer = takewhile(lambda node: node.id > best_id, self.tree.newest_first())
+        return sum(node.verdict is not None for node in newer)
 
     def _tell_plan(self, attempt: Attempt, plan: Plan) -> None:
         self._emit(Planned(attempt.id, attempt.selected, plan))

@@ -58,9 +58,5 @@ class Helm:
         """Return the hints for the whole run, and for this node and those above it, in the order they were given."""
         if not self._course.hints:
             return ()
-        line: set[int | None] = {None}
-        current: int | None = node_id
-        while current is not None:
-            line.add(current)
-            current = self._tree.nodes[current].parent
+        line = {None, node_id, *self._tree.ancestors(node_id)}
         return tuple(hint for hint in self._course.hints if hint.node in line)

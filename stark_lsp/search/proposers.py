@@ -103,6 +103,8 @@ class TeamProposer:
         i, rng = desk.selected.id, desk.rng("code")
         desk.ask(CODE, AgentRole.CODE, f"Writing code: {plan.title}", self._code)
         window = self._windows.code(desk.tree, i, rng)
+        shown = {node.id for node in window}
+        window = (*window, *(other for other in desk.other(plan.combines) if other.id not in shown))
         candidate = await self._code.code(desk.context(window, desk.tree.children(i)), plan, rng)
         desk.answered()
         return desk.node(candidate, plan)

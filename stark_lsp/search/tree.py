@@ -205,6 +205,15 @@ class Tree:
             node = self.nodes[node.parent]
         return None if node.id in (node_id, self.root_id) else node
 
+    def ancestors(self, node_id: int) -> tuple[int, ...]:
+        """Return the ids of the node's parent and of all above it, the root last."""
+        found: list[int] = []
+        above = self.nodes[node_id].parent
+        while above is not None:
+            found.append(above)
+            above = self.nodes[above].parent
+        return tuple(found)
+
     def subtree(self, node_id: int) -> frozenset[int]:
         """Return the ids of the node and everything below it."""
         found = [node_id]

@@ -139,8 +139,9 @@ SETTINGS: tuple[Setting, ...] = (
         "boolean",
         False,
         "Whether a search does as the paper does, whatever other settings say: nothing of the playbook first, no "
-        "profiles for the model, nothing of earlier runs, no help for repairs, no corrections within an attempt, whole "
-        "files instead of edits, one attempt at a time, kernels by load_inline.",
+        "profiles and no facts of the machine for the model, nothing of earlier runs, no help for repairs, no "
+        "corrections within an attempt, no stronger model on stagnation, no plan that combines attempts, whole files "
+        "instead of edits, one attempt at a time, kernels by load_inline.",
     ),
     Setting(
         "writeMode",

@@ -8,6 +8,7 @@ from typing import Any
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Answer, Question
+from stark_lsp.core.device import Device
 from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.roles import Context
@@ -75,11 +76,11 @@ GPU = Environment(
 )
 CPU = Environment("AMD EPYC", "cpu", "3.11.7", "/usr/bin/python3", "2.13.0", threads=2, shapes=("64x512",))
 PROFILE = Profile(
-    launched=(Launch("vectorized_elementwise_kernel", 3, 12.4, "32x1x1", "128x1x1", 32, 0), Launch("other", 1, 3.1)),
-    device_us=15.5,
+    launched=(Launch("vectorized_elementwise_kernel", 3, 4.4, "32x1x1", "128x1x1", 32, 0), Launch("other", 1, 1.1)),
+    device_us=5.5,
     bytes=266_240,
-    floor_us=0.9,
-    bandwidth_share=0.058,
+    floor_us=0.0918,
+    bandwidth_share=0.00592,
     bound="overhead",
 )
 
@@ -87,7 +88,8 @@ PROFILE = Profile(
 def reference(environment: Environment = GPU, profile: Profile | None = PROFILE) -> Reference:
     """Return what preparing the problem found out."""
     eager, compiled = Timing(0.0155, 0.0151, 0.0158, 200), Timing(0.0088, 0.0086, 0.0091, 200)
-    return Reference(environment, Baselines(eager, compiled), ("float32[64x512]",), profile=profile)
+    device = EPYC if environment.device_type == "cpu" else H100
+    return Reference(environment, Baselines(eager, compiled), ("float32[64x512]",), profile=profile, device=device)
 
 
 def candidate(body: str = "return x * torch.sigmoid(x * self.scale + self.shift)", kernel: str = "") -> Candidate:
@@ -110,7 +112,12 @@ def verified(runtime_ms: float, speedup: float) -> Verdict:
         speedup_vs_eager=Interval(speedup, speedup * 0.97, speedup * 1.02),
         eager=Timing(runtime_ms * speedup, runtime_ms * speedup * 0.99, runtime_ms * speedup * 1.01, 100),
         environment=GPU,
-        profile=replace(PROFILE, launched=(replace(PROFILE.launched[0], time_us=7.1), PROFILE.launched[1])),
+        profile=replace(
+            PROFILE,
+            launched=(replace(PROFILE.launched[0], time_us=2.6), PROFILE.launched[1]),
+            device_us=3.7,
+            bandwidth_share=0.0918e-3 / runtime_ms,
+        ),
         notes=("Other programs used the GPU.",),
     )
 
@@ -126,6 +133,30 @@ def broken() -> Verdict:
     )
 
 
+H100 = Device(
+    capability="9.0",
+    processors=132,
+    threads=2048,
+    registers=65536,
+    block_registers=65536,
+    shared_bytes=233_472,
+    block_shared_bytes=49_152,
+    block_shared_bytes_asked=232_448,
+    caches=(("L2", 52_428_800),),
+    bandwidth=2.9e12,
+    rates=(("float32", 5.1e13), ("float64", 5.9e13), ("tf32", 4.1e14), ("bfloat16", 7.2e14)),
+    triton="3.7.1",
+    dot_precisions=("tf32", "tf32x3", "ieee"),
+    nvcc="13.0",
+    libraries=(("cuBLASLt", "/usr/local/cuda/include"),),
+)
+EPYC = Device(
+    processors=2,
+    caches=(("L1d", 49_152), ("L2", 1_048_576), ("L3", 33_554_432)),
+    instructions=("avx2", "fma", "avx512f", "avx512_bf16"),
+    bandwidth=4.7e10,
+    rates=(("float16", 2.7e9), ("float64", 1.09e11), ("float32", 2.25e11), ("bfloat16", 9.8e11)),
+)
 ROOT = make_root(PROBLEM, reference())
 FIRST_PLAN = Plan(
     "Fuse scale, shift and sigmoid",

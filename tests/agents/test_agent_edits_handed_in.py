@@ -61,7 +61,7 @@ async def coded(answer: Answer, settings: AgentSettings | None = None) -> Candid
 )
 async def test_edits_to_the_reference_make_a_whole_file_with_the_class_renamed(answer: Answer) -> None:
     made = await coded(answer)
-    assert made == Candidate(MADE, Dialect.TORCH, "ModelNew", "", "One line.")
+    assert made == Candidate(MADE, Dialect.TORCH, "ModelNew", "", "One line.", "scripted")
 
 
 async def test_edits_outside_the_marks_are_found_as_in_a_whole_file() -> None:
@@ -151,7 +151,7 @@ async def test_a_correction_is_asked_with_what_was_handed_in_and_found_and_edits
 async def test_an_answer_that_held_nothing_is_asked_for_once_more_with_the_source_it_was_to_change() -> None:
     agents, model = team(answered(edits=[ONE_LINE], summary="One line."))
     draft = await agents.correct(context(), NOTHING)
-    assert draft.candidate == Candidate(MADE, Dialect.TORCH, summary="One line.")
+    assert draft.candidate == Candidate(MADE, Dialect.TORCH, summary="One line.", model="scripted")
     body = model.questions[0].body
     assert all(text in body for text in ("IMPROVE BEGIN", "The answer was empty.", "Well, now", "Answer once more"))
 

@@ -186,7 +186,10 @@ def test_profiles_are_shown_only_where_the_settings_say_so() -> None:
         return question.shared + question.body
 
     assert "vectorized_elementwise_kernel" in text(AgentSettings())
-    assert "vectorized_elementwise_kernel" not in text(AgentSettings(profile=False))
+    assert "**Diagnosis.** Its kernels take 3.70" in text(AgentSettings())
+    assert not any(
+        word in text(AgentSettings(profile=False)) for word in ("vectorized_elementwise_kernel", "Diagnosis")
+    )
 
 
 def test_what_the_playbook_wrote_is_said_to_be_its_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ from agent_cases import (
     FIRST,
     FIRST_PLAN,
     PROBLEM,
+    PROFILE,
     ROOT,
     SECOND,
     ScriptedModel,
@@ -22,6 +24,7 @@ from agent_cases import (
 )
 
 from stark_lsp.agents.answers import TOOLS
+from stark_lsp.agents.diagnosis import Bottleneck
 from stark_lsp.agents.edits import report
 from stark_lsp.agents.lenses import choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
@@ -33,7 +36,7 @@ from stark_lsp.core.plan import Plan
 from stark_lsp.core.roles import BudgetSpent, CodeAgent, DebugAgent, NoCandidate, PlanAgent, SoloAgent
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, Dialect, Grounding, Limit, ModelRole, StopReason, VerdictStatus
-from stark_lsp.core.verdict import Verdict
+from stark_lsp.core.verdict import Launch, Verdict
 
 SOURCE = candidate().source
 OUTSIDE = SOURCE.replace("torch.zeros(features)", "torch.zeros(features) + 0")
@@ -89,7 +92,7 @@ async def test_a_repair_is_asked_with_the_failure_and_the_plan() -> None:
 
 async def test_the_same_seed_asks_the_same() -> None:
     async def questions() -> list[str]:
-        agents, model = team(settings=AgentSettings(plan=RoleSettings()), seed=5)
+        agents, model = team(settings=AgentSettings(plan=RoleSettings(), profile=False), seed=5)
         for attempt in range(4):
             await agents.plan(context(attempt=attempt), Random(attempt))
         return [question.digest for question in model.questions]
@@ -321,6 +324,45 @@ def test_lenses_take_turns_in_an_order_that_the_seed_decides() -> None:
     assert len({tuple(turns(seed)) for seed in range(10)}) > 5
     assert choose((), 1, 1) is None
     assert choose(lenses, 1, 4, [lens.name for lens in lenses]) == choose(lenses, 1, 4)
+
+
+@pytest.mark.parametrize("bottleneck", list(Bottleneck))
+def test_the_bottleneck_chooses_lenses_and_the_lot_among_those_that_suit_it(bottleneck: Bottleneck) -> None:
+    lenses = read_lenses(PromptLibrary().text("lenses.md"))
+    words = {one.value for one in Bottleneck}
+    assert all(lens.bottlenecks and lens.bottlenecks <= words for lens in lenses)
+    suit = {lens.name for lens in lenses if bottleneck.value in lens.bottlenecks}
+    assert 2 < len(suit) < len(lenses)
+    used: list[str] = []
+    for number in range(len(lenses)):
+        lens = choose(lenses, 7, number, used, bottleneck)
+        assert lens is not None
+        assert (lens.name in suit) is (number < len(suit)), "those that suit come first, then the others"
+        used.append(lens.name)
+    assert len(set(used)) == len(lenses)
+    first = {lens.name for seed in range(30) if (lens := choose(lenses, seed, 0, (), bottleneck))}
+    assert first == suit, "the lot decides among them"
+    whole = choose(lenses, 7, 3, used, bottleneck)
+    assert whole is not None
+    assert whole.name in suit, "all were used"
+
+
+async def test_the_selected_nodes_profile_chooses_the_lens() -> None:
+    agents, model = team(settings=AgentSettings(plan=RoleSettings()), seed=3)
+    lenses = {lens.name: lens for lens in read_lenses(PromptLibrary().text("lenses.md"))}
+    assert FIRST.verdict is not None
+    product = replace(PROFILE, launched=(Launch("gemm", 1, 9.9),), flops=10**8, compute_share=0.6, bound="compute")
+    node = replace(FIRST, verdict=replace(FIRST.verdict, profile=product))
+    assert "compute" in lenses[(await agents.plan(context(node), Random(0))).lens].bottlenecks
+    assert "60 % of the 16.3 TFLOP/s" in model.questions[0].body
+    assert "overhead" in lenses[(await agents.plan(context(), Random(0))).lens].bottlenecks
+
+
+def test_a_lens_that_names_no_bottleneck_suits_all() -> None:
+    free, other = read_lenses("# Mine\n\nLook here.\n# Other\nFor: memory\n\nLook there.\n")
+    assert (free.text, other.text) == ("Look here.", "Look there.")
+    assert choose((free, other), 0, 0, (), Bottleneck.COMPUTE) == free
+    assert choose((other,), 0, 0, (), Bottleneck.COMPUTE) == other, "rather that than none"
 
 
 async def test_lenses_of_the_user_win(tmp_path: Path) -> None:

@@ -96,6 +96,23 @@ def test_without_an_attempt_all_prompts_of_the_run_are_shown(runs: Runs) -> None
     )
 
 
+def test_the_sizes_of_questions_are_shown_by_section_and_add_up_to_what_was_read(runs: Runs) -> None:
+    whole = runs("show", "1f3a", "--prompts", "--sizes").stdout
+    in_order(
+        whole, "=== 1 of 4", "section", "System message", "--- system", "=== 2 of 4", "share", "4 calls of a model"
+    )
+    alone = runs("show", "1f3a", "--sizes").stdout
+    assert "--- system" not in alone
+    in_order(alone, "section", "questions", "longest", "tokens", "share", "shared out by characters")
+    sizes = json.loads(runs("show", "1f3a", "--sizes", "--json").stdout)["sizes"]
+    assert sum(one["tokens"] for one in sizes) == 4 * 9200
+    system = next(one for one in sizes if one["section"] == "System message")
+    assert (system["questions"], system["longest"]) == (4, len("You write fast code."))
+    of_one = json.loads(runs("show", "1f3a", "--node", "2", "--sizes", "--json").stdout)
+    assert sum(one["tokens"] for one in of_one["sizes"]) == 9200
+    assert "No model was asked." in runs("show", "1f3a", "--node", "4", "--sizes").stdout
+
+
 def test_an_attempt_that_failed_says_why(runs: Runs) -> None:
     failed = runs("show", "1f3a", "--node", "2").stdout
     assert "did not compile: kernel.cpp:3: error: expected ';'" in failed
@@ -115,6 +132,26 @@ def test_how_often_an_attempt_was_corrected_is_shown(place: Place, runs: Runs) -
     assert all(f"corrected {words}" in page for words in ("once", "twice", "3 times"))
     attempts = json.loads(runs("show", run_id, "--json").stdout)["attempts"]
     assert [one["corrections"] for one in attempts[:3]] == [1, 2, 3]
+
+
+def test_which_model_wrote_is_shown_where_there_are_several(place: Place, runs: Runs) -> None:
+    store, _ = place
+    run_id = store.list()[0].id
+
+    def written_by(number: int, model: str) -> None:
+        node = store.load(run_id).nodes[number]
+        store.put_node(run_id, replace(node, candidate=replace(node.candidate, model=model)), "")
+
+    written_by(1, "large")
+    assert "Written by large." in runs("show", run_id, "--node", "1").stdout
+    assert "by large" not in runs("show", run_id).stdout, "all of them were"
+    written_by(2, f"small{HOSTILE}")
+    page = runs("show", run_id).stdout
+    assert "by large" in page
+    assert "by small" in page
+    assert "\x1b" not in page
+    attempts = json.loads(runs("show", run_id, "--json").stdout)["attempts"]
+    assert [one["model"] for one in attempts[:2]] == ["large", f"small{HOSTILE}"]
 
 
 def test_an_attempt_under_way_shows_what_was_asked_so_far(runs: Runs) -> None:

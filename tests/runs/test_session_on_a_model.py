@@ -19,7 +19,7 @@ from model_runs import options, problem_in, session
 
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.events import Event, Notice, Spent
+from stark_lsp.core.events import Event, Notice, Outlook, Spent
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node
 from stark_lsp.core.status import AgentRole, ModelRole, RunState, VerdictStatus
@@ -245,6 +245,34 @@ async def test_a_stray_bracket_costs_no_attempt(problem: Problem, store: RunStor
     read = [one.answer.usage for one in store.exchanges.list(run.id, 1)]
     assert read[2].cache_read_tokens == read[1].cache_write_tokens > 0, "what is alike was not read from the cache"
     assert "does not parse" in server.requests[2].text
+
+
+async def test_another_model_corrects_and_another_one_comes_in_when_the_search_stagnates(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    typing = Typing()
+    # Nothing but the first attempt has a candidate.
+    server = serve(lambda request: typing(request) if len(server.requests) <= 3 else replies.refusal("cyber", "No."))
+    routed = AgentSettings(
+        playbook=False,
+        correction_model="claude-haiku-5-5",
+        stagnation_model="claude-opus-5-5",
+        stagnation_attempts=2,
+    )
+    events: list[Event] = []
+    run = await session(problem, replace(options(5), agents=routed), store, events).execute()
+    stored = store.load(run.id)
+    asked = [(one.question.attempt, one.question.model) for one in store.exchanges.list(run.id)]
+    assert [request.body["model"] for request in server.requests][2] == "claude-haiku-5-5"
+    assert asked[:3] == [(1, ""), (1, ""), (1, "claude-haiku-5-5")]
+    assert stored.nodes[1].candidate.model == "claude-haiku-5-5"
+    begun = max(run.best or 0, 0)
+    strong = [number for number, model in asked if model == "claude-opus-5-5"]
+    assert strong == list(range(begun + 3, 6)), "two attempts in a row came after the best, which begins anew"
+    assert all(exchange.dollars for exchange in store.exchanges.list(run.id) if exchange.answer.usage.total)
+    outlook = " ".join(event.text for event in events if isinstance(event, Notice | Outlook))
+    assert "claude-haiku-5-5 corrects within an attempt" in outlook
+    assert "claude-opus-5-5 plans and writes after 2 attempts without a new best" in outlook
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ NAMES = [setting.name for setting in ADJUSTABLE]
 
 def test_every_field_of_every_role_can_be_set_and_its_default_is_allowed() -> None:
     roles = {f"{role.value}.{field.name}" for role in ModelRole for field in fields(RoleSettings)}
-    assert set(NAMES) == roles | {"system_message", "edits", "silence_s"}
+    elsewhere = {role.value for role in ModelRole} | {"dialect", "grounding", "profile", "playbook", "notes"}
+    assert set(NAMES) == roles | {field.name for field in fields(AgentSettings)} - elsewhere
     for setting in ADJUSTABLE:
         assert problem(setting.name, setting.default) == ""
         assert setting.description.endswith(".")

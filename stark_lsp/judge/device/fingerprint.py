@@ -14,8 +14,6 @@ import torch
 from ..correctness.classify import host_compiler
 from . import toolkit
 
-_RELEASE = re.compile(r"release (\d+\.\d+)")
-
 
 def device_name(device: str) -> str:
     """Return the device's name for a person."""
@@ -52,7 +50,8 @@ def compilers(device: str) -> str | None:
     host = host_compiler()
     found = toolkit.printed([host, "--version"]).strip().split("\n")[:1] if host else []
     nvcc = toolkit.find("nvcc") if device == "cuda" else None
-    found += [f"nvcc {version}" for version in _RELEASE.findall(toolkit.printed([nvcc, "--version"]) if nvcc else "")]
+    version = toolkit.release(nvcc) if nvcc else ""
+    found += [f"nvcc {version}"] if version else []
     return ", ".join(text.strip() for text in found if text) or None
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+
+_RELEASE = re.compile(r"release (\d+\.\d+)")
 
 
 def find(name: str, *folders: str) -> str | None:
@@ -30,3 +33,9 @@ def printed(command: list[str]) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.decode("utf-8", "replace")
+
+
+def release(nvcc: str) -> str:
+    """Return the release of nvcc, for instance `13.0`; nothing if it does not tell."""
+    found = _RELEASE.search(printed([nvcc, "--version"]))
+    return found[1] if found else ""

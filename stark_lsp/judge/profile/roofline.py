@@ -38,6 +38,8 @@ CPU_PRODUCT_S = 0.15
 COPIES = {"cuda": 50, "cpu": 10}
 """Copies at most, of which the fastest counts."""
 CPU_COPY_LIMIT = 256 << 20
+BUSY = "The machine was busy while this device was measured; it is measured again next time."
+"""Note of a calibration that is not to be relied on."""
 DTYPES = ("float32", "tf32", "float64", "bfloat16", "float16")
 """In the order they are measured; tf32 on a GPU only."""
 
@@ -98,7 +100,7 @@ def calibration(cache_dir: str, device: str) -> Calibration:
         taken = calibrate(device)
     if device == "cpu" and watch.notes:
         # Kept, it would make a slow device of this one for two weeks.
-        taken["notes"].append("The machine was busy while this device was measured; it is measured again next time.")
+        taken["notes"].append(BUSY)
     elif taken["bandwidth"] is not None:
         try:
             _save(_path(cache_dir, device), taken)

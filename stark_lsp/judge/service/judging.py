@@ -15,7 +15,7 @@ from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
 from ..correctness.verify import AFTER_LIMIT, ROOM
-from ..device import fingerprint, observe, toolkit, turns
+from ..device import capabilities, fingerprint, observe, toolkit, turns
 from ..processes import confinement
 from ..processes.environment import runner_environment
 from ..processes.failures import RunnerError, RunnerFailure
@@ -143,6 +143,9 @@ class Judge:
         self.cost: dict[str, Any] = {}
         self.calibration: dict[str, Any] | None = None
         self.profile = self._take_profile(cache_dir, progress) if settings["profile"] else None
+        measured = self.calibration
+        reliable = measured is not None and roofline.BUSY not in measured["notes"]
+        self.capabilities = capabilities.describe(reference.device, measured if reliable else None)
         reference.release()
         self.pool.fill(1)
         if on_gpu:
@@ -184,9 +187,10 @@ class Judge:
         return {
             "environment": self.environment,
             "baselines": self._baselines,
-            "outputs": list(map(tensorfile.text_of, self.reference.cases[0].outputs.tensors)),
+            "outputs": list(map(tensorfile.layout_of, self.reference.cases[0].outputs.tensors)),
             "notes": list(self.reference.notes),
             "profile": self.profile,
+            "device": self.capabilities,
         }
 
     def _time_eager(self, progress: Progress, writing: bool) -> dict[str, Any]:

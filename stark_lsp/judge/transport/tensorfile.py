@@ -372,3 +372,10 @@ def _fill(data: torch.Tensor, file: Any, place: int) -> None:
 def text_of(tensor: torch.Tensor) -> str:
     """Return dtype and shape of a tensor, for instance `float32[8x128]`."""
     return f"{str(tensor.dtype).replace('torch.', '')}[{'x'.join(str(n) for n in tensor.shape)}]"
+
+
+def layout_of(tensor: torch.Tensor) -> str:
+    """Return the same, and the strides where they are not those of a contiguous one: `float32[8x4] (strides 1, 8)`."""
+    if tensor.layout is not torch.strided or tensor.is_contiguous():
+        return text_of(tensor)
+    return f"{text_of(tensor)} (strides {', '.join(map(str, tensor.stride()))})"
