@@ -230,6 +230,8 @@ class Verifier:
         if odd:
             raise _failed("WRONG_SHAPE", f"It returned a {odd}, not a plain torch.Tensor.", case)
         device = self.reference.device
+        # For this the inputs are read; outputs come after them, and not beside them.
+        before = self.reference.fingerprints(case) if marking else None
         try:
             shared = self.runner.exchange
             found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
@@ -238,7 +240,7 @@ class Verifier:
             sharing = layout.shared(answer["ranges"], case.results)
         except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
-        if marking and answer.get("fingerprints") != self.reference.fingerprints(case):
+        if marking and answer.get("fingerprints") != before:
             raise _failed("MUTATED_INPUT", "It changed its inputs, which the reference leaves as they are.", case)
         if held is not None and earlier is not None and not self._same(held, earlier):
             raise Failed(Finding("WRONG_RESULT", OVERWRITTEN))

@@ -209,6 +209,8 @@ class Timed:
         result = self._alike(seed, index)
         modules.synchronize(self._device)
         tensorfile.save(outputs, result, self.exchange)
+        result = None
+        self._drop()
         return {}
 
     def trim(self) -> dict[str, Any]:

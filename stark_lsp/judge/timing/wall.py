@@ -9,7 +9,6 @@ reaches down to it. Nobody is accused: clocks differ for many reasons, and who r
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
@@ -24,9 +23,9 @@ BESIDES_MS = {"cpu": 0.1, "cuda": 0.6}
 """What goes with a short call, on a GPU mostly its inputs and emptying the caches."""
 SURE = 3
 """Measurements of it that are made in any case."""
-MOST, MOST_S = 12, 8.0
-"""Measurements of it that are made if need be, and the seconds for which more are: where others are at work on the
-machine, what goes with a round varies by milliseconds, and the shortest of many rounds is hardly touched by them."""
+MOST, MOST_MS = 12, 6000.0
+"""Measurements of it that are made if need be, and how long rounds may take in all for there to be more: where others
+are at work on the machine, what goes with a round varies by milliseconds, and only the shortest of many tells."""
 AGREE = {"quiet": 1.15, "busy": 1.6}
 """By how much a call may take longer by the judge's clock than it is said to, on a CPU with warm caches."""
 SLACK_MS = {"cpu": 0.0, "cuda": 0.05}
@@ -55,14 +54,7 @@ class Judged(NamedTuple):
 
 
 def judged(
-    candidate: Run,
-    trusted: Run,
-    claimed_ms: float,
-    trusted_ms: float,
-    device: str = "cpu",
-    most: int = LONG,
-    *,
-    now: Callable[[], float] = time.monotonic,
+    candidate: Run, trusted: Run, claimed_ms: float, trusted_ms: float, device: str = "cpu", most: int = LONG
 ) -> Judged:
     """Return how long a call takes by the judge's own clock.
 
@@ -80,20 +72,18 @@ def judged(
         `cpu` or `cuda`.
     most
         Most calls of a round whose outputs can all be kept.
-    now
-        The time in seconds.
     """
     each = [call_ms + BESIDES_MS[device] for call_ms in (claimed_ms, trusted_ms)]
     lengths = _lengths(min(LONG_MS / each[0], TRUSTED_MS / each[1]), min(most, LONG))
     runs = (candidate, trusted)
     seen: dict[tuple[Run, int], list[float]] = {(run, calls): [] for run in runs for calls in lengths}
     found = Judged(0.0, 0.0)
-    end = now() + MOST_S
-    made = 0
-    while made < MOST or now() < end:
+    made, spent = 0, 0.0
+    while made < MOST or spent < MOST_MS:
         made += 1
         for (run, calls), walls in seen.items():
             sample = run(calls)
+            spent += sample.wall_ms
             told = sum(sample.ms) if run is trusted else 0.0
             # Where one call is all that can be kept, the one before it is taken to be as long.
             walls.append(sample.wall_ms - told * (2 if most == 1 else 1))
