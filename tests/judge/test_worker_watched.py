@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def test_a_checker_that_was_given_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     case = SimpleNamespace(inputs_path="inputs.raw")
     judge = SimpleNamespace(pool=None, reference=SimpleNamespace(cases=[case]), settings={"run_timeout_s": 60.0})
-    monkeypatch.setattr(sanitize, "available", lambda: "sanitizer")
+    runner = cast("RunnerProcess", object())
     for report, notes in (("========= ERROR SUMMARY: 0 errors", []), ("", [sanitize.INCOMPLETE])):
         monkeypatch.setattr(finalist, "run", lambda *_, report=report, **__: report)
-        assert finalist.check_memory(cast("Judge", judge), lambda *_: None, ["kernel"], dict) == notes
+        assert finalist.check_memory(cast("Judge", judge), runner, lambda *_: None, ["kernel"], dict) == notes
 
 
 ENDLESS = "import time\ntime.sleep(3600)\n"

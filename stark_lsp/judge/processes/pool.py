@@ -161,8 +161,9 @@ class Pool:
 
     def building(self) -> None:
         """Take note that a compiler is at work, so that nothing is timed for a while."""
-        # On a CPU new processes would get in the way of the timing that follows.
-        if self.gpu is not None and len(self._spares[RUNNER]) <= FEW:
+        # On a CPU new processes would get in the way of the timing that follows; so would they before there is anything
+        # to judge, where what is built are headers.
+        if self.gpu is not None and self._under_way and len(self._spares[RUNNER]) <= FEW:
             self.fill()
 
     def _fill_late(self) -> None:

@@ -64,6 +64,8 @@ class Attempt:
         self._bench, self._reference, self._settings = self.judge.bench, self.judge.reference, self.judge.settings
         self._source: str = self.candidate["source"]
         self._runner: RunnerProcess | None = None
+        self._checker: RunnerProcess | None = None
+        """Runs it under a memory checker."""
         self._rest: RestWatch | None = None
         self._cached = False
         """Whether Triton has compiled this source before."""
@@ -89,6 +91,8 @@ class Attempt:
             with self._stage("start"):
                 self.judge.clear()
                 runner = self._start()
+                if self._watched and self._settings["sanitizer"]:
+                    self._checker = finalist.begin_memory(self.judge)
             with self._working():
                 with self._stage("load"):
                     self._weights_message = self._load(runner)
@@ -126,6 +130,8 @@ class Attempt:
     def end(self) -> None:
         """Kill the runner, keep what Triton compiled, remove what was written."""
         self._end_runner()
+        if self._checker is not None:
+            self.judge.pool.end(self._checker)
         if self._runner is not None:
             if self._forwarded and not self._cached:
                 self.judge.triton.keep(self._source, self._runner.files.triton)
@@ -257,16 +263,23 @@ class Attempt:
             self._notes.append(
                 f"A forward pass launches none of its kernels ({names}): what is fast is PyTorch's own work."
             )
-        watched = self.final and self.tools and self._reference.device == "cuda"
         metrics: list[dict[str, Any]] = []
-        if watched and self._settings["sanitizer"]:
+        if self._watched and self._settings["sanitizer"]:
             self.progress("Looking for memory errors", self._limit("profile"))
-            self._notes += finalist.check_memory(self.judge, self._load_again, kernels, lambda: self._asked.resources)
-        if watched and self._settings["counters"]:
+            checker, self._checker = self._checker, None
+            self._notes += finalist.check_memory(
+                self.judge, checker, self._load_again, kernels, lambda: self._asked.resources
+            )
+        if self._watched and self._settings["counters"]:
             self.progress("Reading hardware counters", self._limit("profile"))
             metrics, notes = finalist.read_counters(self.judge, self._load_again)
             self._notes += notes
         return claimed, metrics
+
+    @property
+    def _watched(self) -> bool:
+        """Whether it runs under tools as well."""
+        return bool(self.final and self.tools and self._settings["profile"]) and self._reference.device == "cuda"
 
     def _device_share(self) -> float | None:
         """Return its device time over the reference's, where the search is to rank by that; None if unknown."""

@@ -36,13 +36,25 @@ SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
 
 
+def begin_memory(judge: Judge) -> RunnerProcess | None:
+    """Start a process under compute-sanitizer, None where that is not installed; it comes up beside what goes on."""
+    program = sanitize.available()
+    return None if program is None else begin(judge.pool, partial(sanitize.command, program))
+
+
 def check_memory(
-    judge: Judge, load: Load, kernels: Sequence[str], resources: Callable[[], Mapping[str, Any]]
+    judge: Judge,
+    runner: RunnerProcess | None,
+    load: Load,
+    kernels: Sequence[str],
+    resources: Callable[[], Mapping[str, Any]],
 ) -> list[str]:
-    """Look for memory errors of a candidate's kernels with compute-sanitizer, where that is installed.
+    """Look for memory errors of a candidate's kernels with compute-sanitizer.
 
     Parameters
     ----------
+    runner
+        As of `begin_memory`; it has ended afterwards.
     kernels
         Names of the kernels that it defines.
     resources
@@ -58,12 +70,11 @@ def check_memory(
     Failed
         It reads or writes memory that is not its own.
     """
-    program = sanitize.available()
-    if program is None:
+    if runner is None:
         return [sanitize.MISSING]
     inputs = judge.reference.cases[0].inputs_path
     limit = longest(float(judge.settings["run_timeout_s"]))
-    report = run(judge.pool, partial(sanitize.command, program), load, "forward", limit=limit, inputs=inputs)
+    report = run(judge.pool, runner, load, "forward", limit=limit, inputs=inputs)
     found = sanitize.read(report, kernels, resources())
     if found is not None:
         raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
@@ -77,8 +88,8 @@ def read_counters(judge: Judge, load: Load) -> tuple[list[dict[str, Any]], list[
         return [], [counters.MISSING]
     inputs = judge.reference.cases[0].inputs_path
     limit = longest(float(judge.settings["run_timeout_s"]))
-    under = partial(counters.command, ncu)
-    return counters.read(run(judge.pool, under, load, "counters", limit=limit, inputs=inputs))
+    runner = begin(judge.pool, partial(counters.command, ncu))
+    return counters.read(run(judge.pool, runner, load, "counters", limit=limit, inputs=inputs))
 
 
 def longest(run_s: float) -> float:
@@ -86,11 +97,22 @@ def longest(run_s: float) -> float:
     return min(LONGEST_S, SLOWER * run_s)
 
 
-def run(children: Pool, under: Under, load: Load, command: str, *, limit: float, inputs: str) -> str:
+def begin(children: Pool, under: Under) -> RunnerProcess:
+    """Start a process under a tool."""
+    return children.watched_runner(lambda argv, folder: under(argv, _report(folder)))
+
+
+def _report(folder: Folder) -> str:
+    return f"{folder.out}/{REPORT}"
+
+
+def run(children: Pool, runner: RunnerProcess, load: Load, command: str, *, limit: float, inputs: str) -> str:
     """Run one forward pass of a candidate under a tool.
 
     Parameters
     ----------
+    runner
+        As of `begin`; ended afterwards.
     load
         Has a runner load it.
     command
@@ -105,16 +127,11 @@ def run(children: Pool, under: Under, load: Load, command: str, *, limit: float,
     str
         What the tool wrote to its report; whatever came until the run failed, if it did.
     """
-
-    def tool(argv: list[str], folder: Folder) -> list[str]:
-        return under(argv, f"{folder.out}/{REPORT}")
-
-    runner = children.watched_runner(tool)
-    report = f"{runner.files.out}/{REPORT}"
+    report = _report(runner.files)
     try:
         try:
             load(runner, limit)
-            extra = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
+            extra: dict[str, Any] = {} if command == "counters" else {"outputs": f"{runner.files.out}/outputs.raw"}
             runner.ask(command, run_s=limit, build_s=limit, inputs=runner.give(inputs), **extra)
             runner.finish(min(limit, LAST_WORDS_S))
         except RunnerFailure:
