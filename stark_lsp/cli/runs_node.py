@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -51,15 +52,16 @@ def show(store: RunStore, stored: StoredRun, number: int | None, *, prompts: boo
         return print_json(shown)
     out = console.make()
     if number is not None:
-        _heading(out, run, number, node)
+        show_heading(out, run, number, node)
     if node is not None:
-        _show_node(out, run, node)
+        show_plan(out, node)
+        if node.candidate.source:
+            _source(out, node.candidate.source)
+            out.print()
+        show_outcome(out, run, node)
     spent = runs_words.spend(spend)
     if prompts:
-        for place, exchange in enumerate(exchanges, 1):
-            _show_exchange(out, exchange, f"{place} of {len(exchanges)}", with_attempt=number is None)
-        if not exchanges:
-            console.line(out, "No model was asked.", "dim")
+        show_exchanges(out, exchanges, with_attempt=number is None)
     if spent:
         console.line(out, spent)
     if spent and not prompts:
@@ -67,7 +69,8 @@ def show(store: RunStore, stored: StoredRun, number: int | None, *, prompts: boo
     return 0
 
 
-def _heading(out: Console, run: Run, number: int, node: Node | None) -> None:
+def show_heading(out: Console, run: Run, number: int, node: Node | None) -> None:
+    """Show which attempt it is, and of which run."""
     after = f", after attempt {node.parent}" if node is not None and node.parent else ""
     maker = f", {node.role.value} agent" if node is not None and node.parent is not None else ""
     console.line(out, f"Run {run.id}, attempt {number}{after}{maker}", "bold")
@@ -78,22 +81,25 @@ def _heading(out: Console, run: Run, number: int, node: Node | None) -> None:
         out.print()
 
 
-def _show_node(out: Console, run: Run, node: Node) -> None:
-    if node.plan is not None:
-        where = words.lines(node.plan.anchors)
-        console.line(out, f"{words.title(node)}{f'  {where}' if where else ''}", "bold")
-        _block(out, node.plan.advice)
-        told = words.variant(node.plan)
-        if told:
-            console.line(out, told, "dim")
-        if node.plan.lens:
-            console.line(out, f"Looked for with an eye on: {node.plan.lens}", "dim")
-        if node.plan.remark:
-            console.line(out, node.plan.remark, "yellow")
-        out.print()
-    if node.candidate.source:
-        _source(out, node.candidate.source)
-        out.print()
+def show_plan(out: Console, node: Node) -> None:
+    """Show what an attempt was to do, if it had a plan."""
+    if node.plan is None:
+        return
+    where = words.lines(node.plan.anchors)
+    console.line(out, f"{words.title(node)}{f'  {where}' if where else ''}", "bold")
+    _block(out, node.plan.advice)
+    told = words.variant(node.plan)
+    if told:
+        console.line(out, told, "dim")
+    if node.plan.lens:
+        console.line(out, f"Looked for with an eye on: {node.plan.lens}", "dim")
+    if node.plan.remark:
+        console.line(out, node.plan.remark, "yellow")
+    out.print()
+
+
+def show_outcome(out: Console, run: Run, node: Node) -> None:
+    """Show what came of an attempt: what its author says, its verdict, and its profile."""
     if node.candidate.summary:
         _block(out, node.candidate.summary)
     if node.candidate.remark:
@@ -104,6 +110,14 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
     if node.verdict is not None:
         _show_verdict(out, run, node.id, node.verdict)
     out.print()
+
+
+def show_exchanges(out: Console, exchanges: Sequence[Exchange], *, with_attempt: bool) -> None:
+    """Show what was asked and answered."""
+    for place, exchange in enumerate(exchanges, 1):
+        _show_exchange(out, exchange, f"{place} of {len(exchanges)}", with_attempt=with_attempt)
+    if not exchanges:
+        console.line(out, "No model was asked.", "dim")
 
 
 def _show_verdict(out: Console, run: Run, number: int, verdict: Verdict) -> None:

@@ -65,6 +65,7 @@ class RunEvents:
             view.status = "the class was loaded and timed"
         elif isinstance(event, Planned):
             view.attempts = max(view.attempts, event.node)
+            view.parents[event.node] = event.parent
             view.add_plan(event.node, event.plan, self._desk.text(view))
             view.status = attempts_so_far(view)
             self._desk.touch(view.uri)

@@ -56,6 +56,14 @@ class AnchoredPlan:
     """Lines of today's document."""
 
 
+@dataclass(frozen=True)
+class UnderWay:
+    """An attempt that has a plan and no candidate yet."""
+
+    parent: int
+    plan: Plan
+
+
 @dataclass
 class RunView:
     """One run as the editor sees it; lives until dismissed, accepted or rejected."""
@@ -69,6 +77,8 @@ class RunView:
     nodes: dict[int, Node] = field(default_factory=dict)
     plans: dict[int, Plan] = field(default_factory=dict)
     """Plans by the id of their node, those without a verdict included."""
+    parents: dict[int, int] = field(default_factory=dict)
+    """What the attempts that were planned here go on from, by the id of their node."""
     status: str = ""
     """What goes on now, one sentence."""
     attempts: int = 0
@@ -161,6 +171,14 @@ class RunView:
             for change in self._edits:
                 _apply(tracker, change)
         self._trackers[node] = tracker
+
+    def under_way(self) -> dict[int, UnderWay]:
+        """Return the attempts that have a plan and no candidate yet, by the id of their node."""
+        if not self.active:
+            return {}
+        return {
+            node: UnderWay(parent, self.plans[node]) for node, parent in self.parents.items() if node not in self.nodes
+        }
 
     def edit(self, change: Change) -> None:
         """Move the anchors with an edit of the document."""
