@@ -100,6 +100,8 @@ class RunView:
     aliases: set[str] = field(default_factory=set)
     """Earlier ids: a run that takes an older one up goes by the older one's id."""
     cancelling: bool = False
+    chosen: bool = False
+    """Whether the user named the candidate that is proposed, whatever was decided on that of the run."""
     kept: RunView | None = None
     """The run whose proposal stays open while this one goes on, until this one has a better one."""
     real: str = field(init=False)

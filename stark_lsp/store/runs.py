@@ -129,10 +129,15 @@ class RunStore:
             for node in nodes:
                 rows.write_node(connection, run.id, node)
 
-    def decide(self, run_id: str, decision: Decision) -> Decision:
+    def decide(self, run_id: str, decision: Decision, named: Run | None = None) -> Decision:
         """Record what the user did with a proposal, unless it was decided before; return what holds now.
 
         Once one proposal on a class is accepted or rejected, others that stood open on it are only kept.
+
+        Parameters
+        ----------
+        named
+            The run with the attempt as its best that the user named: that holds, whatever was decided before.
 
         Raises
         ------
@@ -144,9 +149,9 @@ class RunStore:
             if rows.owner_lives(row):
                 raise BadInput(f"Run {run_id} is under way again.", cure="Wait for it, or cancel it.")
             standing = Decision(row["decision"])
-            if standing in (Decision.ACCEPTED, Decision.REJECTED):
+            if standing in (Decision.ACCEPTED, Decision.REJECTED) and named is None:
                 return standing
-            rows.write_decision(connection, row, decision)
+            rows.write_decision(connection, row, decision, named)
             if decision in (Decision.ACCEPTED, Decision.REJECTED):
                 path, _, qualname = row["key"].rpartition("::")
                 for other, _, here in list(whereabouts.rows_at(connection, path, {qualname})):
