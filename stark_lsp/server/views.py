@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from stark_lsp.server.pace import Pace
+
 if TYPE_CHECKING:
     from stark_lsp.agents.tracking import AnchorTracker
     from stark_lsp.core.conversation import Spend
@@ -93,6 +95,8 @@ class RunView:
     """Who keeps this view up to date."""
     course: Course = field(default_factory=no_course)
     """What the user told the run so far."""
+    pace: Pace = field(default_factory=Pace)
+    """How fast its attempts are made here."""
     spend: Spend | None = None
     """What the run's calls of models cost so far; None as long as nothing was asked."""
     asked: dict[int, Asked] = field(default_factory=dict)

@@ -89,6 +89,15 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def roughly(seconds: float) -> str:
+    """Return a time that nobody knows exactly: `a few seconds`, `about 40 s`, `about 5 min`, `about 2 h`."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {round(seconds, -1):.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 90 * 60 else f"about {seconds / 3600:.0f} h"
+
+
 def sentence(error: StarkError) -> str:
     """Return what is wrong and the cure."""
     text = error.message
