@@ -26,6 +26,7 @@ from stark_lsp.server import (  # noqa: E402
     preflight,
     report,
     settings,
+    standing,
     steering,
     transport,
     trees,
@@ -62,6 +63,7 @@ def make_server() -> StarkServer:
     capturing.register(server)
     steering.register(server, desk)
     report.register(server, desk)
+    standing.register(server, desk)
     trees.register(server, desk, watcher)
     keys.register(server, desk.keys)
     settings.register(server)

@@ -22,9 +22,14 @@ def milliseconds(timing: Timing) -> str:
     return f"{_three(ms)} ms" if ms < 1000 else f"{_three(ms / 1000)} s"
 
 
+def factor(value: float) -> str:
+    """Return a speed-up without its interval, where room is short: `2.26x`."""
+    return f"{_three(value)}x"
+
+
 def times(ratio: Interval) -> str:
     """Return a speed-up with its interval: `2.26x (2.20 to 2.31)`."""
-    return f"{_three(ratio.value)}x ({_three(ratio.low)} to {_three(ratio.high)})"
+    return f"{factor(ratio.value)} ({_three(ratio.low)} to {_three(ratio.high)})"
 
 
 def gain(verdict: Verdict | None) -> Interval | None:

@@ -114,6 +114,26 @@ async def test_candidate_plan_and_verdict_can_be_read(file: Path, tmp_path: Path
                 await text(part, node)
 
 
+async def test_where_things_stand_is_told_with_whose_python_it_is(file: Path, tmp_path: Path) -> None:
+    state, python = tmp_path / "state", tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    async with session(published(), state) as editor:
+        nowhere = await editor.own("stark/status")
+        assert (nowhere["state"], nowhere["text"], nowhere["interpreter"]) == ("ready", "ready", "")
+        told = await editor.own("stark/status", uri=file.as_uri())
+        assert told == {**nowhere, "interpreter": str(python)}
+        assert (told["model"], told["device"], told["cost"], told["run"]) == ("playbook", "cpu", "", None)
+        leave(state, file, "r1")
+        editor.open(file)
+        await editor.until_question()
+        told = await editor.own("stark/status", uri=file.as_uri())
+        assert (told["state"], told["text"], told["run"]) == ("offered", "1 proposal to review", "r1")
+    async with session(published(), state, {"interpreter": "nowhere/python"}) as editor:
+        told = await editor.own("stark/status", uri=file.as_uri())
+        assert "nowhere/python" in told["interpreter"]
+
+
 async def test_a_run_of_the_terminal_is_told_of_while_nothing_is_told_where_nothing_happens(
     file: Path, tmp_path: Path
 ) -> None:
