@@ -41,7 +41,7 @@ PLATFORMS = {
 """VS Code's names and uv's."""
 COMPILED = ("pydantic-core", "jiter")
 """Packages without a form in pure Python. Others with extension modules (markupsafe, watchdog) do without."""
-SHIPPED = ("package.json", "README.md", "CHANGELOG.md", "LICENSE", "icon.png", "out", "bundled")
+SHIPPED = ("package.json", "README.md", "CHANGELOG.md", "LICENSE", "icon.png", "activity.svg", "out", "bundled")
 LEFT_OUT = shutil.ignore_patterns("libs", "test", "*.map", "__pycache__")
 
 

@@ -30,8 +30,9 @@ def put_up(desk: Desk, run_id: str, number: int) -> RunView:
     run, node = stored.run, stored.nodes.get(number)
     if number == 0 or node is None or node.verdict is None or not node.verdict.ok:
         raise BadInput(f"Run {run_id} has no verified attempt {number}.", cure="Only what was verified is proposed.")
-    problem = run.problem
-    view = desk.on(problem.path, problem.qualname)
+    problem, known = run.problem, desk.find(run_id)
+    path = known.path if known is not None else problem.path  # the file may have been moved since
+    view = desk.on(path, problem.qualname)
     if not run.state.over or (view is not None and view.active):
         raise BadInput(f"A run on {problem.class_name} goes on.", cure="Cancel it first; what it found is kept.")
     offer = view.offer if view is not None else None
@@ -41,7 +42,7 @@ def put_up(desk: Desk, run_id: str, number: int) -> RunView:
         desk.put_away(offer)
     if run.best != number:
         stored = replace(stored, run=replace(run, best=number, message=_message(node)))
-    shown = desk.show(stored, problem.path)
+    shown = desk.show(stored, path)
     assert shown is not None  # it has a best, and nothing is in its way
     shown.chosen = True
     return shown

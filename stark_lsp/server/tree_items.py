@@ -116,8 +116,8 @@ def _under_way(number: int, planned: UnderWay) -> dict[str, Any]:
         "agent": AgentRole.CODE.value,
         "status": None,
         "faster": False,
-        "label": f"{number} {plain(planned.plan.title, 120)}",
-        "description": "being written",
+        "label": f"{number} being written",
+        "description": plain(planned.plan.title, 120),
         "tooltip": words.advice(planned.plan, ADVICE),
         "can": [],
     }
@@ -127,13 +127,13 @@ def _attempt(
     run: Run, nodes: Mapping[int, Node], node: Node, course: Course, *, leader: bool, pinned: bool, pruned: bool
 ) -> dict[str, Any]:
     marks = [
-        ("proposal" if run.best == node.id else "leader") if leader else "",
+        (_DECISION.get(run.decision, "proposal") if run.best == node.id else "leader") if leader else "",
         "pinned" if pinned else "",
         "given up" if pruned else "",
     ]
     # Two blanks part the columns of a terminal.
     came_of = outcome.came_of(node).replace("  ", ", ") if node.verdict is not None else "being judged"
-    parts = [*(mark for mark in marks if mark), came_of, f"{node.role.value} agent"]
+    parts = [*(mark for mark in marks if mark), plain(words.title(node), 120), f"{node.role.value} agent"]
     return {
         "node": node.id,
         "parent": node.parent,
@@ -143,7 +143,7 @@ def _attempt(
         "leader": leader,
         "pinned": pinned,
         "pruned": pruned,
-        "label": f"{node.id} {plain(words.title(node), 120)}",
+        "label": f"{node.id} {came_of}",
         "description": " · ".join(parts),
         "tooltip": "\n".join(_about_attempt(run, nodes, node)),
         "can": [*_views(run, node), *_steps(run, nodes, node, course)],

@@ -169,7 +169,8 @@ def _text(desk: Desk, run_id: str, number: Any, part: Any) -> dict[str, Any]:
     if wanted is Part.SOURCE:
         return {"title": title, "language": "python", "text": node.candidate.source}
     page = console.page(lambda out: _show(out, store, stored, node, wanted))
-    return {"title": f"{title}: {wanted.value}", "language": "plaintext", "text": f"{page}\n"}
+    language = "markdown" if wanted in (Part.PLAN, Part.EVIDENCE) else "plaintext"  # an advice is Markdown
+    return {"title": f"{title}: {wanted.value}", "language": language, "text": f"{page}\n"}
 
 
 def _show(out: Console, store: RunStore, stored: StoredRun, node: Node, part: Part) -> None:

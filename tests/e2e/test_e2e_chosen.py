@@ -79,6 +79,17 @@ async def test_what_was_decided_on_the_proposal_does_not_bind_who_names_a_candid
     assert (stored(state, "r1").decision, stored(state, "r1").best) == (Decision.ACCEPTED, 2)
 
 
+async def test_a_candidate_goes_with_a_file_that_was_moved(file: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    leave_several(state, file)
+    moved = file.rename(tmp_path / "moved.py")
+    async with session(published(), state, DIFFS) as editor:
+        uri = editor.open(moved)
+        await editor.until_question()  # the proposal is shown with the file's new name
+        shown = await editor.execute("stark.review", {"run": "r1", "node": 2})
+        assert (shown.get("uri"), shown.get("node")) == (uri, 2)
+
+
 async def test_what_was_not_verified_or_is_under_way_cannot_be_accepted(file: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     leave_several(state, file, RunState.RUNNING)

@@ -75,11 +75,11 @@ async def test_a_tree_tells_the_leader_the_failed_and_what_the_user_said(file: P
         nodes = by_id(tree)
         assert tree["leader"] == 1
         assert [(node["parent"], node["status"]) for node in nodes.values()] == [(0, "OK"), (1, "CRASHED"), (2, None)]
-        assert nodes[1]["label"] == "1 One pass"
-        assert nodes[1]["description"] == "leader · 1.00 ms, 2.00x · code agent"
+        assert nodes[1]["label"] == "1 1.00 ms, 2.00x"
+        assert nodes[1]["description"] == "leader · One pass · code agent"
         assert "2.00x (1.96–2.04)" in nodes[1]["tooltip"]
-        assert nodes[2]["description"] == "crashed · code agent"
-        assert nodes[3]["description"] == "being judged · code agent"
+        assert nodes[2]["label"] == "2 crashed"
+        assert nodes[3]["label"] == "3 being judged"
         assert nodes[1]["can"] == ["source", "original", "parent", "verdict", "plan", "accept", "pin", "prune"]
         told = await editor.execute("stark.prune", {"run": "r1", "node": 2})
         assert told["status"] == "told"
