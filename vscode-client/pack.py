@@ -41,7 +41,9 @@ PLATFORMS = {
 """VS Code's names and uv's."""
 COMPILED = ("pydantic-core", "jiter")
 """Packages without a form in pure Python. Others with extension modules (markupsafe, watchdog) do without."""
-SHIPPED = ("package.json", "README.md", "CHANGELOG.md", "LICENSE", "icon.png", "out", "bundled")
+LEXERS = ("__init__", "_mapping", "python")
+"""Of the language that is shown in colours on a terminal, and what finds it."""
+SHIPPED = ("package.json", "README.md", "CHANGELOG.md", "LICENSE", "icon.png", "activity.svg", "out", "bundled")
 LEFT_OUT = shutil.ignore_patterns("libs", "test", "*.map", "__pycache__")
 
 
@@ -86,8 +88,11 @@ def fill(libs: Path, target: str) -> None:
                 shutil.copy(module, libs / module.relative_to(other))
     shutil.rmtree(libs / "bin", ignore_errors=True)
     (libs / ".lock").unlink(missing_ok=True)
-    for origin in libs.glob("*.dist-info/direct_url.json"):
-        origin.unlink()  # names a folder of the machine that packs
+    # What nobody imports or reads: lists of files, one of which names a folder of the machine that packs, and lexers.
+    unused = [*libs.glob("*.dist-info/direct_url.json"), *libs.glob("*.dist-info/RECORD")]
+    unused += [lexer for lexer in libs.glob("pygments/lexers/*.py") if lexer.stem not in LEXERS]
+    for file in unused:
+        file.unlink()
 
 
 def install(folder: Path, target: str, version: str, requirements: Path) -> None:
@@ -102,13 +107,14 @@ def stage(folder: Path, target: str, repository: str) -> None:
     for name in SHIPPED:
         source = CLIENT / name
         if source.is_dir():
-            shutil.copytree(
-                source, folder / name, ignore=shutil.ignore_patterns("libs", "test", "*.map", "__pycache__")
-            )
+            shutil.copytree(source, folder / name, ignore=LEFT_OUT)
         else:
             shutil.copy(source, folder)
-    shutil.copytree(ROOT / "docs" / "images", folder / "media")
-    manifest = json.loads((CLIENT / "package.json").read_text())
+    text = (CLIENT / "package.json").read_text()
+    manifest = json.loads(text)
+    (folder / "media").mkdir()
+    for picture in set(re.findall(r'"media/([^"]+)"', text)):
+        shutil.copy(ROOT / "docs" / "images" / picture, folder / "media")
     for development in ("scripts", "dependencies", "devDependencies"):
         del manifest[development]
     manifest["files"] = ["**"]

@@ -76,7 +76,7 @@ def summary(run: Run, store: RunStore) -> dict[str, Any]:
     """Return one line of the list, as JSON values."""
     gain = None
     if run.best is not None:
-        verdict = dict(store.load(run.id).nodes)[run.best].verdict
+        verdict = store.verdict(run.id, run.best)
         gain = verdict.speedup_vs_eager.value if verdict is not None and verdict.speedup_vs_eager else None
     return {
         "id": run.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +22,8 @@ from stark_lsp.store import RunStore, StoredRun
 
 LOG_LINES = 40
 """Lines of captured output that are shown on a terminal; elsewhere, and in JSON, all are."""
+
+NOBODY = "No model was asked."
 
 
 def show(
@@ -57,20 +60,20 @@ def show(
         return print_json(shown)
     out = console.make()
     if number is not None:
-        _heading(out, run, number, node)
+        show_heading(out, run, number, node)
     if node is not None:
-        _show_node(out, run, node)
+        show_plan(out, node)
+        if node.candidate.source:
+            _source(out, node.candidate.source)
+            out.print()
+        show_outcome(out, run, node)
     spent = runs_words.spend(spend)
     if prompts:
-        for place, exchange in enumerate(exchanges, 1):
-            _heading_of(out, exchange, f"{place} of {len(exchanges)}", with_attempt=number is None)
-            if sizes:
-                prompt_sizes.show_one(out, exchange)
-            _show_exchange(out, exchange)
-    if (prompts or sizes) and not exchanges:
-        console.line(out, "No model was asked.", "dim")
-    elif sizes:
+        show_exchanges(out, exchanges, with_attempt=number is None, sizes=sizes)
+    elif sizes and exchanges:
         prompt_sizes.show_all(out, exchanges)
+    elif sizes:
+        console.line(out, NOBODY, "dim")
     if spent:
         console.line(out, spent)
     if spent and not prompts and number is not None:
@@ -78,7 +81,8 @@ def show(
     return 0
 
 
-def _heading(out: Console, run: Run, number: int, node: Node | None) -> None:
+def show_heading(out: Console, run: Run, number: int, node: Node | None) -> None:
+    """Show which attempt it is, and of which run."""
     after = f", after attempt {node.parent}" if node is not None and node.parent else ""
     if node is not None and node.second_parent is not None:
         after += f"{' and' if after else ', with'} attempt {node.second_parent}"
@@ -91,22 +95,25 @@ def _heading(out: Console, run: Run, number: int, node: Node | None) -> None:
         out.print()
 
 
-def _show_node(out: Console, run: Run, node: Node) -> None:
-    if node.plan is not None:
-        where = words.lines(node.plan.anchors)
-        console.line(out, f"{words.title(node)}{f'  {where}' if where else ''}", "bold")
-        _block(out, node.plan.advice)
-        told = words.variant(node.plan)
-        if told:
-            console.line(out, told, "dim")
-        if node.plan.lens:
-            console.line(out, f"Looked for with an eye on: {node.plan.lens}", "dim")
-        if node.plan.remark:
-            console.line(out, node.plan.remark, "yellow")
-        out.print()
-    if node.candidate.source:
-        _source(out, node.candidate.source)
-        out.print()
+def show_plan(out: Console, node: Node) -> None:
+    """Show what an attempt was to do, if it had a plan."""
+    if node.plan is None:
+        return
+    where = words.lines(node.plan.anchors)
+    console.line(out, f"{words.title(node)}{f'  {where}' if where else ''}", "bold")
+    _block(out, node.plan.advice)
+    told = words.variant(node.plan)
+    if told:
+        console.line(out, told, "dim")
+    if node.plan.lens:
+        console.line(out, f"Looked for with an eye on: {node.plan.lens}", "dim")
+    if node.plan.remark:
+        console.line(out, node.plan.remark, "yellow")
+    out.print()
+
+
+def show_outcome(out: Console, run: Run, node: Node) -> None:
+    """Show what came of an attempt: what its author says, its verdict, and its profile."""
     if node.candidate.summary:
         _block(out, node.candidate.summary)
     if node.candidate.remark:
@@ -119,6 +126,19 @@ def _show_node(out: Console, run: Run, node: Node) -> None:
     if node.verdict is not None:
         _show_verdict(out, run, node.id, node.verdict)
     out.print()
+
+
+def show_exchanges(out: Console, exchanges: Sequence[Exchange], *, with_attempt: bool, sizes: bool = False) -> None:
+    """Show what was asked and answered, with `sizes` also what it consisted of."""
+    for place, exchange in enumerate(exchanges, 1):
+        _heading_of(out, exchange, f"{place} of {len(exchanges)}", with_attempt=with_attempt)
+        if sizes:
+            prompt_sizes.show_one(out, exchange)
+        _show_exchange(out, exchange)
+    if not exchanges:
+        console.line(out, NOBODY, "dim")
+    elif sizes:
+        prompt_sizes.show_all(out, exchanges)
 
 
 def _show_verdict(out: Console, run: Run, number: int, verdict: Verdict) -> None:

@@ -26,8 +26,10 @@ from stark_lsp.server import (  # noqa: E402
     preflight,
     report,
     settings,
+    standing,
     steering,
     transport,
+    trees,
     watching,
 )
 from stark_lsp.server.client import provided, read_facts  # noqa: E402
@@ -61,6 +63,8 @@ def make_server() -> StarkServer:
     capturing.register(server)
     steering.register(server, desk)
     report.register(server, desk)
+    standing.register(server, desk)
+    trees.register(server, desk, watcher)
     keys.register(server, desk.keys)
     settings.register(server)
     watching.register(server, desk, watcher)

@@ -76,9 +76,10 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
     )
 
 
-LENT_KEY, LENT_MODEL, LENT_INPUT = "key", "model", "input"
+LENT_KEY, LENT_MODEL, LENT_INPUT, RUNS_VIEW = "key", "model", "input", "runs"
 """What a client may do beyond the protocol: answer `stark/key`; answer `stark/model/describe` and
-`stark/model/complete`; ask the user for the text of `stark.hint` when the command comes without one."""
+`stark/model/complete`; ask the user for the text of `stark.hint` when the command comes without one; show runs, and be
+told by `stark/runs/changed` when they change."""
 
 
 def provided(section: dict[str, Any]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import BadInput, StarkError
-from stark_lsp.server import wording
+from stark_lsp.server import chosen, wording
 from stark_lsp.server.documents import read_file
 from stark_lsp.server.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
 from stark_lsp.server.markup import plain
@@ -39,6 +39,12 @@ def argument(arguments: Sequence[Any], index: int, *names: str) -> str:
     else:
         value = arguments[index] if len(arguments) > index else None
     return value if isinstance(value, str) else ""
+
+
+def _named(arguments: Sequence[Any], name: str) -> int | None:
+    """Return a number by its name in a first argument that is an object; None if there is none."""
+    value = arguments[0].get(name) if arguments and isinstance(arguments[0], dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def target(arguments: Sequence[Any]) -> tuple[str, str]:
@@ -91,7 +97,9 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         return {"status": "error", "message": str(error)}
 
     def view_of(arguments: Sequence[Any]) -> RunView:
-        run = argument(arguments, 0, "run")
+        run, node = argument(arguments, 0, "run"), _named(arguments, "node")
+        if run and node is not None:
+            return chosen.put_up(desk, run, node)
         if run:
             view = desk.find(run, offered=True) or desk.restore(run)
             if view is None:

@@ -119,7 +119,7 @@ class Configuration:
                 ),
                 self["evaluation"],
             ),
-            interpreter=resolved(self["interpreter"], folder) if self["interpreter"] else None,
+            interpreter=self.interpreter(folder),
             resume=True,
             complete=True,
             prompt_dirs=self._prompt_dirs(folder),
@@ -136,6 +136,10 @@ class Configuration:
             notes=self["notes"],
         )
         return agent_adjust.adjusted(settings, self["agents"])
+
+    def interpreter(self, folder: str | None = None) -> str | None:
+        """Return the interpreter that is set, None if there is none; `folder` is where a relative path starts."""
+        return resolved(self["interpreter"], folder) if self["interpreter"] else None
 
     def prompts(self, folder: str | None = None) -> str | None:
         """Return `stark.promptsDirectory` as an absolute path; `folder` is where a relative one starts."""

@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -142,7 +142,7 @@ class Proposals:
             return f"{error} {keep}"
         return None
 
-    async def compare(self, view: RunView) -> dict[str, str]:
+    async def compare(self, view: RunView) -> dict[str, Any]:
         """Return both texts, for a client that shows the difference itself.
 
         Raises
@@ -151,12 +151,20 @@ class Proposals:
             There is no proposal, or it no longer fits the text.
         """
         prepared = await self.prepare(view)
-        title = f"{view.problem.class_name}: {self._gain(view)}"
+        from stark_lsp.server.chosen import next_after
+
+        best = self._open_proposal(view)
+        about = {
+            "title": f"{view.problem.class_name} attempt {best.id}: {self._gain(view)}",
+            "run": view.id,
+            "node": best.id,
+            "next": next_after(view),
+        }
         if prepared.path is not None and prepared.edit.new_file is not None:
             original = read_file(prepared.path) or ""
             proposed = prepared.edit.new_file.text
-            return {"title": title, "uri": uri_of(prepared.path), "original": original, "proposed": proposed}
-        return {"title": title, "uri": view.uri, "original": prepared.before, "proposed": prepared.edit.preview}
+            return {**about, "uri": uri_of(prepared.path), "original": original, "proposed": proposed}
+        return {**about, "uri": view.uri, "original": prepared.before, "proposed": prepared.edit.preview}
 
     async def review(self, view: RunView) -> str | None:
         """Write the difference and its evidence to a file and have it shown; return its path if it was written."""
@@ -375,7 +383,7 @@ class Proposals:
     async def _check_open(self, view: RunView) -> None:
         """Raise unless the proposal is still open, whatever other windows and terminals did meanwhile."""
         run = await asyncio.to_thread(self._desk.store().get, view.id)
-        if run.decision in (Decision.ACCEPTED, Decision.REJECTED):
+        if run.decision in (Decision.ACCEPTED, Decision.REJECTED) and not view.chosen:
             self._desk.put_away(view)
             self._desk.dismiss(view)
             raise BadInput(f"The proposal for {view.problem.class_name} {_DECIDED[run.decision]} elsewhere.")
@@ -388,7 +396,8 @@ class Proposals:
 
     async def _record(self, view: RunView, decision: Decision) -> Decision:
         """Record a decision; return what holds, which is another one if it was decided elsewhere."""
-        held = await asyncio.to_thread(self._desk.store().decide, view.id, decision)
+        named = view.run if view.chosen and decision is Decision.ACCEPTED else None
+        held = await asyncio.to_thread(self._desk.store().decide, view.id, decision, named)
         view.run = replace(view.run, decision=held)
         return held
 

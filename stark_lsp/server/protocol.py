@@ -45,6 +45,16 @@ REASON = 400
 
 
 @attrs.define
+class OwnRequest:
+    """A request of the client that is our own, its parameters as the JSON they are."""
+
+    id: Any
+    method: str
+    jsonrpc: str
+    params: Any = None
+
+
+@attrs.define
 class OwnAnswer:
     """The client's answer to a request of our own, its result as the JSON it is."""
 
@@ -111,7 +121,8 @@ class StarkProtocol(LanguageServerProtocol):
                 raise JsonRpcInvalidRequest("A request has a method, and jsonrpc 2.0.")
             self._check_turn(method)
             self._get_handler(method)  # raises MethodNotFound
-            request = self._read(message, self.get_message_type(method) or JsonRPCRequestMessage)
+            other = OwnRequest if method.startswith(OWN) else JsonRPCRequestMessage
+            request = self._read(message, self.get_message_type(method) or other)
             if not hasattr(request, "id"):
                 raise JsonRpcInvalidRequest(f"{method} is a notification.")
         except JsonRpcException as error:

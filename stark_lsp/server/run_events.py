@@ -51,6 +51,8 @@ class RunEvents:
         if first_sight:
             self._resumed()
         if isinstance(event, Progress):
+            if event.attempt > view.judged:
+                view.pace.begin()
             view.attempts = max(view.attempts, event.attempt)
             # A stage is over in a moment; how far the run is and what it has found stays in sight.
             so_far = f"{attempts_so_far(view)}: " if view.attempts else ""
@@ -65,12 +67,15 @@ class RunEvents:
             view.status = "the class was loaded and timed"
         elif isinstance(event, Planned):
             view.attempts = max(view.attempts, event.node)
+            view.pace.begin()
+            view.parents[event.node] = event.parent
             view.add_plan(event.node, event.plan, self._desk.text(view))
             view.status = attempts_so_far(view)
             self._desk.touch(view.uri)
         elif isinstance(event, Judged):
             view.attempts = max(view.attempts, event.node.id)
             view.judged += 1
+            view.pace.judged()
             if event.node.plan is not None and event.node.id not in view.plans:
                 view.add_plan(event.node.id, event.node.plan, self._desk.text(view))
             view.status = attempts_so_far(view)
@@ -123,6 +128,7 @@ class RunEvents:
         view = self._view
         paused = view.paused
         view.course = now
+        view.pace.pause(view.paused)
         if view.paused != paused:
             self._server.refresh_lenses()
         self._desk.touch(view.uri)
@@ -162,15 +168,27 @@ async def look_up(server: StarkServer, desk: Desk, view: RunView, attempts: list
 
 
 def attempts_so_far(view: RunView) -> str:
-    """Return how far a run is: `attempt 4 of 30, best 1.31x (1.29 to 1.33) vs eager, $0.42 of $2`."""
+    """Return how far a run is, with the time and the money that are left.
+
+    For instance `attempt 4 of 30, best 1.31x (1.29 to 1.33) vs eager, about 5 min left, $0.42 of $2`.
+    """
     best = wording.best_of(node for node in view.nodes.values() if node.parent is not None)
     interval = wording.gain(best.verdict) if best is not None else None
     parts = [f"attempt {view.attempts} of {max(view.budget.attempts, 1)}"]
     if interval is not None:
         parts.append(f"best {wording.times(interval)} vs eager")
+    if left := time_left(view):
+        parts.append(left)
     if cost := spending.spent(view.spend, view.budget):
         parts.append(cost)
     return ", ".join(parts)
+
+
+def time_left(view: RunView) -> str:
+    """Return how long the attempts that are left may take: `about 5 min left`; empty where nothing tells."""
+    attempts = view.budget.attempts - view.judged
+    seconds = view.pace.left(attempts, view.budget.seconds) if attempts > 0 else None
+    return "" if seconds is None else f"{wording.roughly(seconds)} left"
 
 
 def closing(view: RunView) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from stark_lsp.server.pace import Pace
+
 if TYPE_CHECKING:
     from stark_lsp.agents.tracking import AnchorTracker
     from stark_lsp.core.conversation import Spend
@@ -56,6 +58,14 @@ class AnchoredPlan:
     """Lines of today's document."""
 
 
+@dataclass(frozen=True)
+class UnderWay:
+    """An attempt that has a plan and no candidate yet."""
+
+    parent: int
+    plan: Plan
+
+
 @dataclass
 class RunView:
     """One run as the editor sees it; lives until dismissed, accepted or rejected."""
@@ -69,6 +79,8 @@ class RunView:
     nodes: dict[int, Node] = field(default_factory=dict)
     plans: dict[int, Plan] = field(default_factory=dict)
     """Plans by the id of their node, those without a verdict included."""
+    parents: dict[int, int] = field(default_factory=dict)
+    """What the attempts that were planned here go on from, by the id of their node."""
     status: str = ""
     """What goes on now, one sentence."""
     attempts: int = 0
@@ -83,6 +95,8 @@ class RunView:
     """Who keeps this view up to date."""
     course: Course = field(default_factory=no_course)
     """What the user told the run so far."""
+    pace: Pace = field(default_factory=Pace)
+    """How fast its attempts are made here."""
     spend: Spend | None = None
     """What the run's calls of models cost so far; None as long as nothing was asked."""
     asked: dict[int, Asked] = field(default_factory=dict)
@@ -90,6 +104,8 @@ class RunView:
     aliases: set[str] = field(default_factory=set)
     """Earlier ids: a run that takes an older one up goes by the older one's id."""
     cancelling: bool = False
+    chosen: bool = False
+    """Whether the user named the candidate that is proposed, whatever was decided on that of the run."""
     kept: RunView | None = None
     """The run whose proposal stays open while this one goes on, until this one has a better one."""
     real: str = field(init=False)
@@ -161,6 +177,14 @@ class RunView:
             for change in self._edits:
                 _apply(tracker, change)
         self._trackers[node] = tracker
+
+    def under_way(self) -> dict[int, UnderWay]:
+        """Return the attempts that have a plan and no candidate yet, by the id of their node."""
+        if not self.active:
+            return {}
+        return {
+            node: UnderWay(parent, self.plans[node]) for node, parent in self.parents.items() if node not in self.nodes
+        }
 
     def edit(self, change: Change) -> None:
         """Move the anchors with an edit of the document."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -38,6 +39,9 @@ class Watching:
         self._changed: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._warned = False
+        self._store = ""
+        """Path that the store's files begin with, once its changes are asked for."""
+        self._store_changed: Callable[[], None] = lambda: None
         desk.watch = self.update
         server.closers.append(self.close)
 
@@ -45,12 +49,29 @@ class Watching:
         """Watch what matters now."""
         folders = {os.path.dirname(path) for view in self._desk.views for path in (view.path, view.real)}
         folders |= self._prompts()
+        if self._store:
+            folders.add(os.path.dirname(self._store))
         for folder in [folder for folder in self._watches if folder not in folders]:
             self._observer.unschedule(self._watches.pop(folder))
         for folder in sorted(folders - set(self._watches)):
             self._add(folder)
         if not self._watches:
             self._stop()
+
+    def watch_store(self, changed: Callable[[], None]) -> None:
+        """Tell of changes of the store from now on, by whichever process: of its file, or of one beside it."""
+        if self._store:
+            return
+        from stark_lsp.store.paths import default_store_path, make_private_dir
+
+        store = default_store_path()
+        try:
+            make_private_dir(store.parent)
+        except OSError as error:
+            self._server.log(f"changes of the runs cannot be watched: {error}")
+            return
+        self._store, self._store_changed = str(store), changed
+        self.update()
 
     async def close(self) -> None:
         """Watch nothing any more."""
@@ -108,7 +129,10 @@ class Watching:
         self._timer = None
         changed, self._changed = self._changed, set()
         prompts = self._prompts()
-        for path in sorted(changed):
+        ours = {path for path in changed if self._store and path.startswith(self._store)}
+        if ours:
+            self._store_changed()
+        for path in sorted(changed - ours):
             if os.path.dirname(path) in prompts:
                 self._server.log(f"{path} changed: the next plan uses it")
             if os.path.basename(path) in TABLES:

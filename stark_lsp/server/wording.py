@@ -22,9 +22,14 @@ def milliseconds(timing: Timing) -> str:
     return f"{_three(ms)} ms" if ms < 1000 else f"{_three(ms / 1000)} s"
 
 
+def factor(value: float) -> str:
+    """Return a speed-up without its interval, where room is short: `2.26x`."""
+    return f"{_three(value)}x"
+
+
 def times(ratio: Interval) -> str:
     """Return a speed-up with its interval: `2.26x (2.20 to 2.31)`."""
-    return f"{_three(ratio.value)}x ({_three(ratio.low)} to {_three(ratio.high)})"
+    return f"{factor(ratio.value)} ({_three(ratio.low)} to {_three(ratio.high)})"
 
 
 def gain(verdict: Verdict | None) -> Interval | None:
@@ -87,6 +92,15 @@ def best_of(nodes: Iterable[Node]) -> Node | None:
 def count(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: `1 attempt`, `3 attempts`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def roughly(seconds: float) -> str:
+    """Return a time that nobody knows exactly: `a few seconds`, `about 40 s`, `about 5 min`, `about 2 h`."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {round(seconds, -1):.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 90 * 60 else f"about {seconds / 3600:.0f} h"
 
 
 def sentence(error: StarkError) -> str:

@@ -104,12 +104,17 @@ def write_run(connection: sqlite3.Connection, run: Run) -> None:
     touch(connection, run.id, None)
 
 
-def write_decision(connection: sqlite3.Connection, row: sqlite3.Row, decision: Decision) -> None:
-    """Change what was decided on the proposal of a run, and nothing else of it."""
+def write_decision(
+    connection: sqlite3.Connection, row: sqlite3.Row, decision: Decision, named: Run | None = None
+) -> None:
+    """Change what was decided on the proposal of a run, and which that is if the user named one, and nothing else."""
     wire = json.loads(row["wire"])
     wire["decision"] = decision.value
+    if named is not None:
+        wire |= {"best": named.best, "message": named.message}
     connection.execute(
-        "UPDATE runs SET decision = ?, wire = ? WHERE id = ?", (decision.value, to_json(wire), row["id"])
+        "UPDATE runs SET decision = ?, best = ?, wire = ? WHERE id = ?",
+        (decision.value, wire["best"], to_json(wire), row["id"]),
     )
 
 

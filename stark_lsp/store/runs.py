@@ -22,6 +22,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node, Rejection, Run
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.core.steering import Steering
+from stark_lsp.core.verdict import Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.store import rows, texts, whereabouts
 from stark_lsp.store.database import Database
@@ -128,10 +129,15 @@ class RunStore:
             for node in nodes:
                 rows.write_node(connection, run.id, node)
 
-    def decide(self, run_id: str, decision: Decision) -> Decision:
+    def decide(self, run_id: str, decision: Decision, named: Run | None = None) -> Decision:
         """Record what the user did with a proposal, unless it was decided before; return what holds now.
 
         Once one proposal on a class is accepted or rejected, others that stood open on it are only kept.
+
+        Parameters
+        ----------
+        named
+            The run with the attempt as its best that the user named: that holds, whatever was decided before.
 
         Raises
         ------
@@ -143,9 +149,9 @@ class RunStore:
             if rows.owner_lives(row):
                 raise BadInput(f"Run {run_id} is under way again.", cure="Wait for it, or cancel it.")
             standing = Decision(row["decision"])
-            if standing in (Decision.ACCEPTED, Decision.REJECTED):
+            if standing in (Decision.ACCEPTED, Decision.REJECTED) and named is None:
                 return standing
-            rows.write_decision(connection, row, decision)
+            rows.write_decision(connection, row, decision, named)
             if decision in (Decision.ACCEPTED, Decision.REJECTED):
                 path, _, qualname = row["key"].rpartition("::")
                 for other, _, here in list(whereabouts.rows_at(connection, path, {qualname})):
@@ -239,6 +245,18 @@ class RunStore:
         except (WireError, ValueError) as error:
             raise self._unreadable(run_id, error) from error
         return StoredRun(run, {node.id: node for node in loaded}, state[0] if state else "")
+
+    def verdict(self, run_id: str, node: int) -> Verdict | None:
+        """Return the verdict of one attempt; None if it has none, or it cannot be read."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT wire FROM verdicts WHERE run_id = ? AND node = ?", (rows.plain(run_id), node)
+            ).fetchone()
+        try:
+            return None if row is None else from_wire(json.loads(row[0]), Verdict)
+        except (WireError, ValueError) as error:
+            _log.warning("the verdict on attempt %d of run %s cannot be read: %s", node, run_id, error)
+            return None
 
     def _unreadable(self, run_id: str, error: Exception) -> Fault:
         return Fault(

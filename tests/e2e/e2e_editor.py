@@ -16,6 +16,7 @@ from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, make_test_lsp_client
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
+from stark_lsp.server.protocol import OWN, OwnAnswer
 from stark_lsp.server.text import Units, uri_of
 
 PATIENCE_S = 60.0
@@ -122,6 +123,12 @@ class Editor:
         client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: self._refresh())
         client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda params: None)
         client.feature("stark/execute")(lambda params: self.executed.append(params))
+        self.runs_changed = 0
+        """How often the server said that runs have changed."""
+        client.feature("stark/runs/changed")(lambda params: self._runs_changed())
+        # pygls would make objects with attributes of JSON, which may have no attribute `class`.
+        answered = client.protocol.get_result_type
+        client.protocol.get_result_type = lambda method: OwnAnswer if method.startswith(OWN) else answered(method)
 
     # --- what a person does --------------------------------------------------------------------------
 
@@ -188,6 +195,10 @@ class Editor:
         if answer is None:
             return {}
         return dict(answer._asdict()) if hasattr(answer, "_asdict") else dict(answer)
+
+    async def own(self, method: str, **params: Any) -> Any:
+        """Send a request of our own and return its result as the JSON it is."""
+        return await self.client.protocol.send_request_async(method, params)
 
     async def run(self, command: types.Command | None) -> dict[str, Any]:
         """Run what a lens or an action carries."""
@@ -297,6 +308,9 @@ class Editor:
                 self.withdrawn += 1
                 raise
         return types.MessageActionItem(self.answer) if self.answer is not None else None
+
+    def _runs_changed(self) -> None:
+        self.runs_changed += 1
 
     def _refresh(self) -> None:
         self.lens_refreshes += 1

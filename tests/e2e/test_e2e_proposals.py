@@ -224,7 +224,7 @@ async def test_the_review_goes_to_the_editors_own_diff_where_it_has_one(finished
     async with session(published(), finished.state, {"diffView": True}) as editor:
         uri = editor.open(finished.file)
         answer = await editor.execute("stark.review", {"run": finished.run})
-        assert set(answer) == {"title", "uri", "original", "proposed"}
+        assert set(answer) == {"title", "run", "node", "next", "uri", "original", "proposed"}
         assert (answer["uri"], answer["original"]) == (uri, MODULE)
         assert "class ModelNew" in answer["proposed"]
         assert editor.client.shown_documents == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,12 @@ async def test_a_cancelled_run_leaves_no_process_and_is_taken_up_again(tmp_path:
         await editor.until(lambda: editor.diagnostics(uri), "a plan")
         workers = editor.workers()
         assert workers
+        told = await editor.own("stark/status", uri=uri)
+        assert (told["state"], told["run"], told["model"]) == ("running", started["run"], "playbook")
+        assert re.fullmatch(r"running [1-3]/3(, best \d.*x)?", told["text"])
+        tree = await editor.own("stark/runs/tree", run=started["run"])
+        assert (tree["run"]["state"], tree["run"]["can"]) == ("running", ["cancel", "pause", "original", "report"])
+        assert tree["nodes"][0]["label"].startswith("1 ")
         (token,) = editor.client.progress_reports
         editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
         await editor.until_message("was cancelled")

@@ -87,5 +87,37 @@ def test_the_walkthrough_names_commands_and_pictures_that_there_are() -> None:
 
 def test_every_command_of_the_manifest_is_registered_by_the_extension() -> None:
     sources = "".join(file.read_text() for file in (CLIENT / "src").rglob("*.ts") if "test" not in file.parts)
+    registering = r"(registerCommand|asking|passing|onItem|onShown)"
     for command in MANIFEST["contributes"]["commands"]:
-        assert re.search(rf'(registerCommand|asking|passing)\(\s*"{re.escape(command["command"])}"', sources)
+        assert re.search(rf'{registering}\(\s*"{re.escape(command["command"])}"', sources), command["command"]
+
+
+def test_menus_and_views_name_commands_and_pictures_that_there_are() -> None:
+    contributes = MANIFEST["contributes"]
+    own = {command["command"] for command in contributes["commands"]}
+    entries = [entry for menu in contributes["menus"].values() for entry in menu]
+    assert {entry["command"] for entry in entries} <= own
+    for container in contributes["viewsContainers"]["activitybar"]:
+        assert (CLIENT / container["icon"]).is_file()
+    assert set(re.findall(r"\(command:(stark\.\w+)\)", json.dumps(contributes["viewsWelcome"]))) <= own
+
+
+def test_the_menu_of_the_view_asks_for_what_the_server_says_can_be_done() -> None:
+    # The names in `can` of docs/editors.md, which a test of the server holds true.
+    entries = MANIFEST["contributes"]["menus"]["view/item/context"]
+    asked = {re.search(r"\^(\w+)\\b\.\*\\b(\w+)", entry["when"]).groups() for entry in entries}  # type: ignore[union-attr]
+    run = {"cancel", "pause", "resume", "hint", "original", "report"}
+    attempt = {"source", "parent", "original", "verdict", "profile", "plan", "prompts"}
+    attempt |= {"accept", "pin", "unpin", "prune", "restore", "hint"}
+    assert asked == {("run", name) for name in run} | {("attempt", name) for name in attempt}
+
+
+def test_commands_of_the_view_are_not_in_the_palette() -> None:
+    hidden = {
+        entry["command"] for entry in MANIFEST["contributes"]["menus"]["commandPalette"] if entry["when"] == "false"
+    }
+    assert hidden == {
+        command["command"]
+        for command in MANIFEST["contributes"]["commands"]
+        if command["command"].startswith("stark.runs.")
+    }

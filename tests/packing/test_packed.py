@@ -108,6 +108,21 @@ def test_the_bundle_can_ask_a_language_model(extension: Path, empty_python: Path
     assert "claude-" in told
 
 
+def test_a_candidate_is_shown_in_colours(
+    extension: Path, empty_python: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    # Of pygments only the lexer of Python is brought along.
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from rich.console import Console; from rich.syntax import Syntax\n"
+        "text = Syntax('', 'python', theme='ansi_dark').highlight('class A: pass')\n"
+        "print(len(text.spans))\n"
+    )
+    libs = extension / "bundled" / "libs"
+    told = subprocess.run([empty_python, "-I", "-S", "-c", code, libs], env=environment, capture_output=True, text=True)
+    assert int(told.stdout) > 2, told.stderr
+
+
 def test_all_that_is_brought_along_finds_what_it_needs_under_every_python(extension: Path) -> None:
     libs = extension / "bundled" / "libs"
     brought = list(distributions(path=[str(libs)]))

@@ -14,8 +14,10 @@ from stark_lsp.core.run import Budget
 from stark_lsp.core.steering import Course, Steering, SteeringKind
 from stark_lsp.server.desk import Desk
 from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.pace import Pace
 from stark_lsp.server.run_events import RunEvents
 from stark_lsp.server.views import RunView
+from stark_lsp.server.wording import roughly
 
 
 class Shown:
@@ -26,6 +28,9 @@ class Shown:
         self.texts: list[str] = []
         self.refreshed = 0
         self.looks = 0
+        self.now = 100.0
+        """Seconds of the clock."""
+        self.view.pace = Pace(lambda: self.now)
         server = StarkServer()
         monkeypatch.setattr(server, "refresh_lenses", self._refresh)
         self.said: list[str] = []
@@ -77,11 +82,50 @@ def test_attempts_and_spend_stand_in_one_line(shown: Shown) -> None:
     assert shown.hear(Spent(Spend(2, Usage(9), 0.42))) == "Attempt 1 of 30, $0.42 · playbook"
     done = node(1, 0, made, verified(2.0))
     shown.session.nodes[1] = done
-    assert shown.hear(Judged(done, True)) == "Attempt 1 of 30, best 2.00x (1.90 to 2.10) vs eager, $0.42 · playbook"
-    assert shown.view.judged == 1
-    assert shown.hear(Progress("Timing the candidate", 2)) == (
-        "Attempt 2 of 30, best 2.00x (1.90 to 2.10) vs eager, $0.42: timing the candidate · playbook"
+    shown.now += 20
+    assert shown.hear(Judged(done, True)) == (
+        "Attempt 1 of 30, best 2.00x (1.90 to 2.10) vs eager, about 10 min left, $0.42 · playbook"
     )
+    assert shown.view.judged == 1
+    shown.now += 60
+    assert shown.hear(Progress("Timing the candidate", 2)) == (
+        "Attempt 2 of 30, best 2.00x (1.90 to 2.10) vs eager, about 9 min left, $0.42: timing the candidate · playbook"
+    )
+
+
+def test_how_long_it_takes_heeds_the_time_limit_pauses_and_what_an_earlier_sitting_did(shown: Shown) -> None:
+    shown.view.judged = 28  # by an earlier sitting: it says nothing of today's pace
+    shown.hear(Progress("Going on with run x: 28 attempts are kept", 28))
+    shown.now += 500  # the class is loaded and timed
+    assert "left" not in shown.hear(Progress("Planning", 29))
+    shown.events.told(Steering(SteeringKind.BUDGET, budget=Budget(30, seconds=40)))
+    assert shown.texts[-1] == "Attempt 29 of 30, about 40 s left · playbook"
+    shown.now += 15
+    shown.events.told(Steering(SteeringKind.PAUSE))
+    shown.now += 1000
+    shown.events.told(Steering(SteeringKind.RESUME))
+    assert shown.texts[-1] == "Attempt 29 of 30, about 20 s left · playbook"
+    shown.now += 5
+    assert "about 20 s left" in shown.hear(Judged(node(29, 0, plan("Fuse"), None), False))
+    # Nothing is left to be judged; how long finalists take is not told.
+    assert "left" not in shown.hear(Judged(node(30, 0, plan("Fuse"), None), False))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "a few seconds"),
+        (9.9, "a few seconds"),
+        (44.0, "about 40 s"),
+        (89.0, "about 90 s"),
+        (90.0, "about 2 min"),
+        (5399.0, "about 90 min"),
+        (5400.0, "about 2 h"),
+        (36_000.0, "about 10 h"),
+    ],
+)
+def test_a_time_that_nobody_knows_exactly_is_told_roughly(seconds: float, words: str) -> None:
+    assert roughly(seconds) == words
 
 
 def test_what_is_told_here_is_shown_at_once_and_the_run_looks_at_once(shown: Shown) -> None:

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import { onInterpreterChanged } from "./common/python";
-import { Server } from "./common/server";
+import { Server, type ServerState } from "./common/server";
 import { SECTION } from "./common/settings";
 import { chooseInterpreter } from "./features/interpreter";
 import { KeyFeature } from "./features/key";
@@ -12,6 +12,8 @@ import { doHere } from "./features/optimize";
 import { askForReason } from "./features/reject";
 import { ReviewFeature } from "./features/review";
 import { RunningFeature } from "./features/running";
+import { RunsFeature } from "./features/runs";
+import { StandingFeature } from "./features/standing";
 import { askForHint, changeBudget } from "./features/steer";
 
 let server: Server | undefined;
@@ -27,6 +29,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const middleware: Middleware = {
     handleWorkDoneProgress: (token, work, next) => {
       running.take(token, work);
+      standing.look();
       next(token, work);
     },
     executeCommand: async (command, args: unknown[], next) => {
@@ -40,7 +43,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
           return undefined;
         }
         const answer: unknown = await next(command, complete);
-        await review.close(args);
+        await review.close(answer);
         return answer;
       }
       if (command === "stark.hint") {
@@ -49,16 +52,16 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       }
       const answer: unknown = await next(command, args);
       if (command === "stark.review") {
-        await review.show(answer, args);
+        await review.show(answer);
       } else if (command === "stark.accept") {
-        await review.close(args);
+        await review.close(answer);
       }
       return answer;
     },
   };
 
   const features = {
-    provides: ["key", "model", "input"],
+    provides: ["key", "model", "input", "runs"],
     answers: {
       "stark/key": (params: unknown) => keys.answer(params),
       "stark/model/describe": (params: unknown) => lending.describe(params),
@@ -66,8 +69,23 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     },
     secrets: keys.seen,
   };
-  const started = new Server(context, output, middleware, features, () => running.clear());
+  const began = (state: ServerState): void => {
+    if (state.name === "starting") {
+      running.clear();
+    }
+    standing.take(state);
+    if (state.name === "running") {
+      runs.refresh();
+    }
+  };
+  const moved = (): void => {
+    runs.refresh();
+    standing.look();
+  };
+  const started = new Server(context, output, middleware, features, began, { "stark/runs/changed": moved });
   server = started;
+  const runs = new RunsFeature(started, ready);
+  const standing = new StandingFeature(started);
   /** A command of the palette that asks the server for something. */
   const asking = (command: string, ask: () => Promise<unknown>): vscode.Disposable =>
     vscode.commands.registerCommand(command, async () => ((await ready()) ? ask() : undefined));
@@ -76,6 +94,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   context.subscriptions.push(
     output,
     review,
+    runs,
+    standing,
     keys,
     started,
     asking("stark.optimizeHere", () => doHere("stark.optimize")),

@@ -8,6 +8,7 @@ import {
   LanguageClient,
   type LanguageClientOptions,
   type Middleware,
+  State,
 } from "vscode-languageclient/node";
 import { parseExecute } from "../features/protocol";
 import { redacting } from "./redact";
@@ -25,6 +26,12 @@ const STOP_TIMEOUT_MS = 5_000;
  */
 const EXECUTE = "stark/execute";
 
+const STATES: Readonly<Record<State, "starting" | "running" | "stopped">> = {
+  [State.Starting]: "starting",
+  [State.Running]: "running",
+  [State.Stopped]: "stopped",
+};
+
 /** What the features do for the server beyond the protocol; `docs/editors.md` describes it for other editors. */
 export interface Features {
   /** Names for `initializationOptions.stark.provides`. */
@@ -34,6 +41,12 @@ export interface Features {
   /** Texts that the trace must not show. */
   readonly secrets: Iterable<string>;
 }
+
+/** What became of the server. */
+export type ServerState =
+  | { readonly name: "untrusted" | "starting" | "running" | "stopped" }
+  /** There is no way to start it. */
+  | { readonly name: "missing"; readonly message: string };
 
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
@@ -45,14 +58,16 @@ export class Server implements vscode.Disposable {
   /**
    * @param middleware what the features add to the talk with the server
    * @param features what they answer the server, and what must not be written
-   * @param onStarted called with each new start
+   * @param onState told what becomes of it; `starting` with each new start
+   * @param heard told of notifications of our own, by method
    */
   constructor(
     private readonly context: vscode.ExtensionContext,
     private readonly output: vscode.LogOutputChannel,
     private readonly middleware: Middleware,
     private readonly features: Features,
-    private readonly onStarted: () => void,
+    private readonly onState: (state: ServerState) => void,
+    private readonly heard: Readonly<Record<string, () => void>>,
   ) {}
 
   get running(): boolean {
@@ -65,14 +80,17 @@ export class Server implements vscode.Disposable {
       await this.stopNow();
       this.problem = undefined;
       if (!vscode.workspace.isTrusted) {
+        this.onState({ name: "untrusted" });
         this.output.info("This folder is not trusted yet: the server starts once it is.");
         return;
       }
+      this.onState({ name: "starting" });
       const launch = await this.find();
       if (isLaunch(launch)) {
         await this.startNow(launch);
         await this.offerInTerminals(launch);
       } else {
+        this.onState({ name: "missing", message: launch.message });
         this.fail(launch);
       }
     });
@@ -97,6 +115,11 @@ export class Server implements vscode.Disposable {
       const settings = { [SECTION]: await serverSettings() };
       await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings });
     }
+  }
+
+  /** Ask the server something beyond the protocol; undefined where it does not run. What it refuses is an error. */
+  async ask(method: string, params: unknown): Promise<unknown> {
+    return this.client?.isRunning() ? this.client.sendRequest(method, params) : undefined;
   }
 
   /** Tell the server something beyond the protocol; a server that is not running needs not be told. */
@@ -160,11 +183,19 @@ export class Server implements vscode.Disposable {
       client.onRequest(method, answer);
     }
     client.onNotification(EXECUTE, (request: unknown) => executeOnBehalf(request));
-    this.onStarted();
+    for (const [method, heard] of Object.entries(this.heard)) {
+      client.onNotification(method, heard);
+    }
+    client.onDidChangeState(({ newState }) => {
+      if (client === this.client) {
+        this.onState({ name: STATES[newState] });
+      }
+    });
     try {
       await client.start();
     } catch (error) {
       this.output.error(error instanceof Error ? error : String(error));
+      this.onState({ name: "stopped" });
       this.fail({ message: `STARK's server did not start (${launch.command}). The output tells why.` });
     }
   }

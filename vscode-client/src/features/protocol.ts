@@ -3,6 +3,11 @@
 /** Answer to `stark.review`: the whole text of the file before and after. */
 export interface Review {
   readonly title: string;
+  readonly run: string;
+  /** The attempt whose candidate it is. */
+  readonly node: number;
+  /** The verified attempt that ranks next; null if there is no other. */
+  readonly next: number | null;
   readonly uri: string;
   readonly original: string;
   readonly proposed: string;
@@ -12,13 +17,16 @@ export function parseReview(answer: unknown): Review | undefined {
   if (typeof answer !== "object" || answer === null) {
     return undefined;
   }
-  const { title, uri, original, proposed } = answer as Record<string, unknown>;
+  const { title, run, node, next, uri, original, proposed } = answer as Record<string, unknown>;
   const complete =
     typeof title === "string" &&
+    typeof run === "string" &&
+    typeof node === "number" &&
+    (typeof next === "number" || next === null) &&
     typeof uri === "string" &&
     typeof original === "string" &&
     typeof proposed === "string";
-  return complete ? { title, uri, original, proposed } : undefined;
+  return complete ? { title, run, node, next, uri, original, proposed } : undefined;
 }
 
 /** A command that the server wants to be run here, after the user chose its button. */

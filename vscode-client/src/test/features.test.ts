@@ -4,9 +4,11 @@ import { parseExecute, parseReview } from "../features/protocol";
 import { hasReason, withReason } from "../features/reason";
 
 test("a review needs all of its parts", () => {
-  const review = { title: "t", uri: "file:///x.py", original: "", proposed: "p" };
+  const review = { title: "t", run: "r1", node: 2, next: null, uri: "file:///x.py", original: "", proposed: "p" };
   assert.deepEqual(parseReview({ ...review, more: 1 }), review);
+  assert.deepEqual(parseReview({ ...review, next: 3 }), { ...review, next: 3 });
   assert.equal(parseReview({ ...review, proposed: null }), undefined);
+  assert.equal(parseReview({ ...review, node: "2" }), undefined);
   assert.equal(parseReview(null), undefined);
   assert.equal(parseReview("shown"), undefined);
 });

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { MODULE } from "../project.mjs";
+import { until } from "../screen.mjs";
+
+export const about = "the view of runs: a run of the terminal with its tree, what it has to read, a candidate accepted from there, and a live run";
+
+export const options = { offer: true, settings: { "stark.attempts": 4 } };
+
+export async function run({ page, screen, project, step, picture, servers }) {
+  await screen.ready();
+  const view = page.locator(".pane-body .monaco-list", { has: page.locator("[role=treeitem]") }).last();
+  const row = (text) => view.locator("[role=treeitem]", { hasText: text }).first();
+  /** Choose from the context menu; an editor that opens meanwhile takes the menu away. */
+  const menu = (text, entry) =>
+    until(`${entry} is chosen`, async () => {
+      await row(text).click({ button: "right" });
+      const found = page.locator(".monaco-menu .action-item", { hasText: entry }).first();
+      await found.hover({ timeout: 3000 });
+      await page.waitForTimeout(500); // a menu takes no click right after it opened
+      await found.click({ timeout: 3000 });
+      return true;
+    });
+
+  step("the activity bar has the run that the terminal left");
+  await page.locator(".activitybar .action-item a[aria-label='STARK']").click();
+  await row("NewGELU").waitFor();
+  await page.mouse.move(317, 400);
+  await page.mouse.down();
+  await page.mouse.move(440, 400, { steps: 5 });
+  await page.mouse.up();
+  await row("NewGELU").click();
+  await page.keyboard.press("ArrowRight");
+  await row("proposal").waitFor();
+  const told = await row("proposal").getAttribute("aria-label");
+  assert.match(told, /^\d [\d.]+ [mµ]?s, [\d.]+x, proposal, .+, code agent/);
+  await picture("1-tree-light");
+  await screen.command("Preferences: Toggle between Light/Dark Themes");
+  await picture("1-tree-dark");
+  await screen.command("Preferences: Toggle between Light/Dark Themes");
+
+  step("a click opens the candidate, to be read only");
+  await row("proposal").click();
+  await page.locator(".tab.active", { hasText: /attempt \d\.py/ }).waitFor();
+  await until("the candidate", async () => /import torch/.test(await screen.visibleText()));
+
+  step("differences, verdict");
+  await menu("proposal", "Compare with the original class");
+  await page.locator(".tab.active", { hasText: "original ↔ attempt" }).waitFor();
+  await screen.diff.waitFor();
+  await page.locator(".monaco-diff-editor .view-lines", { hasText: "_stark" }).first().waitFor();
+  await screen.clearMessages();
+  await picture("2-difference");
+  await menu("proposal", "Show verdict");
+  await page.locator(".tab.active", { hasText: "verdict.txt" }).waitFor();
+  await until("the verdict", async () => /against eager/.test(await screen.visibleText()));
+
+  step("the language status");
+  await page.locator(".tab", { hasText: "gelu.py" }).click();
+  const status = page.locator(".statusbar-item[id='status.languageStatus'] a");
+  await status.hover();
+  await page.locator(".monaco-hover .hover-language-status", { hasText: "STARK: 1 proposal to review" }).waitFor();
+  await picture("3-status");
+
+  step("the view costs nothing while nothing goes on");
+  const [server] = servers();
+  const cpu = () => Number(spawnSync("ps", ["-o", "cputimes=", "-p", String(server.pid)], { encoding: "utf8" }).stdout);
+  const before = cpu();
+  await page.waitForTimeout(5000);
+  assert.ok(cpu() - before <= 0, "the server worked while nothing went on");
+
+  step("review, and accept from the title bar");
+  await menu("proposal", "Review");
+  await screen.diff.waitFor();
+  await page.locator(".editor-actions .action-label[aria-label^='Explain']").click();
+  await page.locator(".tab", { hasText: "evidence.md" }).waitFor();
+  await picture("4-explained");
+  assert.equal(project.text(), MODULE);
+  await page.locator(".tab", { hasText: "NewGELU attempt 2" }).click();
+  await page.locator(".editor-actions .action-label[aria-label^='Next candidate']").first().click();
+  await page.locator(".tab.active", { hasText: "NewGELU attempt 1" }).waitFor();
+  await until("one tab", async () => (await page.locator(".tab", { hasText: "NewGELU attempt" }).count()) === 1);
+  await page.locator(".editor-actions .action-label", { hasText: "Accept" }).first().click();
+  await screen.said("was accepted");
+  await until("the run is accepted", async () => /accepted/.test(await row("NewGELU").getAttribute("aria-label")));
+
+  step("a run of this window is live, and can be cancelled from there");
+  await until("the lens is on the screen", async () => {
+    await page.locator(".tab", { hasText: "gelu.py" }).click(); // the accepted class may be shown only now
+    await page.keyboard.press("Control+Home");
+    await page.waitForTimeout(500);
+    return screen.lens("Optimize with STARK").isVisible();
+  });
+  await screen.lens("Optimize with STARK").click();
+  await until("a second run", async () => (await view.locator("[role=treeitem][aria-level='1']").count()) === 2, 120_000);
+  await row("running").waitFor({ timeout: 120_000 });
+  await until("an attempt", async () => (await view.locator("[role=treeitem][aria-level='2']").count()) === 2, 300_000);
+  await picture("5-live");
+  await menu("running", "Cancel");
+  await screen.said("was cancelled");
+  await row("stopped").waitFor();
+}
