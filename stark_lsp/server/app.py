@@ -53,7 +53,7 @@ def make_server() -> StarkServer:
     watcher = watching.Watching(server, desk)
 
     lenses.register(server, desk)
-    code_actions.register(server, desk, kept)
+    code_actions.register(server, desk, proposals, kept)
     hover.register(server, desk)
     commands.register(server, desk, proposals, ready, kept)
     afterwards.register(server)

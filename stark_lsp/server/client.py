@@ -29,6 +29,8 @@ class ClientFacts:
     """Asks for lenses again when told to."""
     action_literals: bool = False
     """Takes code actions with a kind, not only bare commands."""
+    resolves_edit: bool = False
+    """Asks for the edit of a code action when the user wants to see or make it."""
     pull_diagnostics: bool = False
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
     diagnostic_refresh: bool = False
@@ -66,6 +68,8 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
         change_annotations=has("workspace.workspace_edit.change_annotation_support") is not None,
         lens_refresh=bool(has("workspace.code_lens.refresh_support")),
         action_literals=has("text_document.code_action.code_action_literal_support") is not None,
+        resolves_edit=bool(has("text_document.code_action.data_support"))
+        and "edit" in (has("text_document.code_action.resolve_support.properties") or ()),
         # A client that pulls but cannot be told to pull again would never see what a run finds.
         pull_diagnostics=has("text_document.diagnostic") is not None and refresh,
         diagnostic_refresh=refresh,

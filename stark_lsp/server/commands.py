@@ -160,7 +160,8 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
             return failed(error)
         # Named by a lens or action of its document; from elsewhere the user may look at another file.
         caret = bool(argument(arguments, 0, "run"))
-        server.spawn(proposals.accept(view, caret=caret), "accepting the proposal")
+        made = isinstance(arguments[0], dict) and arguments[0].get("made") is True if arguments else False
+        server.spawn(proposals.accept(view, caret=caret, made=made), "accepting the proposal")
         return {"status": "applying", "run": view.id}
 
     @server.command(REJECT)

@@ -167,6 +167,17 @@ class Editor:
         found = await self.client.text_document_code_action_async(params) or ()
         return [action for action in found if isinstance(action, types.CodeAction)]
 
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        """Ask for what an action leaves out, as a preview does."""
+        return await self.client.code_action_resolve_async(action)
+
+    async def choose(self, action: types.CodeAction) -> None:
+        """Do what a client does when an action is chosen: its edit, then its command."""
+        resolved = await self.resolve(action)
+        if resolved.edit is not None and not self._apply(types.ApplyWorkspaceEditParams(resolved.edit)).applied:
+            return
+        await self.run(action.command)
+
     async def hover(self, uri: str, line: int, column: int = 10) -> str | None:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, column))
         answer = await self.client.text_document_hover_async(params)
