@@ -34,6 +34,10 @@ class ClientFacts:
     pull_diagnostics: bool = False
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
     diagnostic_refresh: bool = False
+    related_information: bool = False
+    """Shows other places with a diagnostic."""
+    code_description: bool = False
+    """Links the code of a diagnostic."""
     markdown: bool = False
     """Renders Markdown in a hover."""
     configuration: bool = False
@@ -55,6 +59,10 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
                 return None
         return value
 
+    def of_diagnostics(name: str) -> bool:
+        # Said of those that are published; from LSP 3.18 on of those that are pulled, too.
+        return bool(has(f"text_document.publish_diagnostics.{name}") or has(f"text_document.diagnostic.{name}"))
+
     operations = has("workspace.workspace_edit.resource_operations") or ()
     refresh = bool(has("workspace.diagnostics.refresh_support"))
     formats = has("text_document.hover.content_format") or ()
@@ -73,6 +81,8 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
         # A client that pulls but cannot be told to pull again would never see what a run finds.
         pull_diagnostics=has("text_document.diagnostic") is not None and refresh,
         diagnostic_refresh=refresh,
+        related_information=of_diagnostics("related_information"),
+        code_description=of_diagnostics("code_description_support"),
         markdown=types.MarkupKind.Markdown in formats,
         configuration=bool(has("workspace.configuration")),
         register_configuration=bool(has("workspace.did_change_configuration.dynamic_registration")),

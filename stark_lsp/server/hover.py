@@ -64,7 +64,7 @@ def hover_at(views: list[RunView], line: int) -> tuple[str, list[tuple[int, int]
     spans: list[tuple[int, int]] = []
     for view in views:
         # The smallest place first: that is the one the user points at.
-        here = sorted((p for p in places(view) if line in p[0]), key=lambda p: p[0].end - p[0].start)
+        here = sorted((p for p in places(view.anchored()) if line in p[0]), key=lambda p: p[0].end - p[0].start)
         for span, plans in here[:2]:
             parts.append(describe(view, plans))
             spans.append((span.start, span.end))
