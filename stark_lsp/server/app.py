@@ -18,6 +18,7 @@ from stark_lsp.server import (  # noqa: E402
     code_actions,
     commands,
     diagnostics,
+    hints,
     hover,
     inputs,
     keys,
@@ -75,11 +76,14 @@ def make_server() -> StarkServer:
         server.diff_view = server.initial.get("diffView") is True
         server.provides = provided(server.initial)
         diagnostics.register(server, shown)
+        hints.register(server, desk)
         if params.process_id is not None:
             lifetime.watch_parent(server, params.process_id)
 
     @server.feature(types.INITIALIZED)
     def initialized(params: types.InitializedParams) -> None:
+        for hook in server.on_initialized:
+            hook()
         server.spawn(settings.start(server), "reading the settings")
 
     return server

@@ -27,6 +27,12 @@ class ClientFacts:
     """Shows a label for an edit."""
     lens_refresh: bool = False
     """Asks for lenses again when told to."""
+    hints: bool = False
+    """Shows inlay hints."""
+    register_hints: bool = False
+    """Takes the registration of inlay hints later on."""
+    hint_refresh: bool = False
+    """Asks for inlay hints again when told to."""
     action_literals: bool = False
     """Takes code actions with a kind, not only bare commands."""
     resolves_edit: bool = False
@@ -75,6 +81,9 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
         create_files=types.ResourceOperationKind.Create in operations,
         change_annotations=has("workspace.workspace_edit.change_annotation_support") is not None,
         lens_refresh=bool(has("workspace.code_lens.refresh_support")),
+        hints=has("text_document.inlay_hint") is not None,
+        register_hints=bool(has("text_document.inlay_hint.dynamic_registration")),
+        hint_refresh=bool(has("workspace.inlay_hint.refresh_support")),
         action_literals=has("text_document.code_action.code_action_literal_support") is not None,
         resolves_edit=bool(has("text_document.code_action.data_support"))
         and "edit" in (has("text_document.code_action.resolve_support.properties") or ()),

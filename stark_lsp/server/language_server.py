@@ -57,6 +57,7 @@ class StarkServer(LanguageServer):
         self.on_changed: list[Callable[[Document], None]] = []
         self.on_close: list[Callable[[Document], None]] = []
         self.on_configured: list[Callable[[], None]] = []
+        self.on_initialized: list[Callable[[], None]] = []
         self.cancels: dict[types.ProgressToken, Callable[[], None]] = {}
         """What to do when the user cancels a progress, by its token."""
         self.awaited: dict[str, asyncio.Future[Unshown]] = {}
@@ -178,6 +179,11 @@ class StarkServer(LanguageServer):
         """Have the client ask for lenses again, if it can be told."""
         if self.facts.lens_refresh:
             self.spawn(self.ask_or(None, types.WORKSPACE_CODE_LENS_REFRESH, None), "lens refresh")
+
+    def refresh_hints(self) -> None:
+        """Have the client ask for inlay hints again, if it shows them and can be told."""
+        if self.facts.hint_refresh and self.configuration["inlayHints"]:
+            self.spawn(self.ask_or(None, types.WORKSPACE_INLAY_HINT_REFRESH, None), "inlay hint refresh")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log errors of messages that no response can carry; a popup for each would help nobody."""
