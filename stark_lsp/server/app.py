@@ -69,7 +69,8 @@ def make_server() -> StarkServer:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         encoding = server.workspace.position_encoding or types.PositionEncodingKind.Utf16
-        server.begin(read_facts(params.capabilities), str(getattr(encoding, "value", encoding)))
+        name = params.client_info.name if params.client_info is not None else ""
+        server.begin(read_facts(params.capabilities, name), str(getattr(encoding, "value", encoding)))
         server.initial = settings.section_of(params.initialization_options)
         # What is wrong with them is said after `initialized`: before, a server may not speak.
         server.configuration, _ = read(server.initial)

@@ -39,6 +39,8 @@ class ClientFacts:
     """Asks for the edit of a code action when the user wants to see or make it."""
     pull_diagnostics: bool = False
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
+    pull_workspace: bool = False
+    """Pulls diagnostics of documents that are not open, too."""
     diagnostic_refresh: bool = False
     related_information: bool = False
     """Shows other places with a diagnostic."""
@@ -54,8 +56,14 @@ class ClientFacts:
     """Watches files on the server's behalf when asked."""
 
 
-def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
-    """Read the facts out of the capabilities of `initialize`; anything absent counts as no."""
+def read_facts(capabilities: types.ClientCapabilities, name: str = "") -> ClientFacts:
+    """Read the facts out of the capabilities of `initialize`; anything absent counts as no.
+
+    Parameters
+    ----------
+    name
+        What the client calls itself, for what no capability tells.
+    """
 
     def has(path: str) -> Any:
         value: Any = capabilities
@@ -71,6 +79,8 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
 
     operations = has("workspace.workspace_edit.resource_operations") or ()
     refresh = bool(has("workspace.diagnostics.refresh_support"))
+    # A client that pulls but cannot be told to pull again would never see what a run finds.
+    pulls = has("text_document.diagnostic") is not None and refresh
     formats = has("text_document.hover.content_format") or ()
     return ClientFacts(
         progress=bool(has("window.work_done_progress")),
@@ -87,8 +97,10 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
         action_literals=has("text_document.code_action.code_action_literal_support") is not None,
         resolves_edit=bool(has("text_document.code_action.data_support"))
         and "edit" in (has("text_document.code_action.resolve_support.properties") or ()),
-        # A client that pulls but cannot be told to pull again would never see what a run finds.
-        pull_diagnostics=has("text_document.diagnostic") is not None and refresh,
+        pull_diagnostics=pulls,
+        # Neovim 0.12, told to pull again, pulls for the workspace alone, and drops of the answer what is about open
+        # buffers.
+        pull_workspace=pulls and name != "Neovim",
         diagnostic_refresh=refresh,
         related_information=of_diagnostics("related_information"),
         code_description=of_diagnostics("code_description_support"),

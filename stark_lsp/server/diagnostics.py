@@ -222,12 +222,17 @@ def register(server: StarkServer, diagnostics: Diagnostics) -> None:
     server.on_open.append(touched)
     server.on_changed.append(touched)
     if server.facts.pull_diagnostics:
-        options = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=True, identifier=SOURCE)
+        everything = server.facts.pull_workspace
+        options = types.DiagnosticOptions(
+            inter_file_dependencies=False, workspace_diagnostics=everything, identifier=SOURCE
+        )
 
         @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
         def pull(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
             return diagnostics.report(params)
 
-        @server.feature(types.WORKSPACE_DIAGNOSTIC)
-        async def pull_all(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
-            return await diagnostics.workspace(params)
+        if everything:
+
+            @server.feature(types.WORKSPACE_DIAGNOSTIC)
+            async def pull_all(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+                return await diagnostics.workspace(params)

@@ -190,7 +190,10 @@ def test_a_client_that_cannot_be_told_to_pull_again_is_published_to() -> None:
     pulls = types.TextDocumentClientCapabilities(diagnostic=types.DiagnosticClientCapabilities())
     assert not read_facts(types.ClientCapabilities(text_document=pulls)).pull_diagnostics
     refresh = types.WorkspaceClientCapabilities(diagnostics=types.DiagnosticWorkspaceClientCapabilities(True))
-    assert read_facts(types.ClientCapabilities(text_document=pulls, workspace=refresh)).pull_diagnostics
+    able = types.ClientCapabilities(text_document=pulls, workspace=refresh)
+    assert read_facts(able).pull_diagnostics
+    assert read_facts(able).pull_workspace
+    assert not read_facts(able, "Neovim").pull_workspace
 
 
 class Replaced:
