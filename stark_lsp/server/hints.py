@@ -13,6 +13,7 @@ from lsprotocol import types
 
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.server import wording
+from stark_lsp.server.folders import configuration_of
 
 if TYPE_CHECKING:
     from stark_lsp.core.run import Run
@@ -73,9 +74,10 @@ class Hints:
 
     async def of(self, params: types.InlayHintParams) -> list[types.InlayHint]:
         """Return the hints of a part of a document."""
-        document, configuration = self._server.documents.get(params.text_document.uri), self._server.configuration
-        if not configuration[SETTING] or document is None or document.path is None:
+        document = self._server.documents.get(params.text_document.uri)
+        if not self._on or document is None or document.path is None:
             return []
+        configuration = configuration_of(self._server, document.path)
         first, last = params.range.start.line, params.range.end.line
         classes = [cls for cls in document.offered if first <= cls.name_line <= last]
         text, lines = document.text, document.lines

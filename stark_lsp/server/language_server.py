@@ -44,6 +44,8 @@ class StarkServer(LanguageServer):
         self.initial: dict[str, Any] = {}
         """The `stark` section of the initialization options."""
         self.configuration = Configuration()
+        self.of_folders: dict[str, Configuration] = {}
+        """The settings of each folder by its path, where several are open."""
         self.diff_view = False
         """Whether the client shows a diff itself when `stark.review` answers with both texts."""
         self.leaving = asyncio.Event()

@@ -26,6 +26,7 @@ from stark_lsp.core.status import Decision
 from stark_lsp.server import lenses, review, wording
 from stark_lsp.server.applying import Prepared, arrived, by_itself, edit_of
 from stark_lsp.server.documents import read_file
+from stark_lsp.server.folders import configuration_of
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import uri_of
 from stark_lsp.server.views import Phase, RunView
@@ -265,7 +266,7 @@ class Proposals:
             raise BadInput("The file cannot be read.", path=view.path)
         # Long files take a while to take apart; what the user types meanwhile must not wait for it.
         # The run names the file it was recorded with, which may have been moved since.
-        run, configuration = replace(view.run, problem=view.problem), self._server.configuration
+        run, configuration = replace(view.run, problem=view.problem), configuration_of(self._server, view.path)
         edit = await asyncio.to_thread(proposed, run, best, before, configuration.write_mode, configuration.kernels)
         return Prepared(edit, document, before)
 

@@ -337,8 +337,13 @@ _kept: dict[str, bytes] = {}
 """What the first server compiled of the protocol's types, by file; the others find it in their state directories."""
 
 
-async def connect(capabilities: types.ClientCapabilities, state: Path, settings: dict[str, Any]) -> Editor:
-    """Start a server and initialize it."""
+async def connect(
+    capabilities: types.ClientCapabilities,
+    state: Path,
+    settings: dict[str, Any],
+    folders: dict[Path, dict[str, Any]] | None = None,
+) -> Editor:
+    """Start a server and initialize it; `folders` are open, each with settings of its own."""
     for name, content in _kept.items():
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         (state / name).write_bytes(content)
@@ -351,9 +356,17 @@ async def connect(capabilities: types.ClientCapabilities, state: Path, settings:
     assert isinstance(client, LanguageClient)
     editor = Editor(client)
     client.set_configuration(settings, section="stark")
+    for folder, its in (folders or {}).items():
+        client.set_configuration({**settings, **its}, section="stark", scope_uri=uri_of(folder))
     await client.initialize_session(
         types.InitializeParams(
-            capabilities=capabilities, root_uri=None, initialization_options={"stark": settings}, process_id=os.getpid()
+            capabilities=capabilities,
+            root_uri=None,
+            initialization_options={"stark": settings},
+            process_id=os.getpid(),
+            workspace_folders=[types.WorkspaceFolder(uri_of(folder), folder.name) for folder in folders]
+            if folders
+            else None,
         )
     )
     if not _kept:
@@ -363,10 +376,13 @@ async def connect(capabilities: types.ClientCapabilities, state: Path, settings:
 
 @contextlib.asynccontextmanager
 async def session(
-    capabilities: types.ClientCapabilities, state: Path, settings: dict[str, Any] | None = None
+    capabilities: types.ClientCapabilities,
+    state: Path,
+    settings: dict[str, Any] | None = None,
+    folders: dict[Path, dict[str, Any]] | None = None,
 ) -> AsyncIterator[Editor]:
     """A server from start to orderly exit."""
-    editor = await connect(capabilities, state, {**SMALL, **(settings or {})})
+    editor = await connect(capabilities, state, {**SMALL, **(settings or {})}, folders)
     try:
         yield editor
     finally:

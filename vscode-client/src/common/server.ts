@@ -146,8 +146,13 @@ export class Server implements vscode.Disposable {
             if (!Array.isArray(answers)) {
               return answers;
             }
-            const settings = await serverSettings();
-            return answers.map((answer, i) => (params.items[i]?.section === SECTION ? settings : (answer as unknown)));
+            return Promise.all(
+              params.items.map(async ({ section, scopeUri }, i) =>
+                section === SECTION
+                  ? serverSettings(scopeUri === undefined ? undefined : vscode.Uri.parse(scopeUri))
+                  : (answers[i] as unknown),
+              ),
+            );
           },
           didChangeConfiguration: () => this.sendSettings(),
         },
