@@ -68,12 +68,12 @@ def commands_for(document: Document, cls: ModuleClass) -> list[types.Command]:
     if mark is None or mark.qualname == cls.qualname:
         return []
     arguments = [document.uri, cls.qualname]
-    return [
-        types.Command(
-            f"Use {cls.qualname} at the call sites of {mark.qualname}", USE_AT_CALL_SITES, arguments=arguments
-        ),
-        types.Command(f"Write a test for {cls.qualname}", WRITE_TEST, arguments=arguments),
-    ]
+    use = types.Command(
+        f"Use {cls.qualname} at the call sites of {mark.qualname}", USE_AT_CALL_SITES, arguments=arguments
+    )
+    if document.path is not None and document.path.endswith(".ipynb"):
+        return [use]  # no test can import it
+    return [use, types.Command(f"Write a test for {cls.qualname}", WRITE_TEST, arguments=arguments)]
 
 
 async def show_class(server: StarkServer, uri: str, text: str, qualname: str) -> None:

@@ -38,7 +38,18 @@ class Prepared:
 
 
 def edit_of(server: StarkServer, view: RunView, prepared: Prepared, gain: str) -> types.WorkspaceEdit | None:
-    """Return a proposal's edit for the client, None if nothing of it is left to the client; `gain` is its label."""
+    """Return a proposal's edit for the client, None if nothing of it is left to the client.
+
+    Parameters
+    ----------
+    gain
+        Its label.
+
+    Raises
+    ------
+    BadInput
+        In a notebook it reaches from one cell into another.
+    """
     document = prepared.document
     shape = Shape(
         uri=document.uri if document is not None else view.uri,
@@ -46,7 +57,8 @@ def edit_of(server: StarkServer, view: RunView, prepared: Prepared, gain: str) -
         before=prepared.before,
         label=f"STARK: {gain}",
     )
-    return workspace_edit(prepared.edit, shape, server.facts, server.documents.units)
+    edit = workspace_edit(prepared.edit, shape, server.facts, server.documents.units)
+    return server.notebooks.placed(edit) if edit is not None else None
 
 
 def by_itself(facts: ClientFacts, prepared: Prepared) -> bool:

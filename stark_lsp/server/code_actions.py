@@ -129,12 +129,12 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, kept: Kept) 
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)
     def code_actions(params: types.CodeActionParams) -> list[types.CodeAction | types.Command]:
-        uri = params.text_document.uri
-        document = server.documents.get(uri)
-        if document is None or document.path is None:
+        place = server.notebooks.place(params.text_document.uri)
+        if place is None or place.document.path is None:
             return []
+        document, uri = place.document, place.document.uri
         only = params.context.only
-        start, end = params.range.start.line, params.range.end.line
+        start, end = params.range.start.line + place.first, params.range.end.line + place.first
         actions: list[types.CodeAction] = []
         cls = class_at(document.offered, start, end)
         views = desk.at(uri)
@@ -148,7 +148,8 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, kept: Kept) 
             brought = class_at(document.classes, start, end)
             if brought is not None:
                 actions += [action(command, REWRITE) for command in afterwards.commands_for(document, brought)]
-            if cls is not None and (cls.inputs.source is not InputSource.FUNCTIONS or MARK in document.text):
+            functions = cls is not None and cls.inputs.source is InputSource.FUNCTIONS and MARK not in document.text
+            if cls is not None and not functions and place.last is None:
                 captured = types.Command(CAPTURE_TITLE, CAPTURE, arguments=[document.uri, cls.qualname])
                 actions.append(types.CodeAction(f"{CAPTURE_TITLE}: {cls.qualname}", kind=REWRITE, command=captured))
         if wanted(QUICK_FIX, only):

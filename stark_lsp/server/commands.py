@@ -211,6 +211,9 @@ async def target_at(server: StarkServer, arguments: Sequence[Any]) -> tuple[str,
     uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
     first = arguments[0] if arguments else None
     line = first.get("line") if isinstance(first, dict) else None
+    place = server.notebooks.place(uri)
+    if place is not None and place.last is not None:
+        uri, line = place.document.uri, line + place.first if isinstance(line, int) else None
     path = path_of(uri)
     if not qualname and isinstance(line, int) and path is not None:
         from stark_lsp.discovery.problems import class_at

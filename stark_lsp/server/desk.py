@@ -146,7 +146,8 @@ class Desk(Shown):
             events.heard(session, event)
 
         def now_text() -> str | None:
-            return self.text(view)
+            # All of a notebook is not to be run: it trains and plots as it goes.
+            return self.text(view) if not path.endswith(".ipynb") else None
 
         session = RunSession(problem, options, store=self.store(), emit=heard, log=self._server.log, document=now_text)
         view = RunView(session.id, document.uri if document is not None else uri, problem, session.run)

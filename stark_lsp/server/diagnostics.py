@@ -126,12 +126,23 @@ class Diagnostics:
 
     def touch(self, uri: str) -> None:
         """Note that a document's diagnostics may have changed."""
-        self._pending[key_of(uri)] = uri
+        self._pending |= {key_of(shown): shown for shown in self._server.notebooks.shown_at(uri)}
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self._flush)
 
     def of(self, uri: str) -> list[types.Diagnostic]:
-        """Return the diagnostics of a document as they are now."""
+        """Return the diagnostics of a document, or of a cell, as they are now."""
+        place = self._server.notebooks.place(uri)
+        if place is None or place.last is None:
+            return self._of(uri)
+        found = [each for each in self._of(place.document.uri) if place.holds(each.range.start.line)]
+        for each in found:
+            each.range = place.out(each.range)
+            for other in each.related_information or ():
+                other.location = self._server.notebooks.location(other.location.uri, other.location.range)
+        return found
+
+    def _of(self, uri: str) -> list[types.Diagnostic]:
         document, units = self._server.documents.get(uri), self._server.documents.units
         views, more = self._desk.at(uri), self.more(uri)
         if document is not None:
@@ -156,8 +167,9 @@ class Diagnostics:
 
     def _unknown(self, known: dict[str, tuple[str, str]]) -> list[types.WorkspaceDocumentDiagnosticReport]:
         uris = {key: uri for key, (uri, _) in known.items()}
-        uris |= {key_of(view.uri): view.uri for view in self._desk.views}
-        uris |= {key_of(document.uri): document.uri for document in self._server.documents.all()}
+        open_ones = [document.uri for document in self._server.documents.all()]
+        for uri in (*(view.uri for view in self._desk.views), *open_ones):
+            uris |= {key_of(shown): shown for shown in self._server.notebooks.shown_at(uri)}
         reports: list[types.WorkspaceDocumentDiagnosticReport] = []
         for key, uri in uris.items():
             items, document = self.of(uri), self._server.documents.get(uri)

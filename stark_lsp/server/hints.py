@@ -74,19 +74,21 @@ class Hints:
 
     async def of(self, params: types.InlayHintParams) -> list[types.InlayHint]:
         """Return the hints of a part of a document."""
-        document = self._server.documents.get(params.text_document.uri)
-        if not self._on or document is None or document.path is None:
+        place = self._server.notebooks.place(params.text_document.uri)
+        if not self._on or place is None or (path := place.document.path) is None:
             return []
-        configuration = configuration_of(self._server, document.path)
-        first, last = params.range.start.line, params.range.end.line
+        document = place.document
+        configuration = configuration_of(self._server, path)
+        first, last = params.range.start.line + place.first, params.range.end.line + place.first
         classes = [cls for cls in document.offered if first <= cls.name_line <= last]
         text, lines = document.text, document.lines
-        found = await asyncio.to_thread(measured, self._desk, document.path, text, classes, configuration)
+        found = await asyncio.to_thread(measured, self._desk, path, text, classes, configuration)
         units = self._server.documents.units
         hints = []
         for cls, run in found:
             line = lines[cls.name_line]
-            hints.append(hint(run, units.position(lines, (cls.name_line, len(line.rstrip())))))
+            at = units.position(lines, (cls.name_line, len(line.rstrip())))
+            hints.append(hint(run, types.Position(at.line - place.first, at.character)))
         return [one for one in hints if one is not None]
 
     def configured(self) -> None:
@@ -113,7 +115,10 @@ class Hints:
             await self._server.ask_or(None, types.CLIENT_UNREGISTER_CAPABILITY, types.UnregistrationParams([gone]))
 
 
-PYTHON = [types.TextDocumentFilterLanguage(language="python", scheme="file")]
+PYTHON: types.DocumentSelector = [
+    types.TextDocumentFilterLanguage(language="python", scheme="file"),
+    types.NotebookCellTextDocumentFilter("jupyter-notebook", "python"),
+]
 
 
 def register(server: StarkServer, desk: Desk) -> None:

@@ -157,16 +157,17 @@ def register(server: StarkServer, desk: Desk) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
-        views = desk.at(params.text_document.uri)
-        if not views:
+        place = server.notebooks.place(params.text_document.uri)
+        views = desk.at(place.document.uri) if place is not None else []
+        if place is None or not views:
             return None
-        found = hover_at(views, params.position.line)
+        found = hover_at(views, params.position.line + place.first)
         if found is None:
             return None
         text, spans = found
-        lines = desk.lines(params.text_document.uri) or ()
         if server.facts.markdown:
             contents = types.MarkupContent(types.MarkupKind.Markdown, text)
         else:
             contents = types.MarkupContent(types.MarkupKind.PlainText, unmarked(text))
-        return types.Hover(contents, trimmed_range(lines, Span(*spans[0]), server.documents.units))
+        lines = place.document.lines
+        return types.Hover(contents, place.out(trimmed_range(lines, Span(*spans[0]), server.documents.units)))

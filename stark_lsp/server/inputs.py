@@ -156,6 +156,10 @@ class Inputs:
         from stark_lsp.evaluation.trial import find_inputs
 
         configuration = configuration_of(self._server, path)
+        if path.endswith(".ipynb"):
+            from stark_lsp.discovery.notebooks import needed_alone
+
+            stub = replace(stub, document=needed_alone(stub.document, stub.qualname, ()))
         options = configuration.run_options(settings_folder(self._server, path))
         try:
             found = await asyncio.to_thread(

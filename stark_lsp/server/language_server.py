@@ -17,6 +17,7 @@ from stark_lsp import __version__
 from stark_lsp.server.client import ClientFacts
 from stark_lsp.server.configuration import Configuration
 from stark_lsp.server.documents import Document, Documents
+from stark_lsp.server.notebooks import SYNC, Notebooks
 from stark_lsp.server.protocol import StarkProtocol, Unshown
 from stark_lsp.server.text import Units
 
@@ -38,9 +39,11 @@ class StarkServer(LanguageServer):
             protocol_cls=StarkProtocol,
             converter_factory=default_converter,
             max_workers=1,
+            notebook_document_sync=SYNC,
         )
         self.facts = ClientFacts()
         self.documents = Documents()
+        self.notebooks = Notebooks(self)
         self.initial: dict[str, Any] = {}
         """The `stark` section of the initialization options."""
         self.configuration = Configuration()
@@ -122,7 +125,11 @@ class StarkServer(LanguageServer):
         ------
         JsonRpcException
             The client answered with an error.
+        BadInput
+            An edit of a notebook is not one of its cells.
         """
+        if isinstance(params, types.ApplyWorkspaceEditParams):
+            params.edit = self.notebooks.placed(params.edit)
         future = asyncio.wrap_future(self.protocol.send_request(method, params, msg_id=number))
         # An error that nobody waits for any more is nobody's concern.
         future.add_done_callback(lambda done: None if done.cancelled() else done.exception())

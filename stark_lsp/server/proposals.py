@@ -174,12 +174,13 @@ class Proposals:
                 return None
             await self._check_open(view)
             prepared = await self.prepare(view)
+            edit = edit_of(self._server, view, prepared, self._gain(view))
         except StarkError:
             return None
         if not by_itself(self._server.facts, prepared):
             return None
         self._resolved[view.id] = prepared
-        return edit_of(self._server, view, prepared, self._gain(view))
+        return edit
 
     async def accept(self, view: RunView, *, caret: bool = True, made: bool = False) -> None:
         """Apply the proposal to today's text.
@@ -261,6 +262,8 @@ class Proposals:
         if not os.path.exists(view.path):
             raise BadInput("The file was deleted or renamed since the run began.", path=view.path)
         document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
+        if document is None and view.path.endswith(".ipynb"):
+            raise BadInput("The notebook is not open.", cure="Open it first.", path=view.path)
         before = document.text if document is not None else read_file(view.path)
         if before is None:
             raise BadInput("The file cannot be read.", path=view.path)
@@ -286,6 +289,7 @@ class Proposals:
                 await self.prepare(view)
                 await self._desk.stop(view)
             prepared = await self.prepare(view)
+            edit = edit_of(self._server, view, prepared, self._gain(view))
         except StarkError as error:
             self._server.say(f"{wording.trouble(error)} Nothing was changed.", warning=True)
             return
@@ -314,7 +318,6 @@ class Proposals:
             except OSError as error:
                 self._server.say(f"STARK: {shared.path} cannot be written: {error.strerror}.", error=True)
                 return
-        edit = edit_of(self._server, view, prepared, self._gain(view))
         if edit is not None:
             params = types.ApplyWorkspaceEditParams(edit, label=f"Accept the STARK proposal for {name}")
             try:
@@ -365,7 +368,7 @@ class Proposals:
         self._desk.dismiss(view)
         where = f" in {os.path.basename(prepared.path)}" if prepared.path is not None else ""
         self._server.say(" ".join([f"STARK: the proposal for {name} was accepted{where}.", *prepared.edit.notes]))
-        if caret and prepared.document is not None:
+        if caret and prepared.document is not None and not view.path.endswith(".ipynb"):
             from stark_lsp.server.afterwards import show_class
 
             new = prepared.edit.new_file

@@ -131,7 +131,10 @@ export class Server implements vscode.Disposable {
   private async startNow(launch: Launch): Promise<void> {
     this.output.info(`Starting ${launch.command} ${launch.args.join(" ")}`);
     const options: LanguageClientOptions = {
-      documentSelector: [{ scheme: "file", language: "python" }],
+      documentSelector: [
+        { scheme: "file", language: "python" },
+        { notebook: "jupyter-notebook", language: "python" },
+      ],
       // This client shows a proposal in a diff editor of its own. The settings are asked for by the server.
       initializationOptions: { [SECTION]: { diffView: true, provides: this.features.provides } },
       outputChannel: this.output,
