@@ -75,10 +75,12 @@ class Hints:
     async def of(self, params: types.InlayHintParams) -> list[types.InlayHint]:
         """Return the hints of a part of a document."""
         place = self._server.notebooks.place(params.text_document.uri)
-        if not self._on or place is None or (path := place.document.path) is None:
+        if place is None or (path := place.document.path) is None:
             return []
         document = place.document
         configuration = configuration_of(self._server, path)
+        if not configuration[SETTING]:
+            return []
         first, last = params.range.start.line + place.first, params.range.end.line + place.first
         classes = [cls for cls in document.offered if first <= cls.name_line <= last]
         text, lines = document.text, document.lines
