@@ -9,6 +9,7 @@ from stark_lsp.core.errors import BadInput, NoInputs
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, InputSource, Mode
 from stark_lsp.discovery.classes import ModuleClass, find_all
+from stark_lsp.discovery.notebooks import is_notebook, needed_alone
 from stark_lsp.discovery.slicing import slice_of
 from stark_lsp.discovery.syntax import LONGEST, parse
 from stark_lsp.discovery.tables import check_tables
@@ -29,7 +30,7 @@ def make_problem(
     path
         The document's path.
     text
-        The whole document, saved or not.
+        The whole document, saved or not; of a notebook, its cells as `notebooks.joined` gives them.
     qualname
         Dotted name of the class, or its last part if that is clear. None picks `Model` if there is one, else the only
         class, else the only one with inputs.
@@ -53,10 +54,11 @@ def make_problem(
             path=path,
             line=chosen.name_line + 1,
         )
+    functions = [name for name in (chosen.inputs.inputs_function, chosen.inputs.init_function) if name]
     return Problem(
         path=path,
         qualname=chosen.qualname,
-        text=text,
+        text=needed_alone(text, chosen.qualname, functions) if is_notebook(path) else text,
         slice=slice_of(tree, text, chosen.qualname),
         class_span=chosen.span,
         inputs=chosen.inputs,

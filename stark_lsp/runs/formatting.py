@@ -91,7 +91,8 @@ def find_formatter(path: str, interpreter: str | None) -> Formatter | None:
     if program is None:
         _log.info("%s is configured for %s but not installed: new code stays as it is.", name, path)
         return None
-    options = ("format", "--stdin-filename", path) if name == "ruff" else ("--quiet", "--stdin-filename", path)
+    file = str(Path(path).with_suffix(".py"))  # of a notebook too: what is formatted is Python
+    options = ("format", "--stdin-filename", file) if name == "ruff" else ("--quiet", "--stdin-filename", file)
     folder = next(folder for folder in Path(path).absolute().parents if folder.is_dir())
     return Formatter((program, *options, "-"), str(folder))
 

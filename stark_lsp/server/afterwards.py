@@ -20,7 +20,7 @@ from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server import wording
 from stark_lsp.server.commands import argument
 from stark_lsp.server.documents import Document, read_file
-from stark_lsp.server.folders import folder_of, open_folders
+from stark_lsp.server.folders import configuration_of, folder_of, open_folders
 from stark_lsp.server.text import path_of, uri_of
 from stark_lsp.server.workspace_edits import NEW_FILE
 
@@ -68,12 +68,12 @@ def commands_for(document: Document, cls: ModuleClass) -> list[types.Command]:
     if mark is None or mark.qualname == cls.qualname:
         return []
     arguments = [document.uri, cls.qualname]
-    return [
-        types.Command(
-            f"Use {cls.qualname} at the call sites of {mark.qualname}", USE_AT_CALL_SITES, arguments=arguments
-        ),
-        types.Command(f"Write a test for {cls.qualname}", WRITE_TEST, arguments=arguments),
-    ]
+    use = types.Command(
+        f"Use {cls.qualname} at the call sites of {mark.qualname}", USE_AT_CALL_SITES, arguments=arguments
+    )
+    if document.path is not None and document.path.endswith(".ipynb"):
+        return [use]  # no test can import it
+    return [use, types.Command(f"Write a test for {cls.qualname}", WRITE_TEST, arguments=arguments)]
 
 
 async def show_class(server: StarkServer, uri: str, text: str, qualname: str) -> None:
@@ -254,7 +254,7 @@ def _workspace_edit(
 
 
 async def _write_test(server: StarkServer, asked: _Asked) -> None:
-    path, text = await asyncio.to_thread(_test, asked, server.configuration["interpreter"])
+    path, text = await asyncio.to_thread(_test, asked, configuration_of(server, asked.path)["interpreter"])
     uri = uri_of(path)
     if server.facts.create_files:
         identifier = types.OptionalVersionedTextDocumentIdentifier(uri, None)

@@ -18,6 +18,7 @@ from stark_lsp.server import (  # noqa: E402
     code_actions,
     commands,
     diagnostics,
+    hints,
     hover,
     inputs,
     keys,
@@ -55,7 +56,7 @@ def make_server() -> StarkServer:
     watcher = watching.Watching(server, desk)
 
     lenses.register(server, desk)
-    code_actions.register(server, desk, kept)
+    code_actions.register(server, desk, proposals, kept)
     hover.register(server, desk)
     commands.register(server, desk, proposals, ready, kept)
     afterwards.register(server)
@@ -72,18 +73,22 @@ def make_server() -> StarkServer:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         encoding = server.workspace.position_encoding or types.PositionEncodingKind.Utf16
-        server.begin(read_facts(params.capabilities), str(getattr(encoding, "value", encoding)))
+        name = params.client_info.name if params.client_info is not None else ""
+        server.begin(read_facts(params.capabilities, name), str(getattr(encoding, "value", encoding)))
         server.initial = settings.section_of(params.initialization_options)
         # What is wrong with them is said after `initialized`: before, a server may not speak.
         server.configuration, _ = read(server.initial)
         server.diff_view = server.initial.get("diffView") is True
         server.provides = provided(server.initial)
         diagnostics.register(server, shown)
+        hints.register(server, desk)
         if params.process_id is not None:
             lifetime.watch_parent(server, params.process_id)
 
     @server.feature(types.INITIALIZED)
     def initialized(params: types.InitializedParams) -> None:
+        for hook in server.on_initialized:
+            hook()
         server.spawn(settings.start(server), "reading the settings")
 
     return server

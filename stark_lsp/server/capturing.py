@@ -17,7 +17,7 @@ from lsprotocol import types
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server import wording
-from stark_lsp.server.folders import open_folders, settings_folder
+from stark_lsp.server.folders import configuration_of, open_folders, settings_folder
 from stark_lsp.server.inputs import failed_functions
 from stark_lsp.server.progress import RunProgress
 from stark_lsp.server.text import path_of
@@ -131,7 +131,7 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
     from stark_lsp.runs.capture import keep
 
     folder = settings_folder(server, path)
-    options = server.configuration.run_options(folder)
+    options = configuration_of(server, path).run_options(folder)
     interpreter = await asyncio.to_thread(
         find_interpreter, options.interpreter, path, open_folders(server) or (folder,)
     )

@@ -27,11 +27,25 @@ class ClientFacts:
     """Shows a label for an edit."""
     lens_refresh: bool = False
     """Asks for lenses again when told to."""
+    hints: bool = False
+    """Shows inlay hints."""
+    register_hints: bool = False
+    """Takes the registration of inlay hints later on."""
+    hint_refresh: bool = False
+    """Asks for inlay hints again when told to."""
     action_literals: bool = False
     """Takes code actions with a kind, not only bare commands."""
+    resolves_edit: bool = False
+    """Asks for the edit of a code action when the user wants to see or make it."""
     pull_diagnostics: bool = False
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
+    pull_workspace: bool = False
+    """Pulls diagnostics of documents that are not open, too."""
     diagnostic_refresh: bool = False
+    related_information: bool = False
+    """Shows other places with a diagnostic."""
+    code_description: bool = False
+    """Links the code of a diagnostic."""
     markdown: bool = False
     """Renders Markdown in a hover."""
     configuration: bool = False
@@ -42,8 +56,14 @@ class ClientFacts:
     """Watches files on the server's behalf when asked."""
 
 
-def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
-    """Read the facts out of the capabilities of `initialize`; anything absent counts as no."""
+def read_facts(capabilities: types.ClientCapabilities, name: str = "") -> ClientFacts:
+    """Read the facts out of the capabilities of `initialize`; anything absent counts as no.
+
+    Parameters
+    ----------
+    name
+        What the client calls itself, for what no capability tells.
+    """
 
     def has(path: str) -> Any:
         value: Any = capabilities
@@ -53,8 +73,14 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
                 return None
         return value
 
+    def of_diagnostics(name: str) -> bool:
+        # Said of those that are published; from LSP 3.18 on of those that are pulled, too.
+        return bool(has(f"text_document.publish_diagnostics.{name}") or has(f"text_document.diagnostic.{name}"))
+
     operations = has("workspace.workspace_edit.resource_operations") or ()
     refresh = bool(has("workspace.diagnostics.refresh_support"))
+    # A client that pulls but cannot be told to pull again would never see what a run finds.
+    pulls = has("text_document.diagnostic") is not None and refresh
     formats = has("text_document.hover.content_format") or ()
     return ClientFacts(
         progress=bool(has("window.work_done_progress")),
@@ -65,10 +91,19 @@ def read_facts(capabilities: types.ClientCapabilities) -> ClientFacts:
         create_files=types.ResourceOperationKind.Create in operations,
         change_annotations=has("workspace.workspace_edit.change_annotation_support") is not None,
         lens_refresh=bool(has("workspace.code_lens.refresh_support")),
+        hints=has("text_document.inlay_hint") is not None,
+        register_hints=bool(has("text_document.inlay_hint.dynamic_registration")),
+        hint_refresh=bool(has("workspace.inlay_hint.refresh_support")),
         action_literals=has("text_document.code_action.code_action_literal_support") is not None,
-        # A client that pulls but cannot be told to pull again would never see what a run finds.
-        pull_diagnostics=has("text_document.diagnostic") is not None and refresh,
+        resolves_edit=bool(has("text_document.code_action.data_support"))
+        and "edit" in (has("text_document.code_action.resolve_support.properties") or ()),
+        pull_diagnostics=pulls,
+        # Neovim 0.12, told to pull again, pulls for the workspace alone, and drops of the answer what is about open
+        # buffers.
+        pull_workspace=pulls and name != "Neovim",
         diagnostic_refresh=refresh,
+        related_information=of_diagnostics("related_information"),
+        code_description=of_diagnostics("code_description_support"),
         markdown=types.MarkupKind.Markdown in formats,
         configuration=bool(has("workspace.configuration")),
         register_configuration=bool(has("workspace.did_change_configuration.dynamic_registration")),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.kept import Kept
     from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.proposals import Proposals
 
 REWRITE = types.CodeActionKind.RefactorRewrite
 QUICK_FIX = types.CodeActionKind.QuickFix
@@ -86,6 +87,20 @@ def action(
     return types.CodeAction(command.title, kind=kind, diagnostics=diagnostics, is_preferred=preferred, command=command)
 
 
+def resolvable(action: types.CodeAction) -> types.CodeAction:
+    """Return the action with its edit left to `codeAction/resolve`, if it accepts a proposal.
+
+    The client then shows the edit where it can and makes it; the command comes after that, and takes note of it.
+    """
+    command = action.command
+    if command is None or command.command != ACCEPT or not command.arguments:
+        return action
+    argument: Any = command.arguments[0]
+    action.data = argument
+    action.command = types.Command(command.title, ACCEPT, arguments=[{**argument, "made": True}])
+    return action
+
+
 def steering_commands(view: RunView, node: int, asks: bool) -> list[types.Command]:
     """Return what can be told to a run about one of its attempts; nothing once it has ended.
 
@@ -107,19 +122,19 @@ def steering_commands(view: RunView, node: int, asks: bool) -> list[types.Comman
     return [types.Command(f"STARK: {title}", command, arguments=arguments) for title, command in offers]
 
 
-def register(server: StarkServer, desk: Desk, kept: Kept) -> None:
-    """Answer `textDocument/codeAction`."""
+def register(server: StarkServer, desk: Desk, proposals: Proposals, kept: Kept) -> None:
+    """Answer `textDocument/codeAction` and `codeAction/resolve`."""
 
-    options = types.CodeActionOptions(code_action_kinds=[REWRITE, QUICK_FIX], resolve_provider=False)
+    options = types.CodeActionOptions(code_action_kinds=[REWRITE, QUICK_FIX], resolve_provider=True)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)
     def code_actions(params: types.CodeActionParams) -> list[types.CodeAction | types.Command]:
-        uri = params.text_document.uri
-        document = server.documents.get(uri)
-        if document is None or document.path is None:
+        place = server.notebooks.place(params.text_document.uri)
+        if place is None or place.document.path is None:
             return []
+        document, uri = place.document, place.document.uri
         only = params.context.only
-        start, end = params.range.start.line, params.range.end.line
+        start, end = params.range.start.line + place.first, params.range.end.line + place.first
         actions: list[types.CodeAction] = []
         cls = class_at(document.offered, start, end)
         views = desk.at(uri)
@@ -133,7 +148,8 @@ def register(server: StarkServer, desk: Desk, kept: Kept) -> None:
             brought = class_at(document.classes, start, end)
             if brought is not None:
                 actions += [action(command, REWRITE) for command in afterwards.commands_for(document, brought)]
-            if cls is not None and (cls.inputs.source is not InputSource.FUNCTIONS or MARK in document.text):
+            functions = cls is not None and cls.inputs.source is InputSource.FUNCTIONS and MARK not in document.text
+            if cls is not None and not functions and place.last is None:
                 captured = types.Command(CAPTURE_TITLE, CAPTURE, arguments=[document.uri, cls.qualname])
                 actions.append(types.CodeAction(f"{CAPTURE_TITLE}: {cls.qualname}", kind=REWRITE, command=captured))
         if wanted(QUICK_FIX, only):
@@ -153,8 +169,14 @@ def register(server: StarkServer, desk: Desk, kept: Kept) -> None:
                 # What stood in the way at the last click: give it inputs, or try again when it is mended.
                 actions += [action(one, QUICK_FIX, refused) for one in start_commands(document.uri, cls, own, kept)[:1]]
         if server.facts.action_literals:
-            return list(actions)
+            return [resolvable(one) for one in actions] if server.facts.resolves_edit else list(actions)
         return [types.Command(a.title, a.command.command, arguments=a.command.arguments) for a in actions if a.command]
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    async def resolve(params: types.CodeAction) -> types.CodeAction:
+        run = member(params.data, "run")
+        params.edit = await proposals.edit_for(run) if isinstance(run, str) else None
+        return params
 
 
 def _run_of(diagnostic: types.Diagnostic) -> str:
@@ -169,7 +191,9 @@ def _node_of(diagnostic: types.Diagnostic) -> int:
 
 
 def _datum(diagnostic: types.Diagnostic, name: str) -> Any:
-    data = diagnostic.data
-    if diagnostic.source != SOURCE or data is None:
-        return None
+    return member(diagnostic.data, name) if diagnostic.source == SOURCE else None
+
+
+def member(data: Any, name: str) -> Any:
+    """Return a member of JSON that came back from the client."""
     return data.get(name) if isinstance(data, dict) else getattr(data, name, None)

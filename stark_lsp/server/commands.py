@@ -168,7 +168,8 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
             return failed(error)
         # Named by a lens or action of its document; from elsewhere the user may look at another file.
         caret = bool(argument(arguments, 0, "run"))
-        server.spawn(proposals.accept(view, caret=caret), "accepting the proposal")
+        made = isinstance(arguments[0], dict) and arguments[0].get("made") is True if arguments else False
+        server.spawn(proposals.accept(view, caret=caret, made=made), "accepting the proposal")
         return {"status": "applying", "run": view.id}
 
     @server.command(REJECT)
@@ -218,6 +219,9 @@ async def target_at(server: StarkServer, arguments: Sequence[Any]) -> tuple[str,
     uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
     first = arguments[0] if arguments else None
     line = first.get("line") if isinstance(first, dict) else None
+    place = server.notebooks.place(uri)
+    if place is not None and place.last is not None:
+        uri, line = place.document.uri, line + place.first if isinstance(line, int) else None
     path = path_of(uri)
     if not qualname and isinstance(line, int) and path is not None:
         from stark_lsp.discovery.problems import class_at

@@ -18,7 +18,7 @@ from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server import spending, wording
 from stark_lsp.server.documents import read_file
-from stark_lsp.server.folders import settings_folder
+from stark_lsp.server.folders import configuration_of, settings_folder
 from stark_lsp.server.keys import KeyHolder
 from stark_lsp.server.progress import RunProgress
 from stark_lsp.server.shown import Shown
@@ -115,7 +115,7 @@ class Desk(Shown):
         text = document.text if document is not None else read_file(path)
         if text is None:
             raise BadInput("The file cannot be read.", cure="Save it first, as UTF-8.", path=path)
-        configuration = self._server.configuration
+        configuration = configuration_of(self._server, path)
         # Long files take a while to read, and the first import of what drives runs too: what the user types meanwhile
         # must not wait for it.
         options = await asyncio.to_thread(configuration.run_options, settings_folder(self._server, path))
@@ -146,7 +146,8 @@ class Desk(Shown):
             events.heard(session, event)
 
         def now_text() -> str | None:
-            return self.text(view)
+            # All of a notebook is not to be run: it trains and plots as it goes.
+            return self.text(view) if not path.endswith(".ipynb") else None
 
         session = RunSession(problem, options, store=self.store(), emit=heard, log=self._server.log, document=now_text)
         view = RunView(session.id, document.uri if document is not None else uri, problem, session.run)

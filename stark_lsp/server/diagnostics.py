@@ -1,6 +1,7 @@
 """Each plan's anchors as diagnostics: one for each place, with the best that came of the plans about it.
 
-Published, or pulled by the client, as negotiated at `initialize`; never both.
+Published, or pulled by the client, as negotiated at `initialize`; never both. A client that pulls them for the whole
+workspace is answered when there is something new: it asks again at once.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from stark_lsp.core.problem import Span
 from stark_lsp.server import wording
 from stark_lsp.server.inputs import MARK, unfinished
 from stark_lsp.server.markup import plain
-from stark_lsp.server.text import Units, key_of, trimmed_range
+from stark_lsp.server.pages import page_of
+from stark_lsp.server.text import Units, key_of, trimmed_range, uri_of
 
 if TYPE_CHECKING:
+    from stark_lsp.server.client import ClientFacts
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.documents import Document
     from stark_lsp.server.language_server import StarkServer
@@ -28,14 +31,16 @@ if TYPE_CHECKING:
 SOURCE = "STARK"
 LIMIT = 30
 """Places shown in one document at most."""
+RELATED = 8
+"""Places told with another one at most."""
 PAUSE_S = 0.15
 """Changes within this time are told to the client together."""
 
 
-def places(view: RunView) -> list[tuple[Span, list[AnchoredPlan]]]:
-    """Return the places of a run's plans in source order, each with its plans, oldest first."""
+def places(anchored: Iterable[AnchoredPlan]) -> list[tuple[Span, list[AnchoredPlan]]]:
+    """Return the places of a run's anchored plans in source order, each with its plans, oldest first."""
     found: dict[tuple[int, int], list[AnchoredPlan]] = {}
-    for item in view.anchored():
+    for item in anchored:
         here = found.setdefault((item.span.start, item.span.end), [])
         if not here or here[-1].node != item.node:
             here.append(item)
@@ -59,23 +64,49 @@ def message(view: RunView, plans: list[AnchoredPlan]) -> tuple[str, AnchoredPlan
     return text, chosen
 
 
-def build(views: Iterable[RunView], lines: list[str], units: Units) -> list[types.Diagnostic]:
+def build(views: Iterable[RunView], lines: list[str], units: Units, facts: ClientFacts) -> list[types.Diagnostic]:
     """Return the diagnostics of a document."""
     diagnostics: list[types.Diagnostic] = []
     for view in views:
-        for span, plans in places(view):
+        anchored = view.anchored()
+        for span, plans in places(anchored):
             text, chosen = message(view, plans)
+            code = plain(chosen.plan.strategy, 60)
+            page = page_of(code) if facts.code_description else None
             diagnostics.append(
                 types.Diagnostic(
                     range=trimmed_range(lines, span, units),
                     message=text,
                     severity=types.DiagnosticSeverity.Information,
-                    code=plain(chosen.plan.strategy, 60) or "plan",
+                    code=code or "plan",
+                    code_description=types.CodeDescription(uri_of(page)) if page is not None else None,
                     source=SOURCE,
+                    related_information=_related(view, chosen, anchored, lines, units)
+                    if facts.related_information
+                    else None,
                     data={"run": view.id, "node": chosen.node, "nodes": [item.node for item in plans][:50]},
                 )
             )
     return diagnostics[:LIMIT]
+
+
+def _related(
+    view: RunView, chosen: AnchoredPlan, anchored: list[AnchoredPlan], lines: list[str], units: Units
+) -> list[types.DiagnosticRelatedInformation] | None:
+    """Return the other places that a plan is about, then those of the attempt that it goes on from."""
+    node = view.nodes.get(chosen.node)
+    parent = node.parent if node is not None else None
+    own = [item for item in anchored if item.node == chosen.node and item.span != chosen.span]
+    before = [item for item in anchored if item.node == parent and item.span != chosen.span]
+    told = [(item, plain(item.anchor.note, 160) or "The plan is about this too") for item in own]
+    told += [
+        (item, f"Goes on from attempt {item.node}: {plain(item.plan.title, 120) or 'a plan without a title'}")
+        for item in before
+    ]
+    return [
+        types.DiagnosticRelatedInformation(types.Location(view.uri, trimmed_range(lines, item.span, units)), text)
+        for item, text in told[:RELATED]
+    ] or None
 
 
 class Diagnostics:
@@ -88,23 +119,36 @@ class Diagnostics:
         self._timer: asyncio.TimerHandle | None = None
         self._told: dict[str, str] = {}
         """Fingerprint of what the client was told of last, by document."""
+        self._news = asyncio.Event()
+        """Set, and made anew, when there is something new."""
         self.more: Callable[[str], list[types.Diagnostic]] = lambda uri: []
         """Diagnostics of a document that are of no run."""
 
     def touch(self, uri: str) -> None:
         """Note that a document's diagnostics may have changed."""
-        self._pending[key_of(uri)] = uri
+        self._pending |= {key_of(shown): shown for shown in self._server.notebooks.shown_at(uri)}
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self._flush)
 
     def of(self, uri: str) -> list[types.Diagnostic]:
-        """Return the diagnostics of a document as they are now."""
+        """Return the diagnostics of a document, or of a cell, as they are now."""
+        place = self._server.notebooks.place(uri)
+        if place is None or place.last is None:
+            return self._of(uri)
+        found = [each for each in self._of(place.document.uri) if place.holds(each.range.start.line)]
+        for each in found:
+            each.range = place.out(each.range)
+            for other in each.related_information or ():
+                other.location = self._server.notebooks.location(other.location.uri, other.location.range)
+        return found
+
+    def _of(self, uri: str) -> list[types.Diagnostic]:
         document, units = self._server.documents.get(uri), self._server.documents.units
         views, more = self._desk.at(uri), self.more(uri)
         if document is not None:
             more = [*more, *unfinished(document.text, document.lines, units)]
         text = self._desk.lines(uri) if views else None
-        return more + (build(views, text, units) if text is not None else [])
+        return more + (build(views, text, units, self._server.facts) if text is not None else [])
 
     def report(self, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
         """Answer a pull."""
@@ -113,6 +157,27 @@ class Diagnostics:
         if params.previous_result_id == result:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id=result)
         return types.RelatedFullDocumentDiagnosticReport(items=items, result_id=result)
+
+    async def workspace(self, params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+        """Answer a pull for all documents, once there is something that the client does not know."""
+        known = {key_of(each.uri): (each.uri, each.value) for each in params.previous_result_ids}
+        while not (reports := self._unknown(known)):
+            await self._news.wait()
+        return types.WorkspaceDiagnosticReport(reports)
+
+    def _unknown(self, known: dict[str, tuple[str, str]]) -> list[types.WorkspaceDocumentDiagnosticReport]:
+        uris = {key: uri for key, (uri, _) in known.items()}
+        open_ones = [document.uri for document in self._server.documents.all()]
+        for uri in (*(view.uri for view in self._desk.views), *open_ones):
+            uris |= {key_of(shown): shown for shown in self._server.notebooks.shown_at(uri)}
+        reports: list[types.WorkspaceDocumentDiagnosticReport] = []
+        for key, uri in uris.items():
+            items, document = self.of(uri), self._server.documents.get(uri)
+            result = _fingerprint(items)
+            if known.get(key, ("", NOTHING))[1] != result:
+                version = document.version if document is not None else None
+                reports.append(types.WorkspaceFullDocumentDiagnosticReport(uri, items, version, result_id=result))
+        return reports
 
     def _flush(self) -> None:
         self._timer = None
@@ -132,6 +197,8 @@ class Diagnostics:
                 version = document.version if document is not None else None
                 self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, items, version))
         if news and self._server.facts.pull_diagnostics:
+            self._news.set()
+            self._news = asyncio.Event()
             refresh = self._server.ask_or(None, types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
             self._server.spawn(refresh, "diagnostics refresh")
 
@@ -146,6 +213,7 @@ def _fingerprint(items: list[types.Diagnostic]) -> str:
             i.message,
             i.code,
             i.data,
+            [(r.location.range.start.line, r.message) for r in i.related_information or ()],
         )
         for i in items
     ]
@@ -166,8 +234,17 @@ def register(server: StarkServer, diagnostics: Diagnostics) -> None:
     server.on_open.append(touched)
     server.on_changed.append(touched)
     if server.facts.pull_diagnostics:
-        options = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier=SOURCE)
+        everything = server.facts.pull_workspace
+        options = types.DiagnosticOptions(
+            inter_file_dependencies=False, workspace_diagnostics=everything, identifier=SOURCE
+        )
 
         @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
         def pull(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
             return diagnostics.report(params)
+
+        if everything:
+
+            @server.feature(types.WORKSPACE_DIAGNOSTIC)
+            async def pull_all(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+                return await diagnostics.workspace(params)

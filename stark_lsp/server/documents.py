@@ -173,13 +173,14 @@ class Documents:
         if document is None:
             return None
         for event in params.content_changes:
-            change = self._read(document, event)
+            change = self.read(document, event)
             self.on_change(document, change)
             document.apply(change)
         document.version = params.text_document.version
         return document
 
-    def _read(self, document: Document, event: types.TextDocumentContentChangeEvent) -> Change:
+    def read(self, document: Document, event: types.TextDocumentContentChangeEvent) -> Change:
+        """Return a change as the client tells it."""
         if isinstance(event, types.TextDocumentContentChangePartial):
             start = self.units.place(document.lines, event.range.start)
             end = self.units.place(document.lines, event.range.end)
@@ -188,9 +189,17 @@ class Documents:
 
 
 def read_file(path: str) -> str | None:
-    """Return the text of a file on disk with its own line ends, None if it is not there or not UTF-8."""
+    """Return the text of a file on disk with its own line ends, None if it is not there or not UTF-8.
+
+    Of a notebook that is the text of its code cells.
+    """
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
+            text = file.read()
     except (OSError, UnicodeDecodeError):
         return None
+    if not path.endswith(".ipynb"):
+        return text
+    from stark_lsp.discovery.notebooks import text_of
+
+    return text_of(text)

@@ -6,12 +6,13 @@ The server's own working folder means nothing to a user: the editor chooses it, 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from stark_lsp.server.text import path_of
 
 if TYPE_CHECKING:
+    from stark_lsp.server.configuration import Configuration
     from stark_lsp.server.language_server import StarkServer
 
 
@@ -29,10 +30,20 @@ def folder_of(path: str, folders: Sequence[str]) -> str:
     -------
     The innermost of `folders` that holds the document, else the first; without any, the document's own folder.
     """
-    holding = [folder for folder in folders if path.startswith(folder.rstrip(os.sep) + os.sep)]
-    if holding:
-        return max(holding, key=len)
+    if (holding := innermost(path, folders)) is not None:
+        return holding
     return folders[0] if folders else os.path.dirname(path)
+
+
+def innermost(path: str, folders: Iterable[str]) -> str | None:
+    """Return the innermost of the folders that hold a document, None if none does."""
+    holding = [folder for folder in folders if path.startswith(folder.rstrip(os.sep) + os.sep)]
+    return max(holding, key=len, default=None)
+
+
+def configuration_of(server: StarkServer, path: str) -> Configuration:
+    """Return the settings for a document: its folder's, where several are open, else those of the window."""
+    return server.of_folders.get(innermost(path, server.of_folders) or "", server.configuration)
 
 
 def open_folders(server: StarkServer) -> tuple[str, ...]:

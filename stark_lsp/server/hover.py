@@ -64,7 +64,7 @@ def hover_at(views: list[RunView], line: int) -> tuple[str, list[tuple[int, int]
     spans: list[tuple[int, int]] = []
     for view in views:
         # The smallest place first: that is the one the user points at.
-        here = sorted((p for p in places(view) if line in p[0]), key=lambda p: p[0].end - p[0].start)
+        here = sorted((p for p in places(view.anchored()) if line in p[0]), key=lambda p: p[0].end - p[0].start)
         for span, plans in here[:2]:
             parts.append(describe(view, plans))
             spans.append((span.start, span.end))
@@ -157,16 +157,17 @@ def register(server: StarkServer, desk: Desk) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
-        views = desk.at(params.text_document.uri)
-        if not views:
+        place = server.notebooks.place(params.text_document.uri)
+        views = desk.at(place.document.uri) if place is not None else []
+        if place is None or not views:
             return None
-        found = hover_at(views, params.position.line)
+        found = hover_at(views, params.position.line + place.first)
         if found is None:
             return None
         text, spans = found
-        lines = desk.lines(params.text_document.uri) or ()
         if server.facts.markdown:
             contents = types.MarkupContent(types.MarkupKind.Markdown, text)
         else:
             contents = types.MarkupContent(types.MarkupKind.PlainText, unmarked(text))
-        return types.Hover(contents, trimmed_range(lines, Span(*spans[0]), server.documents.units))
+        lines = place.document.lines
+        return types.Hover(contents, place.out(trimmed_range(lines, Span(*spans[0]), server.documents.units)))

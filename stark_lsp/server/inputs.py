@@ -21,7 +21,7 @@ from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.problem import Span
 from stark_lsp.server import wording
 from stark_lsp.server.documents import read_file
-from stark_lsp.server.folders import open_folders, settings_folder
+from stark_lsp.server.folders import configuration_of, open_folders, settings_folder
 from stark_lsp.server.lenses import ADD_INPUTS
 from stark_lsp.server.markup import plain
 from stark_lsp.server.progress import RunProgress
@@ -155,7 +155,12 @@ class Inputs:
         from stark_lsp.evaluation.lookup import find_interpreter
         from stark_lsp.evaluation.trial import find_inputs
 
-        options = self._server.configuration.run_options(settings_folder(self._server, path))
+        configuration = configuration_of(self._server, path)
+        if path.endswith(".ipynb"):
+            from stark_lsp.discovery.notebooks import needed_alone
+
+            stub = replace(stub, document=needed_alone(stub.document, stub.qualname, ()))
+        options = configuration.run_options(settings_folder(self._server, path))
         try:
             found = await asyncio.to_thread(
                 find_interpreter, options.interpreter, path, open_folders(self._server) or (os.getcwd(),)
@@ -164,8 +169,8 @@ class Inputs:
                 stub,
                 path,
                 interpreter=found.path,
-                device=self._server.configuration.device,
-                mode=self._server.configuration.mode,
+                device=configuration.device,
+                mode=configuration.mode,
                 log=self._server.log,
                 tell=progress.report,
             )

@@ -23,6 +23,7 @@ from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server import wording
+from stark_lsp.server.folders import configuration_of
 from stark_lsp.server.text import key_of, path_of
 from stark_lsp.server.views import Phase, RunView, place_of
 
@@ -134,7 +135,7 @@ class Kept:
         shown = {view.id for view in self._desk.views} | {name for view in self._desk.views for name in view.aliases}
         away = [view for view in self._desk.views if not os.path.exists(view.path)]
         problems = {view.id: view.problem for view in away}
-        store, configuration = self._desk.store, self._server.configuration
+        store, configuration = self._desk.store, configuration_of(self._server, path)
         try:
             found = await asyncio.to_thread(
                 find, store, path, text, configuration, frozenset(shown), problems, self._unfit

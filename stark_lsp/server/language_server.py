@@ -17,6 +17,7 @@ from stark_lsp import __version__
 from stark_lsp.server.client import ClientFacts
 from stark_lsp.server.configuration import Configuration
 from stark_lsp.server.documents import Document, Documents
+from stark_lsp.server.notebooks import SYNC, Notebooks
 from stark_lsp.server.protocol import StarkProtocol, Unshown
 from stark_lsp.server.text import Units
 
@@ -38,12 +39,16 @@ class StarkServer(LanguageServer):
             protocol_cls=StarkProtocol,
             converter_factory=default_converter,
             max_workers=1,
+            notebook_document_sync=SYNC,
         )
         self.facts = ClientFacts()
         self.documents = Documents()
+        self.notebooks = Notebooks(self)
         self.initial: dict[str, Any] = {}
         """The `stark` section of the initialization options."""
         self.configuration = Configuration()
+        self.of_folders: dict[str, Configuration] = {}
+        """The settings of each folder by its path, where several are open."""
         self.diff_view = False
         """Whether the client shows a diff itself when `stark.review` answers with both texts."""
         self.leaving = asyncio.Event()
@@ -57,6 +62,7 @@ class StarkServer(LanguageServer):
         self.on_changed: list[Callable[[Document], None]] = []
         self.on_close: list[Callable[[Document], None]] = []
         self.on_configured: list[Callable[[], None]] = []
+        self.on_initialized: list[Callable[[], None]] = []
         self.cancels: dict[types.ProgressToken, Callable[[], None]] = {}
         """What to do when the user cancels a progress, by its token."""
         self.awaited: dict[str, asyncio.Future[Unshown]] = {}
@@ -119,7 +125,11 @@ class StarkServer(LanguageServer):
         ------
         JsonRpcException
             The client answered with an error.
+        BadInput
+            An edit of a notebook is not one of its cells.
         """
+        if isinstance(params, types.ApplyWorkspaceEditParams):
+            params.edit = self.notebooks.placed(params.edit)
         future = asyncio.wrap_future(self.protocol.send_request(method, params, msg_id=number))
         # An error that nobody waits for any more is nobody's concern.
         future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
@@ -178,6 +188,11 @@ class StarkServer(LanguageServer):
         """Have the client ask for lenses again, if it can be told."""
         if self.facts.lens_refresh:
             self.spawn(self.ask_or(None, types.WORKSPACE_CODE_LENS_REFRESH, None), "lens refresh")
+
+    def refresh_hints(self) -> None:
+        """Have the client ask for inlay hints again, if it shows them and can be told."""
+        if self.facts.hint_refresh and self.configuration["inlayHints"]:
+            self.spawn(self.ask_or(None, types.WORKSPACE_INLAY_HINT_REFRESH, None), "inlay hint refresh")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log errors of messages that no response can carry; a popup for each would help nobody."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.documents import Document
     from stark_lsp.server.language_server import StarkServer
+    from stark_lsp.server.notebooks import Place
 
 OPTIMIZE = "stark.optimize"
 ADD_INPUTS = "stark.addInputs"
@@ -107,4 +109,18 @@ def register(server: StarkServer, desk: Desk) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     def lenses(params: types.CodeLensParams) -> list[dict[str, Any]]:
-        return made.of(params.text_document.uri)
+        place = server.notebooks.place(params.text_document.uri)
+        if place is None:
+            return []
+        found = made.of(place.document.uri)
+        return found if place.last is None else list(_within(found, place))
+
+
+def _within(lenses: list[dict[str, Any]], place: Place) -> Iterator[dict[str, Any]]:
+    """Yield the lenses of a cell, with its own lines."""
+    for lens in lenses:
+        ends = {end: dict(at) for end, at in lens["range"].items()}
+        if place.holds(ends["start"]["line"]):
+            for at in ends.values():
+                at["line"] -= place.first
+            yield {**lens, "range": ends}

@@ -3,7 +3,8 @@
 1. `offer` asks at the end of a run, with buttons where the client has them.
 2. `review` shows it: the extension's diff, or a written diff with the evidence.
 3. `accept` makes the edit for today's text (refusing if the class changed), has the client apply it,
-   and checks that the document became what was proposed.
+   and checks that the document became what was proposed. `edit_for` gives it to a client that shows and applies
+   it by itself, from a code action.
 4. `reject` keeps the reason for the next run.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,40 +24,23 @@ from pygls.exceptions import JsonRpcException
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.status import Decision
 from stark_lsp.server import lenses, review, wording
-from stark_lsp.server.documents import Document, read_file
+from stark_lsp.server.applying import Prepared, arrived, by_itself, edit_of
+from stark_lsp.server.documents import read_file
+from stark_lsp.server.folders import configuration_of
 from stark_lsp.server.markup import plain
 from stark_lsp.server.text import uri_of
 from stark_lsp.server.views import Phase, RunView
-from stark_lsp.server.workspace_edits import Shape, by_the_editor, workspace_edit
+from stark_lsp.server.workspace_edits import by_the_editor
 
 if TYPE_CHECKING:
     from stark_lsp.core.run import Node
-    from stark_lsp.proposals.edit import ProposalEdit
     from stark_lsp.server.desk import Desk
     from stark_lsp.server.language_server import StarkServer
-
-SETTLE_S = 2.0
-"""Seconds in which most editors tell the server of an edit they have applied; some wait for the user to be idle."""
 
 EXECUTE = "stark/execute"
 """Notification to a client with `diffView`: run this command, whose answer or question is the client's own."""
 
 REVIEW, ACCEPT, REJECT = "Review", "Accept", "Reject"
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A proposal as an edit of today's text."""
-
-    edit: ProposalEdit
-    document: Document | None
-    """The open document, None if the file is not open."""
-    before: str
-
-    @property
-    def path(self) -> str | None:
-        """The new file, None if the document itself is edited."""
-        return self.edit.new_file.path if self.edit.new_file is not None else None
 
 
 class Proposals:
@@ -68,6 +52,8 @@ class Proposals:
         self._applying: set[str] = set()
         self._applied: dict[str, RunView] = {}
         """Proposals that the client says it has applied, until the decision is recorded."""
+        self._resolved: dict[str, Prepared] = {}
+        """What `edit_for` gave to the client last, by run."""
         desk.offer = self.offer
         server.closers.append(self.close)
 
@@ -185,16 +171,45 @@ class Proposals:
         self._server.say(f"STARK: {path} has the review of {view.problem.class_name}")
         return str(path)
 
-    async def accept(self, view: RunView, *, caret: bool = True) -> None:
-        """Apply the proposal to today's text; `caret` puts the caret at the new class if the document is open.
+    async def edit_for(self, run: str) -> types.WorkspaceEdit | None:
+        """Return the edit of a proposal for a client that makes it by itself, and then has `accept` take note of it.
 
-        A new file is opened for that: its editor is where one undo takes it back.
+        None if the client cannot make it, or there is something to tell: then `accept` does, as without it.
+        """
+        view = self._desk.find(run, offered=True)
+        try:
+            if view is None:
+                return None
+            await self._check_open(view)
+            prepared = await self.prepare(view)
+            edit = edit_of(self._server, view, prepared, self._gain(view))
+        except StarkError:
+            return None
+        if not by_itself(self._server.facts, prepared):
+            return None
+        self._resolved[view.id] = prepared
+        return edit
+
+    async def accept(self, view: RunView, *, caret: bool = True, made: bool = False) -> None:
+        """Apply the proposal to today's text.
+
+        Parameters
+        ----------
+        caret
+            Whether the caret is put at the new class if the document is open. A new file is opened for that: its editor
+            is where one undo takes it back.
+        made
+            Whether the client was to make the edit by itself, if `edit_for` gave it one.
         """
         if view.id in self._applying:
             return
         self._applying.add(view.id)
         try:
-            await self._accept(view, caret)
+            prepared = self._resolved.pop(view.id, None)
+            if made and prepared is not None:
+                await self._accept_made(view, prepared, caret)
+            else:
+                await self._accept(view, caret)
         finally:
             self._applying.discard(view.id)
 
@@ -255,12 +270,14 @@ class Proposals:
         if not os.path.exists(view.path):
             raise BadInput("The file was deleted or renamed since the run began.", path=view.path)
         document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
+        if document is None and view.path.endswith(".ipynb"):
+            raise BadInput("The notebook is not open.", cure="Open it first.", path=view.path)
         before = document.text if document is not None else read_file(view.path)
         if before is None:
             raise BadInput("The file cannot be read.", path=view.path)
         # Long files take a while to take apart; what the user types meanwhile must not wait for it.
         # The run names the file it was recorded with, which may have been moved since.
-        run, configuration = replace(view.run, problem=view.problem), self._server.configuration
+        run, configuration = replace(view.run, problem=view.problem), configuration_of(self._server, view.path)
         edit = await asyncio.to_thread(proposed, run, best, before, configuration.write_mode, configuration.kernels)
         return Prepared(edit, document, before)
 
@@ -280,6 +297,7 @@ class Proposals:
                 await self.prepare(view)
                 await self._desk.stop(view)
             prepared = await self.prepare(view)
+            edit = edit_of(self._server, view, prepared, self._gain(view))
         except StarkError as error:
             self._server.say(f"{wording.trouble(error)} Nothing was changed.", warning=True)
             return
@@ -308,13 +326,6 @@ class Proposals:
             except OSError as error:
                 self._server.say(f"STARK: {shared.path} cannot be written: {error.strerror}.", error=True)
                 return
-        shape = Shape(
-            uri=prepared.document.uri if prepared.document is not None else view.uri,
-            version=prepared.document.version if prepared.document is not None else None,
-            before=prepared.before,
-            label=f"STARK: {self._gain(view)}",
-        )
-        edit = workspace_edit(prepared.edit, shape, self._server.facts, self._server.documents.units)
         if edit is not None:
             params = types.ApplyWorkspaceEditParams(edit, label=f"Accept the STARK proposal for {name}")
             try:
@@ -325,16 +336,38 @@ class Proposals:
             if not getattr(result, "applied", False):
                 self._refused(view, getattr(result, "failure_reason", None) or "")
                 return
-            self._applied[view.id] = view
-            arrived = await self._arrived(view, prepared)
-            del self._applied[view.id]
-            if not arrived:
-                self._server.say(
-                    f"STARK: the document of {name} changed while the proposal was applied, and is not what was "
-                    "proposed. Undo the edit in the editor and accept again. The proposal stays open.",
-                    warning=True,
-                )
+            if not await self._has_arrived(view, prepared, believed=True):
                 return
+        await self._accepted(view, prepared, caret)
+
+    async def _accept_made(self, view: RunView, prepared: Prepared, caret: bool) -> None:
+        """Take note of an edit that the client made by itself, from a code action that was resolved."""
+        try:
+            await self._check_open(view)
+        except StarkError as error:
+            self._server.say(f"{wording.trouble(error)} Undo the edit in the editor.", warning=True)
+            return
+        if not await self._has_arrived(view, prepared, believed=False):
+            return
+        await self._desk.stop(view)
+        await self._accepted(view, prepared, caret)
+
+    async def _has_arrived(self, view: RunView, prepared: Prepared, *, believed: bool) -> bool:
+        """Wait until the document is what was proposed, and say so if it became something else."""
+        self._applied[view.id] = view
+        there = await arrived(self._server, view, prepared, believed=believed)
+        del self._applied[view.id]
+        if not there:
+            self._server.say(
+                f"STARK: the document of {view.problem.class_name} changed while the proposal was applied, and is not "
+                "what was proposed. Undo the edit in the editor and accept again. The proposal stays open.",
+                warning=True,
+            )
+        return there
+
+    async def _accepted(self, view: RunView, prepared: Prepared, caret: bool) -> None:
+        """Record that the proposal is in the document, and show it there."""
+        name = view.problem.class_name
         view.phase = Phase.OVER
         try:
             await self._record(view, Decision.ACCEPTED)
@@ -343,7 +376,7 @@ class Proposals:
         self._desk.dismiss(view)
         where = f" in {os.path.basename(prepared.path)}" if prepared.path is not None else ""
         self._server.say(" ".join([f"STARK: the proposal for {name} was accepted{where}.", *prepared.edit.notes]))
-        if caret and prepared.document is not None:
+        if caret and prepared.document is not None and not view.path.endswith(".ipynb"):
             from stark_lsp.server.afterwards import show_class
 
             new = prepared.edit.new_file
@@ -358,27 +391,6 @@ class Proposals:
             "Nothing was changed, and the proposal stays open.",
             warning=True,
         )
-
-    async def _arrived(self, view: RunView, prepared: Prepared) -> bool:
-        """Wait until the document is what was proposed; False if it became something else.
-
-        A document that is still what it was says nothing against the client's word: some tell of edits only when
-        the user is idle.
-        """
-        if prepared.path is not None and not prepared.edit.edits:
-            return True
-        deadline = asyncio.get_running_loop().time() + SETTLE_S
-        while True:
-            document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
-            text = document.text if document is not None else read_file(view.path)
-            if text is not None and _same_text(text, prepared.edit.preview):
-                return True
-            if document is None and prepared.document is None:
-                # An editor may hold the edit in a buffer that it has not told us of; then there is nothing to see.
-                return True
-            if asyncio.get_running_loop().time() > deadline:
-                return text is not None and _same_text(text, prepared.before)
-            await asyncio.sleep(0.02)
 
     async def _check_open(self, view: RunView) -> None:
         """Raise unless the proposal is still open, whatever other windows and terminals did meanwhile."""
@@ -417,12 +429,3 @@ _DECIDED = {
     Decision.REJECTED: "was already rejected",
     Decision.KEPT: "is no longer shown",
 }
-
-
-def _same_text(left: str, right: str) -> bool:
-    """Whether two texts are equal but for their line ends and a final one, which editors keep in their own way."""
-    return _unified(left) == _unified(right)
-
-
-def _unified(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")

@@ -299,6 +299,21 @@ class StarkProtocol(LanguageServerProtocol):
             for hook in self._server.on_close:
                 hook(document)
 
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(self, params: types.DidOpenNotebookDocumentParams) -> None:
+        """Take a notebook in."""
+        self._server.notebooks.opened(params)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(self, params: types.DidChangeNotebookDocumentParams) -> None:
+        """Follow the cells of a notebook."""
+        self._server.notebooks.changed(params)
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(self, params: types.DidCloseNotebookDocumentParams) -> None:
+        """Forget a notebook."""
+        self._server.notebooks.closed(params)
+
 
 def _is_number(value: object) -> bool:
     """Whether a value can be the id of a request."""

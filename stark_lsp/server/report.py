@@ -31,7 +31,8 @@ def register(server: StarkServer, desk: Desk) -> None:
             server.say(wording.trouble(error), warning=True)
             return {"status": "error", "message": str(error)}
         server.spawn(_show(server, path), "showing the report")
-        return {"status": "written", "run": run, "path": str(path)}
+        # Where the client opens nothing, its configuration may.
+        return {"status": "showing" if server.facts.show_document else "written", "run": run, "path": str(path)}
 
 
 def _write(desk: Desk, named: str) -> tuple[str, Path]:

@@ -11,7 +11,7 @@ from stark_lsp.server.markup import plain
 
 if TYPE_CHECKING:
     from stark_lsp.core.run import Node
-    from stark_lsp.server.proposals import Prepared
+    from stark_lsp.server.applying import Prepared
     from stark_lsp.server.views import RunView
 
 

@@ -65,6 +65,7 @@ class RunEvents:
             self._server.log(f"run {view.id}: {event.text}")
         elif isinstance(event, Prepared):
             view.status = "the class was loaded and timed"
+            self._server.refresh_hints()
         elif isinstance(event, Planned):
             view.attempts = max(view.attempts, event.node)
             view.pace.begin()

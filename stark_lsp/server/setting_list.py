@@ -159,6 +159,13 @@ SETTINGS: tuple[Setting, ...] = (
         "kernels, package into one _stark_kernels.py of the package; outside of packages it is inline.",
         tuple(place.value for place in KernelPlace),
     ),
+    Setting(
+        "inlayHints",
+        "boolean",
+        False,
+        "Whether the editor shows at the end of a class's line what one call took when the class was last measured as "
+        "it stands.",
+    ),
     Setting("seed", "integer", 0, "Seed of every random choice of the search.", low=0),
     Setting("compileBaseline", "boolean", True, "Whether to time torch.compile as well, to compare with."),
     replace(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from stark_lsp.server.configuration import merged, read
+from stark_lsp.server.text import path_of
 
 if TYPE_CHECKING:
     from stark_lsp.server.language_server import StarkServer
@@ -22,9 +23,13 @@ def section_of(settings: Any) -> dict[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def take(server: StarkServer, section: Any) -> None:
-    """Use these settings from now on; running runs keep theirs."""
+def take(server: StarkServer, section: Any, of_folders: dict[str, Any] | None = None) -> None:
+    """Use these settings from now on, and for documents in these folders theirs; running runs keep what they have."""
     server.configuration, problems = read(merged(server.initial, section))
+    server.of_folders.clear()
+    for folder, its in (of_folders or {}).items():
+        server.of_folders[folder], more = read(merged(server.initial, its))
+        problems += tuple(problem for problem in more if problem not in problems)
     for hook in server.on_configured:
         hook()
     for problem in problems:
@@ -36,10 +41,15 @@ def take(server: StarkServer, section: Any) -> None:
 
 
 async def pull(server: StarkServer) -> None:
-    """Ask the client for the section."""
-    item = types.ConfigurationItem(section=SECTION)
-    answer = await server.ask_or(None, types.WORKSPACE_CONFIGURATION, types.ConfigurationParams([item]))
-    take(server, answer[0] if isinstance(answer, (list, tuple)) and answer else None)
+    """Ask the client for the section; where several folders are open, for each of them too."""
+    folders = {path: folder.uri for folder in server.workspace.folders.values() if (path := path_of(folder.uri))}
+    if len(folders) < 2:
+        folders = {}
+    items = [types.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in (None, *folders.values())]
+    answer = await server.ask_or(None, types.WORKSPACE_CONFIGURATION, types.ConfigurationParams(items))
+    sections = list(answer) if isinstance(answer, (list, tuple)) else []
+    sections += [None] * (len(items) - len(sections))
+    take(server, sections[0], dict(zip(folders, sections[1:], strict=False)))
 
 
 async def start(server: StarkServer) -> None:
@@ -66,3 +76,8 @@ def register(server: StarkServer) -> None:
             server.spawn(pull(server), "reading the settings")
         else:
             take(server, section_of(params.settings))
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        if server.facts.configuration:
+            server.spawn(pull(server), "reading the settings")

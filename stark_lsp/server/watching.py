@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from stark_lsp.server.folders import settings_folder
+from stark_lsp.server.folders import configuration_of, settings_folder
 from stark_lsp.server.text import path_of
 
 if TYPE_CHECKING:
@@ -115,8 +115,10 @@ class Watching:
 
     def _prompts(self) -> set[str]:
         """Return the folders whose templates the runs that are shown take."""
-        configuration = self._server.configuration
-        found = (configuration.prompts(settings_folder(self._server, view.path)) for view in self._desk.views)
+        server = self._server
+        found = (
+            configuration_of(server, view.path).prompts(settings_folder(server, view.path)) for view in self._desk.views
+        )
         return {folder for folder in found if folder is not None}
 
     def _stop(self) -> None:

@@ -180,6 +180,25 @@ class RunStore:
             places = whereabouts.rows_at(connection, problem.path, {problem.qualname})
             return any(found == run_id and whereabouts.is_on(row, problem, here) for found, _, here in places)
 
+    def classes_at(self, path: str) -> frozenset[str]:
+        """Return the dotted names of the classes that there are runs on in a document, or in one that is gone."""
+        with self._database.read() as connection:
+            return frozenset(qualname for _, qualname, _ in whereabouts.rows_at(connection, path))
+
+    def measured(self, problem: Problem) -> Run | None:
+        """Return the newest run that has timed this class as it stands, None if there is none.
+
+        Raises
+        ------
+        Fault
+            What is stored cannot be read.
+        """
+        with self._database.read() as connection:
+            places = whereabouts.rows_at(connection, problem.path, {problem.qualname})
+            ids = [found for found, _, here in list(places)
+                   if whereabouts.is_on(rows.require(connection, found), problem, here)]  # fmt: skip
+        return next((run for run in map(self.get, ids) if run.reference is not None), None)
+
     def list(self, limit: int = 50, key: str | None = None) -> _Runs:
         """Return the newest runs first.
 

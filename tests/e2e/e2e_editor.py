@@ -174,6 +174,17 @@ class Editor:
         found = await self.client.text_document_code_action_async(params) or ()
         return [action for action in found if isinstance(action, types.CodeAction)]
 
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        """Ask for what an action leaves out, as a preview does."""
+        return await self.client.code_action_resolve_async(action)
+
+    async def choose(self, action: types.CodeAction) -> None:
+        """Do what a client does when an action is chosen: its edit, then its command."""
+        resolved = await self.resolve(action)
+        if resolved.edit is not None and not self._apply(types.ApplyWorkspaceEditParams(resolved.edit)).applied:
+            return
+        await self.run(action.command)
+
     async def hover(self, uri: str, line: int, column: int = 10) -> str | None:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, column))
         answer = await self.client.text_document_hover_async(params)
@@ -340,8 +351,13 @@ _kept: dict[str, bytes] = {}
 """What the first server compiled of the protocol's types, by file; the others find it in their state directories."""
 
 
-async def connect(capabilities: types.ClientCapabilities, state: Path, settings: dict[str, Any]) -> Editor:
-    """Start a server and initialize it."""
+async def connect(
+    capabilities: types.ClientCapabilities,
+    state: Path,
+    settings: dict[str, Any],
+    folders: dict[Path, dict[str, Any]] | None = None,
+) -> Editor:
+    """Start a server and initialize it; `folders` are open, each with settings of its own."""
     for name, content in _kept.items():
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         (state / name).write_bytes(content)
@@ -354,9 +370,17 @@ async def connect(capabilities: types.ClientCapabilities, state: Path, settings:
     assert isinstance(client, LanguageClient)
     editor = Editor(client)
     client.set_configuration(settings, section="stark")
+    for folder, its in (folders or {}).items():
+        client.set_configuration({**settings, **its}, section="stark", scope_uri=uri_of(folder))
     await client.initialize_session(
         types.InitializeParams(
-            capabilities=capabilities, root_uri=None, initialization_options={"stark": settings}, process_id=os.getpid()
+            capabilities=capabilities,
+            root_uri=None,
+            initialization_options={"stark": settings},
+            process_id=os.getpid(),
+            workspace_folders=[types.WorkspaceFolder(uri_of(folder), folder.name) for folder in folders]
+            if folders
+            else None,
         )
     )
     if not _kept:
@@ -366,10 +390,13 @@ async def connect(capabilities: types.ClientCapabilities, state: Path, settings:
 
 @contextlib.asynccontextmanager
 async def session(
-    capabilities: types.ClientCapabilities, state: Path, settings: dict[str, Any] | None = None
+    capabilities: types.ClientCapabilities,
+    state: Path,
+    settings: dict[str, Any] | None = None,
+    folders: dict[Path, dict[str, Any]] | None = None,
 ) -> AsyncIterator[Editor]:
     """A server from start to orderly exit."""
-    editor = await connect(capabilities, state, {**SMALL, **(settings or {})})
+    editor = await connect(capabilities, state, {**SMALL, **(settings or {})}, folders)
     try:
         yield editor
     finally:

@@ -51,16 +51,18 @@ def leave(
     attempts: int = 2,
     created: str = "2026-01-01T00:00:00+00:00",
     device: str = "a CPU",
+    text: str = MODULE,
 ) -> Run:
     """Store a run on `MODULE` with one verified attempt, which is its proposal if the run has finished."""
     environment = Environment(device, "cpu", "3.11", "/usr/bin/python", "2.13")
-    problem = problem_in(file)
+    problem = problem_in(file, text)
     timing = Timing(1.0, 0.9, 1.1, 9)
     root = Verdict(VerdictStatus.OK, runtime=timing, environment=environment)
     ratio = Interval(gain or 1.0, (gain or 1.0) * 0.98, (gain or 1.0) * 1.02)
     good = Verdict(VerdictStatus.OK, runtime=timing, speedup_vs_eager=ratio, environment=environment)
-    line = problem.text.split("\n")[ANCHOR]
-    plan = Plan("One pass", "Read it once.", (Anchor(Span(ANCHOR, ANCHOR), line),))
+    anchor = next(number for number, line in enumerate(text.split("\n")) if "torch.pow" in line)
+    line = problem.text.split("\n")[anchor]
+    plan = Plan("One pass", "Read it once.", (Anchor(Span(anchor, anchor), line),))
     nodes = (
         Node(0, None, AgentRole.ROOT, Candidate(problem.slice.text, Dialect.TORCH, "Model"), verdict=root),
         Node(1, 0, AgentRole.CODE, Candidate(CANDIDATE, Dialect.TORCH), plan, good),

@@ -22,7 +22,7 @@ async def test_the_report_of_a_run_is_opened_outside_of_the_editor(tmp_path: Pat
         leave(state, file, "r2", created="2026-01-02T00:00:00+00:00")
         newest = await editor.execute("stark.openReport")
         named = await editor.execute("stark.openReport", {"run": "r1"})
-        assert [one["status"] for one in (newest, named)] == ["written", "written"]
+        assert [one["status"] for one in (newest, named)] == ["showing", "showing"]
         assert [Path(one["path"]) for one in (newest, named)] == [
             state / "reports" / "r2.html",
             state / "reports" / "r1.html",
@@ -43,5 +43,6 @@ async def test_a_client_that_opens_nothing_is_told_where_the_report_is(tmp_path:
     leave(state, file, "r1")
     async with session(client_capabilities("emacs"), state) as editor:
         answer = await editor.execute("stark.openReport")
+        assert answer["status"] == "written"
         assert answer["path"] in await editor.until_message("is the report")
         assert editor.client.shown_documents == []

@@ -52,6 +52,13 @@ FEW = {
 """Settings for a short run."""
 
 
+EDITORS = ROOT / "editors"
+"""What users put into their editors."""
+NEOVIM = f'package.path = "{EDITORS}/nvim/?.lua;" .. package.path\n'
+EMACS = f'(add-to-list (quote load-path) "{EDITORS}/emacs")\n'
+"""How the editors find it."""
+
+
 def block(label: str) -> str:
     """Return a fenced block of docs/editors.md by the label after its language."""
     found = re.search(rf"^```\w+ {re.escape(label)}\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)

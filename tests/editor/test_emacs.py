@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project import EMACS as EMACS_PATH
 from project import FEW, MODULE, block, make_project, run_editor, with_settings
 
 EMACS = shutil.which("emacs")
@@ -52,7 +53,7 @@ def _run(tmp_path: Path, configuration: str, **more: str) -> dict[str, Any]:
 def test_an_emacs_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> None:
     _need_eglot()
     settings = " ".join(f":{name} {_lisp(value)}" for name, value in FEW.items())
-    configuration = with_settings(block("eglot"), ':attempts 30 :device "auto"', settings)
+    configuration = EMACS_PATH + with_settings(block("emacs"), ':attempts 30 :device "auto"', settings)
 
     seen = _run(tmp_path, configuration, STARK_FLOW_MODE="python-mode")
 
@@ -64,10 +65,14 @@ def test_an_emacs_user_optimizes_reads_the_plan_and_accepts(tmp_path: Path) -> N
     assert seen["text"].index("class Model(nn.Module)") < seen["text"].index("class ModelNew(nn.Module)")
     compile(seen["text"], "gelu.py", "exec")
     assert "+class ModelNew(nn.Module)" in seen["review"]
+    assert "There is no such file" in seen["judged"]
+    assert seen["report"].endswith(".html")
     assert seen["undone"] == MODULE
 
 
 def test_a_mode_of_its_own_leaves_python_mode_to_another_server(tmp_path: Path) -> None:
     _need_eglot()
-    seen = _run(tmp_path, block("eglot-beside"), STARK_FLOW_MODE="stark-python-mode", STARK_FLOW_LOOK_ONLY="1")
+    seen = _run(
+        tmp_path, EMACS_PATH + "(require 'stark)", STARK_FLOW_MODE="stark-python-mode", STARK_FLOW_LOOK_ONLY="1"
+    )
     assert "Optimize with STARK: Model" in seen["actions"]

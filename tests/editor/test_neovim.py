@@ -6,24 +6,15 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from project import FEW, ROOT, block, make_project, run_editor, with_settings
+from project import FEW, NEOVIM, ROOT, block, make_project, run_editor, with_settings
 
 INSTALLED = os.environ.get("STARK_NVIM") or shutil.which("nvim")
 CURRENT = ROOT / ".cache" / "neovim" / "nvim"
 FLOW = Path(__file__).parent / "neovim" / "flow.lua"
-
-
-def _version(nvim: str) -> tuple[int, int]:
-    output = subprocess.run([nvim, "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"NVIM v(\d+)\.(\d+)", output)
-    assert found, output
-    return int(found.group(1)), int(found.group(2))
 
 
 def _lua(value: object) -> str:
@@ -50,9 +41,8 @@ def nvim(request: pytest.FixtureRequest) -> str:
 @pytest.mark.timing
 def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(nvim: str, tmp_path: Path) -> None:
     project = make_project(tmp_path)
-    label = "neovim-0.11" if _version(nvim) >= (0, 11) else "neovim-0.7"
     settings = ", ".join(f"{name} = {_lua(value)}" for name, value in FEW.items())
-    configuration = with_settings(block(label), 'attempts = 30, device = "auto"', settings)
+    configuration = NEOVIM + with_settings(block("neovim"), 'attempts = 30, device = "auto"', settings)
     init = tmp_path / "init.lua"
     init.write_text(configuration)
 
@@ -73,5 +63,7 @@ def test_a_neovim_user_optimizes_reads_the_plan_and_accepts(nvim: str, tmp_path:
     compile(seen["text"], "gelu.py", "exec")
     assert seen["review"].startswith("# STARK proposal for Model")
     assert "+class ModelNew(nn.Module)" in seen["review"]
+    assert "There is no such file" in seen["judged"]
+    assert seen["completed"] == ["reject", "report", "resume", "review"]
     assert "class ModelNew" not in seen["undone"]
     assert seen["undone"].startswith("# a new first line\n")

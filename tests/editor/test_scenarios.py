@@ -17,9 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 from drivers import Editor, Emacs, Neovim
-from project import FEW, MODULE, Project, block, make_project, with_settings
+from project import EMACS as EMACS_PATH
+from project import FEW, MODULE, NEOVIM, Project, block, make_project, with_settings
 from test_emacs import _lisp, _need_eglot
-from test_neovim import CURRENT, INSTALLED, _lua, _version
+from test_neovim import CURRENT, INSTALLED, _lua
 
 Start = Callable[[], Editor]
 COMPILER = re.compile(r"(.*-)?(cc|c\+\+|gcc|g\+\+|clang|clang\+\+|nvcc|icpx?|icc)(-[\d.]+)?")
@@ -31,14 +32,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.editor]
 def _neovim(program: str | None, folder: Path, settings: dict[str, object]) -> tuple[str, str, Path]:
     if program is None or not Path(program).exists():
         pytest.skip("no such Neovim: apt install neovim, and tests/editor/neovim/setup.sh for a current one")
-    label = "neovim-0.11" if _version(program) >= (0, 11) else "neovim-0.7"
     mine = ", ".join(f"{name} = {_lua(value)}" for name, value in settings.items())
-    return program, with_settings(block(label), 'attempts = 30, device = "auto"', mine), folder / "init.lua"
+    return program, NEOVIM + with_settings(block("neovim"), 'attempts = 30, device = "auto"', mine), folder / "init.lua"
 
 
 def _emacs(folder: Path, settings: dict[str, object]) -> tuple[str, str, Path]:
     mine = " ".join(f":{name} {_lisp(value)}" for name, value in settings.items())
-    return _need_eglot(), with_settings(block("eglot"), ':attempts 30 :device "auto"', mine), folder / "init.el"
+    return (
+        _need_eglot(),
+        EMACS_PATH + with_settings(block("emacs"), ':attempts 30 :device "auto"', mine),
+        folder / "init.el",
+    )
 
 
 @pytest.fixture

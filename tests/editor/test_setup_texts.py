@@ -13,7 +13,7 @@ from project import DOCS, ROOT, block
 from stark_lsp.core.adjust import ADJUSTABLE
 from stark_lsp.core.agent_adjust import ADJUSTABLE as AGENTS
 from stark_lsp.core.status import ModelRole
-from stark_lsp.server import afterwards, lenses, steering
+from stark_lsp.server import afterwards, capturing, lenses, report, steering
 from stark_lsp.server.configuration import SETTINGS, read, schema
 
 if sys.version_info >= (3, 11):
@@ -39,6 +39,8 @@ COMMANDS = {
     lenses.STATUS,
     afterwards.USE_AT_CALL_SITES,
     afterwards.WRITE_TEST,
+    capturing.CAPTURE,
+    report.OPEN_REPORT,
     *steering.KINDS,
 }
 
@@ -116,13 +118,13 @@ def test_the_extension_takes_no_command_name_of_the_server() -> None:
 
 
 def test_the_docs_list_every_setting_with_its_default_and_every_command() -> None:
-    text = DOCS.read_text()
+    text, clients = DOCS.read_text(), (ROOT / "docs" / "clients.md").read_text()
     table = text[text.index("<!-- settings") : text.index("### Agents")]
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", table, re.MULTILINE))
     wanted = {s.name: "" if s.default is None else f"`{json.dumps(s.default)}`" for s in SETTINGS}
     assert rows == wanted
     for command in COMMANDS:
-        assert f"`{command}`" in text
+        assert f"`{command}`" in clients
 
 
 def test_the_helix_block_starts_the_server_with_settings_it_understands() -> None:

@@ -150,14 +150,13 @@ def test_the_extensions_own_tests_pass() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_sdist_and_wheel_are_built_and_bring_the_prompts(tmp_path: Path) -> None:
+def test_sdist_and_wheel_are_built_and_bring_the_prompts_and_pages(tmp_path: Path) -> None:
     # The wheel is built from the sdist: what it has, both have.
     subprocess.run([UV, "build", "--quiet", "--out-dir", tmp_path], cwd=ROOT, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     assert list(tmp_path.glob("*.tar.gz"))
-    packed = {
-        name.removeprefix("stark_lsp/_prompts/") for name in zipfile.ZipFile(wheel).namelist() if "_prompts" in name
-    }
-    assert packed == {
-        str(file.relative_to(ROOT / "prompts")) for file in (ROOT / "prompts").rglob("*.*") if file.is_file()
-    }
+    names = zipfile.ZipFile(wheel).namelist()
+    for inside, folder in (("_prompts", ROOT / "prompts"), ("_docs", ROOT / "docs" / "playbook")):
+        start = f"stark_lsp/{inside}/"
+        packed = {name.removeprefix(start) for name in names if name.startswith(start)}
+        assert packed == {str(file.relative_to(folder)) for file in folder.rglob("*.*") if file.is_file()}

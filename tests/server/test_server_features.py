@@ -29,7 +29,7 @@ UNITS = Units()
 
 
 def diagnostics(shown: RunView, text: str = TEXT) -> list[types.Diagnostic]:
-    return build([shown], keep_ends(text), UNITS)
+    return build([shown], keep_ends(text), UNITS, ClientFacts())
 
 
 def test_a_plan_is_an_information_at_the_text_of_its_lines() -> None:
@@ -50,6 +50,26 @@ def test_several_plans_at_one_place_are_one_diagnostic_with_the_best_of_them() -
 def test_a_failure_says_what_it_was_in_our_own_words() -> None:
     (found,) = diagnostics(view(node(1, 0, plan("Try"), failed(VerdictStatus.CRASHED, "hostile <b>"))))
     assert found.message == "Try: crashed"
+
+
+def test_a_plan_tells_its_other_places_and_those_that_it_goes_on_from() -> None:
+    first = replace(plan("Begin", 5, 5), strategy="launch")
+    second = plan("Go on", 6, 6)
+    both = replace(second, anchors=(*second.anchors, replace(plan("", 8, 8).anchors[0], note="Return it at once")))
+    shown = view(node(1, 0, first, verified(1.2)), node(2, 1, both, verified(1.5)))
+    facts = ClientFacts(related_information=True, code_description=True)
+    begin, go_on, _ = build([shown], keep_ends(TEXT), UNITS, facts)
+    assert begin.related_information is None
+    assert begin.code_description is not None
+    assert begin.code_description.href.endswith("docs/playbook/launch.md")
+    assert go_on.code_description is None, "no page is about it"
+    told = go_on.related_information or ()
+    assert [(each.location.uri, each.location.range.start.line, each.message) for each in told] == [
+        (URI, 8, "Return it at once"),
+        (URI, 5, "Goes on from attempt 1: Begin"),
+    ]
+    plain = build([shown], keep_ends(TEXT), UNITS, ClientFacts())
+    assert {(each.related_information, each.code_description) for each in plain} == {(None, None)}
 
 
 def test_a_plan_without_strategy_has_the_code_plan() -> None:
@@ -170,7 +190,10 @@ def test_a_client_that_cannot_be_told_to_pull_again_is_published_to() -> None:
     pulls = types.TextDocumentClientCapabilities(diagnostic=types.DiagnosticClientCapabilities())
     assert not read_facts(types.ClientCapabilities(text_document=pulls)).pull_diagnostics
     refresh = types.WorkspaceClientCapabilities(diagnostics=types.DiagnosticWorkspaceClientCapabilities(True))
-    assert read_facts(types.ClientCapabilities(text_document=pulls, workspace=refresh)).pull_diagnostics
+    able = types.ClientCapabilities(text_document=pulls, workspace=refresh)
+    assert read_facts(able).pull_diagnostics
+    assert read_facts(able).pull_workspace
+    assert not read_facts(able, "Neovim").pull_workspace
 
 
 class Replaced:

@@ -81,7 +81,7 @@ local function flow()
   seen.lenses = shown_lenses()
 
   go_to(class_line)
-  vim.lsp.codelens.run()
+  vim.cmd("Stark optimize")
   wait_for("a diagnostic", 200, function()
     return #stark_diagnostics() > 0
   end)
@@ -105,6 +105,17 @@ local function flow()
   end)
   seen.review = text()
   vim.cmd("buffer #")
+  seen.completed = vim.fn.getcompletion("Stark re", "cmdline")
+  vim.cmd("Stark report")
+  wait_for("the report", 20, function()
+    return vim.fn.glob(os.getenv("STARK_STATE_DIR") .. "/reports/*.html") ~= ""
+  end)
+  vim.cmd("Stark judge nowhere.py")
+  wait_for("what is judged", 30, function()
+    seen.judged = text()
+    return seen.judged:find("no such file", 1, true)
+  end)
+  vim.cmd("bwipeout!")
   local diagnostic = stark_diagnostics()[1]
   seen.diagnostic = {
     line = diagnostic.lnum,

@@ -28,13 +28,14 @@ async function pythonApi(): Promise<PythonApi | undefined> {
   return (api as Partial<PythonApi> | undefined)?.environments === undefined ? undefined : api;
 }
 
-/** Path of the interpreter that the user chose for the first workspace folder, undefined if there is none. */
-export async function activeInterpreter(): Promise<string | undefined> {
+/** Path of the interpreter that the user chose for a workspace folder, by default the first; undefined without one. */
+export async function activeInterpreter(
+  folder = vscode.workspace.workspaceFolders?.[0]?.uri,
+): Promise<string | undefined> {
   const api = await pythonApi();
   if (api === undefined) {
     return undefined;
   }
-  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
   const environment = await api.environments.resolveEnvironment(api.environments.getActiveEnvironmentPath(folder));
   return environment?.executable.uri?.fsPath;
 }

@@ -154,7 +154,10 @@ export class Server implements vscode.Disposable {
   private async startNow(launch: Launch): Promise<void> {
     this.output.info(`Starting ${launch.command} ${launch.args.join(" ")}`);
     const options: LanguageClientOptions = {
-      documentSelector: [{ scheme: "file", language: "python" }],
+      documentSelector: [
+        { scheme: "file", language: "python" },
+        { notebook: "jupyter-notebook", language: "python" },
+      ],
       // This client shows a proposal in a diff editor of its own. The settings are asked for by the server.
       initializationOptions: { [SECTION]: { diffView: true, provides: this.features.provides } },
       outputChannel: this.output,
@@ -169,8 +172,13 @@ export class Server implements vscode.Disposable {
             if (!Array.isArray(answers)) {
               return answers;
             }
-            const settings = await serverSettings();
-            return answers.map((answer, i) => (params.items[i]?.section === SECTION ? settings : (answer as unknown)));
+            return Promise.all(
+              params.items.map(async ({ section, scopeUri }, i) =>
+                section === SECTION
+                  ? serverSettings(scopeUri === undefined ? undefined : vscode.Uri.parse(scopeUri))
+                  : (answers[i] as unknown),
+              ),
+            );
           },
           didChangeConfiguration: () => this.sendSettings(),
         },

@@ -8,10 +8,10 @@ import { activeInterpreter } from "./python";
 
 export const SECTION = "stark";
 
-function context(): ExpandContext {
+function context(folder = vscode.workspace.workspaceFolders?.[0]?.uri): ExpandContext {
   return {
     home: os.homedir(),
-    workspaceFolder: vscode.workspace.workspaceFolders?.[0]?.uri.fsPath,
+    workspaceFolder: folder?.fsPath,
     env: process.env,
   };
 }
@@ -22,14 +22,18 @@ export function interpreterSetting(): string | undefined {
   return set ? expandProgram(set, context()) : undefined;
 }
 
-/** What the server is told: the settings, with the Python extension's interpreter where none is set. */
-export async function serverSettings(): Promise<Settings> {
-  const configuration = vscode.workspace.getConfiguration(SECTION);
+/**
+ * What the server is told: the settings, with the Python extension's interpreter where none is set.
+ *
+ * @param folder the workspace folder that they are for; the window's without one
+ */
+export async function serverSettings(folder?: vscode.Uri): Promise<Settings> {
+  const configuration = vscode.workspace.getConfiguration(SECTION, folder);
   const settings = collectSettings(
     (name) => configuration.get(name),
-    (path) => expandPath(path, context()),
+    (path) => expandPath(path, context(folder)),
   );
-  const interpreter = settings["interpreter"] ?? (await activeInterpreter());
+  const interpreter = settings["interpreter"] ?? (await activeInterpreter(folder));
   return interpreter === undefined ? settings : { ...settings, interpreter };
 }
 
