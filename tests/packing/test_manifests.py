@@ -103,7 +103,7 @@ def test_menus_and_views_name_commands_and_pictures_that_there_are() -> None:
 
 
 def test_the_menu_of_the_view_asks_for_what_the_server_says_can_be_done() -> None:
-    # The names in `can` of docs/editors.md, which a test of the server holds true.
+    # The names in `can` of docs/clients.md, which a test of the server holds true.
     entries = MANIFEST["contributes"]["menus"]["view/item/context"]
     asked = {re.search(r"\^(\w+)\\b\.\*\\b(\w+)", entry["when"]).groups() for entry in entries}  # type: ignore[union-attr]
     run = {"cancel", "pause", "resume", "hint", "original", "report"}

@@ -122,7 +122,7 @@ def test_hostile_titles_stay_on_their_line_and_bring_no_control_characters() -> 
 
 def test_the_documentation_and_the_menus_name_all_that_can_be_done() -> None:
     root = Path(__file__).resolve().parents[2]
-    text = (root / "docs" / "editors.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "clients.md").read_text(encoding="utf-8")
     documented = {
         name for line in text.splitlines() if line.startswith("| `can` |") for name in re.findall(r"`(\w+)`", line)
     } - {"can"}
