@@ -76,9 +76,11 @@ export async function run({ page, screen, project, step, picture, servers }) {
   await page.locator(".tab", { hasText: "evidence.md" }).waitFor();
   await picture("4-explained");
   assert.equal(project.text(), MODULE);
-  await page.locator(".tab", { hasText: "NewGELU attempt 2" }).click();
+  await page.locator(".tab", { hasText: "NewGELU attempt" }).click();
   await page.locator(".editor-actions .action-label[aria-label^='Next candidate']").first().click();
-  await page.locator(".tab.active", { hasText: "NewGELU attempt 1" }).waitFor();
+  // Which of the two is the faster one differs from machine to machine.
+  const other = told.startsWith("1") ? 2 : 1;
+  await page.locator(".tab.active", { hasText: `NewGELU attempt ${other}` }).waitFor();
   await until("one tab", async () => (await page.locator(".tab", { hasText: "NewGELU attempt" }).count()) === 1);
   await page.locator(".editor-actions .action-label", { hasText: "Accept" }).first().click();
   await screen.said("was accepted");
