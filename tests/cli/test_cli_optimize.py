@@ -137,6 +137,8 @@ def test_the_report_has_the_documented_form(searched: Searched) -> None:
             "message",
             "notes",
             "corrections",
+            "model",
+            "second_parent",
             *measured,
         }
         assert attempt["parent"] < attempt["node"]
