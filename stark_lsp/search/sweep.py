@@ -21,7 +21,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Stage, Swept, Verdict
-from stark_lsp.search.tunable import Misdeclared, Tunable, Tuning, read
+from stark_lsp.search.tunable import NAME, Misdeclared, Tunable, Tuning, read
 
 AT_ONCE = 4
 """Values under way at a time: on a GPU some are built while others are timed."""
@@ -37,6 +37,8 @@ async def declared(candidate: Candidate) -> Tunable | None:
     Misdeclared
         It cannot be used.
     """
+    if NAME not in candidate.source:
+        return None
     # In a thread: the editor must not wait for a long source.
     return await asyncio.to_thread(read, candidate.source)
 

@@ -87,8 +87,6 @@ def read(source: str) -> Tunable | None:
         It cannot be used.
     """
     source = source.removeprefix(BOM)
-    if NAME not in source:
-        return None
     try:
         tree = parse(source)
     except SyntaxError:

@@ -80,12 +80,9 @@ def test_what_cannot_be_used_is_told_with_its_line(source: str, line: int, said:
 
 @pytest.mark.parametrize(
     "condition",
-    ["B > 1", "A ** 9 > 1", "f(A)", "A.real", "[A][0]", "A >", "A = 1", "A; A", "A // 0", "'x' * A", "lambda: A", "A << 9", "-" * 299 + "A"],
-)  # fmt: skip
+    ["B > 1", "A ** 9", "f(A)", "A.real", "[A][0]", "A >", "A = 1", "A; A", "A // 0", "'x' * A", "lambda: A", "A << 9"],
+)
 def test_a_condition_is_arithmetic_and_nothing_else(condition: str) -> None:
-    if condition.startswith("--"):
-        assert read(f"A = 1\nTUNE = {{'A': [1, 2], 'if': {condition!r}}}\n") is not None
-        return
     with pytest.raises(Misdeclared, match="cannot be worked out"):
         read(f"A = 1\nTUNE = {{'A': [1, 2], 'if': {condition!r}}}\n")
 
@@ -97,7 +94,14 @@ CONSTANTS = st.dictionaries(
     min_size=1,
     max_size=4,
 )
-FORMS = ["{} = {}", "{}: int = {}", "{} = ({})", "{} = tl.constexpr({})  # größe", "é = 'ü'; {} = {}", "{} = (\n    {}\n)"]
+FORMS = [
+    "{} = {}",
+    "{}: int = {}",
+    "{} = ({})",
+    "{} = tl.constexpr({})  # größe",
+    "é = 'ü'; {} = {}",
+    "{} = (\n    {}\n)",
+]
 CONDITIONS = ["", "1", "0", "True", "1 < 2 <= 2", "not 0 and 1.5 or 0"]
 
 
@@ -123,7 +127,7 @@ def test_whatever_is_declared_is_read_back_and_written_anywhere(
     own = tuple(own for own, _ in constants.values())
     everything = set(product(*(values for _, values in constants.values())))
     assert (tunable.names, tunable.own) == (tuple(constants), own)
-    holds = not condition or eval(condition)  # noqa: S307 - one of ours
+    holds = not condition or eval(condition)
     assert set(tunable.others) == (everything - {own} if holds else set())
     assert len(set(tunable.others)) == len(tunable.others) <= MOST
     changes = [len(tunable.changed(tuning)) for tuning in tunable.others]
@@ -134,7 +138,8 @@ def test_whatever_is_declared_is_read_back_and_written_anywhere(
         assert read(written) is None
         assert values_in(written, tunable.names) == tuning
         # Nothing but the values and the declaration is another.
-        back = read(written + f"\n{NAME} = {dict.fromkeys(constants, [0])!r}")
+        declared = {name: [0] for name in constants}
+        back = read(f"{written}\n{NAME} = {declared!r}")
         assert back is not None
         assert back.source(own) == tunable.source(own) + "\n"
 
@@ -142,7 +147,7 @@ def test_whatever_is_declared_is_read_back_and_written_anywhere(
 def values_in(source: str, names: tuple[str, ...]) -> tuple[Value, ...]:
     """Return what the constants are when the file is run."""
     given: dict[str, object] = {"tl": type("tl", (), {"constexpr": staticmethod(lambda value: value)})}
-    exec(compile(ast.parse(source), "candidate", "exec"), given)  # noqa: S102 - ours
+    exec(compile(ast.parse(source), "candidate", "exec"), given)
     return tuple(given[name] for name in names)  # type: ignore[misc]
 
 
@@ -152,8 +157,10 @@ def test_any_text_is_read_or_told_about(text: str) -> None:
         try:
             tunable = read(source)
         except Misdeclared as told:
-            assert 1 <= told.line <= source.count("\n") + 1
-            continue
+            line, tunable = told.line, None
+        else:
+            line = 1
+        assert 1 <= line <= source.count("\n") + 1
         if tunable is not None:
             ast.parse(tunable.source(tunable.own))
             assert all(math.isfinite(value) for tuning in tunable.others for value in tuning)
