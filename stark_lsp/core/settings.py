@@ -50,6 +50,8 @@ class SearchSettings:
             value, least = getattr(self, f.name), f.metadata.get("low")
             if f.name != "epsilon" and least is not None and (not isinstance(value, int) or value < least):
                 raise ValueError(f"{f.name} must be a whole number of at least {least}, not {value!r}")
+            if (most := f.metadata.get("high")) is not None and value > most:
+                raise ValueError(f"{f.name} must be at most {most}, not {value!r}")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,9 @@ CONDITION = "if"
 """Key of what must hold; a word that no constant can be called."""
 MOST = 1000
 """Combinations of values that are looked at."""
+MOST_NAMES = 12
 _LARGEST = 2**40
+_LONGEST_NAME = 40
 _LONGEST = 300
 """Characters of a condition."""
 
@@ -133,9 +135,11 @@ def _values(statement: ast.stmt) -> tuple[dict[str, tuple[Value, ...]], str]:
         raise Misdeclared(
             f'What must hold is one text of at most {_LONGEST} characters: "{CONDITION}": "BLOCK >= 32 * WARPS".', line
         )
+    if len(declared) > MOST_NAMES:
+        raise Misdeclared(f"{NAME} names {len(declared)} constants; at most {MOST_NAMES} can be left open.", line)
     for name, values in declared.items():
-        if not isinstance(name, str) or not name.isidentifier():
-            raise Misdeclared(f"{name!r} cannot be a constant's name: {form}.", line)
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > _LONGEST_NAME:
+            raise Misdeclared(f"{str(name)[:60]!r} cannot be a constant's name: {form}.", line)
         if not isinstance(values, (list, tuple)) or not values or not all(map(_is_value, values)):
             raise Misdeclared(f"The values of {name} cannot be used: {form}.", line)
     return {name: tuple(dict.fromkeys(values)) for name, values in declared.items()}, condition.strip()

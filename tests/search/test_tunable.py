@@ -68,6 +68,8 @@ def test_a_source_that_declares_nothing_is_left_alone(source: str) -> None:
         ("A = 1\nTUNE = {'A': [1]}; B = 2\n", 2, "on lines of its own"),
         (f"A = B = 1\nA = 1\nB = 1\nTUNE = {{'A': {[*range(99)]}, 'B': {[*range(99)]}}}\n", 2, "A is given a value"),
         (f"A = 1\nB = 1\nTUNE = {{'A': {[*range(99)]}, 'B': {[*range(99)]}}}\n", 3, "9,801 combinations"),
+        (f"TUNE = {dict.fromkeys(map('A{}'.format, range(13)), (1,))}\n", 1, "names 13 constants; at most 12"),
+        (f"{'A' * 41} = 1\nTUNE = {{'{'A' * 41}': [1]}}\n", 2, "cannot be a constant's name"),
         ("A = 1\nTUNE = {'A': [1], 'if': 3}\n", 2, "one text of at most 300"),
         (f"A = 1\nTUNE = {{'A': [1], 'if': '{'A + ' * 90}A'}}\n", 2, "one text of at most 300"),
     ],
