@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from random import Random
 
 import pytest
 import pytest_asyncio
 from judge_cases import HONEST, KERNEL, LAUNCH, THOROUGH, candidate_with, judging, make_problem
+from one_attempt import attempt
 
 from stark_lsp.core.candidate import Candidate
-from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.roles import Context
-from stark_lsp.core.run import Node
-from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import VerdictStatus as Status
 from stark_lsp.core.verdict import Reference
 from stark_lsp.evaluation.judge import WorkerJudge
-from stark_lsp.search.engine import Engine
-from stark_lsp.search.policies import make_policy
-from stark_lsp.search.proposers import make_proposer
-from stark_lsp.search.tree import Tree, make_root
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -71,47 +63,6 @@ DECLARED = 'TIMES = 128\nTUNE = {"TIMES": [0, 1, 64], "if": "TIMES < 128"}\n'
 TORCH = "for _ in range(TIMES):\n    y = torch.relu(x * self.weight + 1.0)\nreturn y"
 
 
-class Author:
-    """Writes one candidate."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-
-    async def plan(self, context: Context, rng: Random) -> Plan:
-        return Plan("a kernel", "Write it.")
-
-    async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
-        return Candidate(self.source)
-
-    async def debug(self, context: Context, rng: Random) -> Candidate:
-        raise AssertionError
-
-
-async def attempt(prepared: Prepared, source: str) -> Node:
-    """Return what the search makes of a candidate in one attempt."""
-    author, settings = Author(source), SearchSettings(attempts=1)
-
-    async def record(node: Node, state: str) -> None: ...
-
-    async def checkpoint(state: str) -> None: ...
-
-    engine = Engine(
-        problem=prepared.problem,
-        reference=prepared.reference,
-        tree=Tree(make_root(prepared.problem, prepared.reference)),
-        settings=settings,
-        proposer=make_proposer(settings, plan=author, code=author, debug=author),
-        judge=prepared.judge,
-        rng=Random(0),
-        emit=lambda event: None,
-        record=record,
-        checkpoint=checkpoint,
-        policy=make_policy("auto", settings),
-    )
-    await engine.run()
-    return engine.tree.nodes[1]
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -121,7 +72,7 @@ async def attempt(prepared: Prepared, source: str) -> Node:
     ids=["a native kernel", "torch alone"],
 )
 async def test_the_values_that_are_right_and_fastest_win(prepared: Prepared, source: str) -> None:
-    made = await attempt(prepared, source)
+    made = await attempt(source, prepared.problem, prepared.reference, prepared.judge)
     verdict = made.verdict
     assert verdict is not None
     assert verdict.ok, verdict.message
