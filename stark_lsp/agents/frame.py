@@ -102,6 +102,8 @@ class Frame:
         were; systems without memory know nothing of it.
     notes
         What the run took along from earlier ones on similar classes.
+    tune
+        How many values of constants are timed that a candidate leaves open; with 0 nothing is told of that.
 
     Raises
     ------
@@ -117,6 +119,7 @@ class Frame:
         prompts: PromptLibrary,
         tried: bool = True,
         notes: Sequence[Note] = (),
+        tune: int = 0,
     ) -> None:
         self.settings = settings
         self.merging = settings.merging and tried
@@ -128,6 +131,7 @@ class Frame:
         self._embedding = embedding(settings.dialect, reference.environment.device_type)
         self._inputs = inputs_source(problem)
         self._notes = tuple(map(noted, notes))
+        self._tune = tune
 
     def question(
         self,
@@ -211,6 +215,7 @@ class Frame:
             "class_name": NEW_CLASS,
             "training": problem.mode is Mode.TRAINING,
             "edits": settings.edits,
+            "tune": self._tune,
             "example": {
                 "reference": self._prompts.text(f"examples/{self._embedding}/reference.py"),
                 "candidate": self._prompts.text(f"examples/{self._embedding}/candidate.py"),

@@ -35,6 +35,8 @@ MESSAGES = 20
 """Messages of a compiler."""
 MESSAGE = 600
 """Characters of each of them, and of a verdict's message times four."""
+TRIED = 5
+"""Values of constants that are told, of those that were timed."""
 FIRST_LINES = 3
 """Lines of a message that is told in brief."""
 NOTES = 6
@@ -80,6 +82,8 @@ class Result:
     """What it launches; empty if not asked for."""
     weights_loaded: bool
     notes: tuple[str, ...]
+    tuned: str
+    """What its constants were given values by, in a sentence; empty if it left none open."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,20 @@ def result(verdict: Verdict | None, *, profile: bool, source: str = "") -> Resul
         profile=profile_lines(verdict.profile, verdict.runtime) if profile else (),
         weights_loaded=verdict.weights_loaded,
         notes=tuple(one_line(note, 4 * NAME) for note in verdict.notes[:NOTES]) if verdict.ok else (),
+        tuned=tuned(verdict),
     )
+
+
+def tuned(verdict: Verdict) -> str:
+    """Return what came of the constants that a candidate left open, in a sentence."""
+    if len(verdict.swept) < 2:
+        return ""
+    timed = sorted((-one.speedup_vs_eager.value, one.values) for one in verdict.swept if one.speedup_vs_eager)
+    shown = [f"{values} ({three(-gain)}x)" for gain, values in (*timed[:TRIED], *timed[TRIED:][-1:])]
+    failed = len(verdict.swept) - len(timed)
+    more = f"; {failed} did not work" if failed else ""
+    best = f"Its constants were left open and {len(verdict.swept)} choices timed: {verdict.tuned} won"
+    return one_line(f"{best}. Fastest first, the last the slowest: {'; '.join(shown)}{more}.", 8 * NAME)
 
 
 def profile_lines(profile: Profile | None, runtime: Timing | None) -> tuple[str, ...]:
@@ -266,7 +283,8 @@ def noted(note: Note) -> str:
     about = [", ".join(note.operators[:OPERATORS]) + more, note.inputs, limited]
     came = f"{ratio(note.gain)} as fast as eager" if note.gain is not None else STATUS[note.status]
     why = f" ({note.cause})" if note.cause else ""
-    return one_line(f"{note.class_name} [{'; '.join(filter(None, about))}]: {note.title}: {came}{why}", NOTE)
+    title = f"{note.title}, with {note.tuned}" if note.tuned else note.title
+    return one_line(f"{note.class_name} [{'; '.join(filter(None, about))}]: {title}: {came}{why}", NOTE)
 
 
 def _outcome(verdict: Verdict | None) -> str:

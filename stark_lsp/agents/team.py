@@ -61,12 +61,13 @@ class _Asking:
         seed: int = 0,
         notes: Sequence[EarlierNote] = (),
         tried: bool = True,
+        tune: int = 0,
         on_note: Note | None = None,
     ) -> None:
         self.model = model
         self.settings = settings or AgentSettings()
         self.prompts = prompts or PromptLibrary()
-        self.frame = Frame(problem, reference, self.settings, self.prompts, tried, notes)
+        self.frame = Frame(problem, reference, self.settings, self.prompts, tried, notes, tune)
         self.problem = problem
         self.seed = seed
         self._tried = tried
@@ -160,6 +161,8 @@ class ModelTeam(_Asking):
         What the run took along from earlier ones.
     tried
         Whether to show what else was tried on the selected node; systems that sample show nothing of it.
+    tune
+        How many values of constants are timed that a candidate leaves open; with 0 nothing is told of that.
     on_note
         Is told what an attempt did against its instructions, for instance edits outside the anchors.
 
@@ -308,12 +311,13 @@ class ModelSolo(_Asking):
         prompts: PromptLibrary | None = None,
         notes: Sequence[EarlierNote] = (),
         tried: bool = True,
+        tune: int = 0,
         on_note: Note | None = None,
     ) -> None:
         if role not in (ModelRole.SAMPLING, ModelRole.REFLEXION):
             raise ValueError(f"{role.value} is not the role of a single agent")
         super().__init__(
-            model, problem, reference, settings, prompts=prompts, notes=notes, tried=tried, on_note=on_note
+            model, problem, reference, settings, prompts=prompts, notes=notes, tried=tried, tune=tune, on_note=on_note
         )
         self.role = role
 

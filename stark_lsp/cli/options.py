@@ -163,8 +163,9 @@ def add_agents(group: argparse._ArgumentGroup) -> None:
         "--paper",
         action="store_true",
         help="as the paper has it: nothing of the playbook first, no profiles, no facts of the machine, nothing of "
-        "earlier runs, no help for repairs, no corrections within an attempt, no stronger model on stagnation, no "
-        "plan that combines attempts, whole files instead of edits, one attempt at a time, kernels by load_inline",
+        "earlier runs, no help for repairs, no corrections and no tuning within an attempt, no stronger model on "
+        "stagnation, no plan that combines attempts, whole files instead of edits, one attempt at a time, kernels by "
+        "load_inline",
     )
     group.add_argument(
         "--no-seeds",

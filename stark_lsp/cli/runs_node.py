@@ -160,6 +160,14 @@ def _show_verdict(out: Console, run: Run, number: int, verdict: Verdict) -> None
         console.line(out, f"against eager {figures.times_interval(verdict.speedup_vs_eager)}")
     if verdict.speedup_vs_compile is not None:
         console.line(out, f"against torch.compile {figures.times_interval(verdict.speedup_vs_compile)}")
+    if verdict.swept:
+        tried = figures.count(len(verdict.swept), "choice was", "choices were")
+        console.line(out, f"Tuned: {verdict.tuned}; {tried} tried for its constants")
+    for one in verdict.swept:
+        gain = one.speedup_vs_eager
+        came = figures.times_interval(gain) if gain is not None else STATUS[one.status]
+        won = "bold" if one.values == verdict.tuned else "dim"
+        console.line(out, f"  {one.values}  {came}", won)
     profiles.show(out, number, verdict, run.reference)
 
 

@@ -195,3 +195,13 @@ class Judge(Protocol):
             The judge itself could not do its work.
         """
         ...
+
+    async def glance(self, candidate: Candidate) -> Verdict:
+        """Run a candidate on one case and time it in few rounds, to choose among values of its constants.
+
+        Raises
+        ------
+        Fault
+            The judge itself could not do its work.
+        """
+        ...

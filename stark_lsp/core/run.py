@@ -117,6 +117,8 @@ class Note:
     """Of a failure, in one line."""
     design: tuple[tuple[str, str], ...] = ()
     """Parameters of a plan of the playbook, see `Plan`."""
+    tuned: str = ""
+    """The values that won of constants that the candidate left open."""
     text: str = ""
     """What the user wrote in its place; empty if nothing."""
 

@@ -38,6 +38,9 @@ class SearchSettings:
     """The second concerns leaves that are drawn: none whose plan a sibling has repaired."""
     corrections: int = setting(2, "How often an attempt that fails early is corrected before it ends. 0: as paper.", 0)
     """By the agent that wrote the candidate; what is early, `VerdictStatus.early` says."""
+    tune: int = setting(30, "How many values of constants that a candidate leaves open are timed. 0: as paper.", 0, 30)
+    """Combinations of values, beside those it came with."""
+    tune_s: int = setting(90, "After so many seconds of an attempt no further values of constants are timed.", 1)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -47,6 +50,8 @@ class SearchSettings:
             value, least = getattr(self, f.name), f.metadata.get("low")
             if f.name != "epsilon" and least is not None and (not isinstance(value, int) or value < least):
                 raise ValueError(f"{f.name} must be a whole number of at least {least}, not {value!r}")
+            if (most := f.metadata.get("high")) is not None and value > most:
+                raise ValueError(f"{f.name} must be at most {most}, not {value!r}")
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,17 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Swept:
+    """Values of the constants that a candidate left open, and what came of them."""
+
+    values: str
+    """As they stand in its source: `BLOCK = 128, WARPS = 4`."""
+    status: VerdictStatus
+    speedup_vs_eager: Interval | None = None
+    """From few rounds, unless they were judged in full."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """`OK` or exactly one failure, with the message a person needs and the figures behind it."""
 
@@ -234,6 +245,10 @@ class Verdict:
     """What it launched, against what the device can do."""
     notes: tuple[str, ...] = ()
     """What a user should know about these figures, such as a machine that others load."""
+    tuned: str = ""
+    """The values that the candidate has now of what it left open; empty if it left nothing open."""
+    swept: tuple[Swept, ...] = ()
+    """What was tried for that, its own values first."""
 
     @property
     def ok(self) -> bool:

@@ -204,6 +204,16 @@ class WorkerJudge:
         """
         return await self._judge("evaluate", candidate, self._settings.rounds)
 
+    async def glance(self, candidate: Candidate) -> Verdict:
+        """Run a candidate on one case and time it in few rounds; nothing is told of its steps.
+
+        Raises
+        ------
+        BadInput, Fault
+            As for `evaluate`.
+        """
+        return await self._judge("glance", candidate, self._settings.rounds, tell=lambda text: None)
+
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge once more in a fresh process, with more rounds, against eager and what torch.compile makes.
 
@@ -248,10 +258,14 @@ class WorkerJudge:
         if self._scratch:
             await asyncio.to_thread(remove_scratch, self._scratch)
 
-    async def _judge(self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False) -> Verdict:
+    async def _judge(
+        self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False, tell: Tell | None = None
+    ) -> Verdict:
+        tell = tell or self._notice
         limit_s = self._limit_s(self._settings.seeds + 3 * rounds + 10)
         self._under_way += 1
         try:
+            tell(READING)
             reading, checked = await self._check(candidate)
             if reading.refusal is not None:
                 return Verdict(
@@ -264,7 +278,7 @@ class WorkerJudge:
                 )
             # Those before it may have to end first; each word from the worker sets a limit of its own.
             params = {"candidate": to_wire(candidate), "told": to_wire(reading.told), "tools": tools}
-            verdict = _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
+            verdict = _read(await self._ask(method, params, limit_s * self._under_way, tell), Verdict)
             notes = tuple(dict.fromkeys([*(note.message for note in reading.notes), *verdict.notes]))
             return replace(verdict, notes=notes, stages_s=(checked, *verdict.stages_s))
         finally:
@@ -272,7 +286,6 @@ class WorkerJudge:
 
     async def _check(self, candidate: Candidate) -> tuple[Reading, tuple[str, float]]:
         """Read a candidate; returns what was found, and the stage with its seconds."""
-        self._notice(READING)
         begin = time.monotonic()
         problem = self._problem
         reading = await asyncio.to_thread(read, candidate.source, candidate.class_name, problem.text, problem.qualname)
@@ -284,14 +297,14 @@ class WorkerJudge:
         compile_s = s.compile_timeout_s * (2 if s.max_autotune else 1)
         return s.build_timeout_s * 2 + compile_s + s.load_timeout_s + s.run_timeout_s * steps
 
-    async def _ask(self, method: str, params: dict[str, Any], limit_s: float) -> Any:
+    async def _ask(self, method: str, params: dict[str, Any], limit_s: float, tell: Tell | None = None) -> Any:
         while True:
             async with self._starting:
                 if self._prepared and self.state is WorkerState.DEAD and not self._closed:
                     await self._start_again()
                 supervisor = self._supervisor
             try:
-                return await supervisor.request(method, params, limit_s=limit_s, progress=self._notice)
+                return await supervisor.request(method, params, limit_s=limit_s, progress=tell or self._notice)
             except WorkerTimeout as error:
                 self._told = error.fault
                 raise error.fault from error

@@ -41,6 +41,10 @@ class RunJudge(Protocol):
         """See `WorkerJudge.evaluate`."""
         ...
 
+    async def glance(self, candidate: Candidate) -> Verdict:
+        """See `WorkerJudge.glance`."""
+        ...
+
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """See `WorkerJudge.confirm`."""
         ...
@@ -113,6 +117,10 @@ class JudgePool:
     async def evaluate(self, candidate: Candidate) -> Verdict:
         """Judge a candidate where the least is under way."""
         return await self._least_busy().evaluate(candidate)
+
+    async def glance(self, candidate: Candidate) -> Verdict:
+        """Time a candidate quickly where the least is under way."""
+        return await self._least_busy().glance(candidate)
 
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge a candidate once more, next to torch.compile, where the least is under way."""

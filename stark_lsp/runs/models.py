@@ -251,6 +251,7 @@ async def _around(model: Model, setting: Setting) -> Team:
             prompts=prompts,
             notes=begun.notes,
             tried=system.dynamic_windows,
+            tune=begun.search.tune,
             on_note=note,
         )
         # Shows a template that cannot be filled in before anything is paid for.
@@ -266,6 +267,7 @@ async def _around(model: Model, setting: Setting) -> Team:
             seed=run.seed,
             notes=begun.notes,
             tried=system.dynamic_windows,
+            tune=begun.search.tune,
             on_note=note,
         )
         questions = await asyncio.to_thread(trio.rehearse, *roles)

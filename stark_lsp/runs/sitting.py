@@ -192,6 +192,7 @@ class Sitting:
             state=begun.state,
             policy=policy,
             log=lambda text: self._log(f"run {begun.run.id}: {text}"),
+            clock=time.monotonic,
         )
 
     async def _run(self, engine: Engine) -> Ending:

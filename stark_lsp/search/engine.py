@@ -8,7 +8,8 @@ For each attempt of the budget:
 3. the proposer makes a child of i (`proposers`), each agent with a context window of its own (`windows`); one that
    fails early is judged at once and corrected by its author, as often as the settings allow (`Desk.correct`);
 4. the child is added without a verdict and recorded; one that holds nothing to judge has its verdict at once;
-5. the judge evaluates it, unless the same source was judged before, in which case it takes that verdict;
+5. the judge evaluates it, unless the same source was judged before, in which case it takes that verdict; constants
+   that a verified one leaves open are given the values that are fastest (`sweep`);
 6. the verdict is recorded, then told.
 
 Who owns what: the caller owns the budget of time (`stop`), the store (`record`, `checkpoint`), the display (`emit`)
@@ -47,7 +48,9 @@ from stark_lsp.search.leaderboard import best
 from stark_lsp.search.policies import Policy, Recorded, make_policy
 from stark_lsp.search.proposers import Proposer
 from stark_lsp.search.randomness import draw_seed, dump_state, parse_state
+from stark_lsp.search.sweep import declared, misdeclared, sweep
 from stark_lsp.search.tree import Tree, is_empty
+from stark_lsp.search.tunable import Misdeclared
 from stark_lsp.search.verdicts import VerdictBook
 
 Record = Callable[[Node, str], Awaitable[None]]
@@ -86,6 +89,8 @@ class Engine:
         Selects in the place of the one that the settings name, for instance `Recorded`.
     log
         Is told what caused a mistake of our own, with its traceback.
+    clock
+        Seconds, for what an attempt may take to be tuned; without one that is not limited.
 
     Raises
     ------
@@ -112,6 +117,7 @@ class Engine:
         state: str = "",
         policy: Policy | None = None,
         log: Callable[[str], None] = lambda text: None,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.tree = tree
         self._problem = problem
@@ -124,6 +130,8 @@ class Engine:
         self._record = record
         self._checkpoint = checkpoint
         self._log = log
+        self._clock = clock
+        self._judging = judge
         self._rejections = tuple(rejections)
         self._exhausted: set[int] = set()
         self._why = ""
@@ -349,7 +357,7 @@ class Engine:
             desk.made = await self._proposer.child(desk)
             self._worked(desk.who)
         while desk.author is not None and desk.made.corrections < self._settings.corrections and self._stopped is None:
-            verdict = desk.made.verdict or await self._judge(desk.made)
+            verdict = desk.made.verdict or await self._misdeclared(desk.made) or await self._judge(desk.made)
             if verdict is None:
                 return None
             if not verdict.status.early:
@@ -365,20 +373,48 @@ class Engine:
     async def _finish(self, node: Node) -> None:
         """Take the verdict of a node that has none, record it and tell it."""
         verdict = await self._judge(node)
-        if verdict is None:
+        judged = await self._tuned(replace(node, verdict=verdict)) if verdict is not None else None
+        if judged is None:
             return
-        judged = replace(node, verdict=verdict)
         self.tree.replace(judged)
         await self._store(judged)
         self._emit(Judged(judged, leader=self.best.id == judged.id))
 
+    async def _misdeclared(self, node: Node) -> Verdict | None:
+        return await misdeclared(node.candidate) if self._settings.tune else None
+
+    async def _tuned(self, node: Node) -> Node | None:
+        """Return the node with the best values of what it leaves open; None if the search was stopped meanwhile."""
+        if not self._settings.tune or node.failed:
+            return node
+        try:
+            tunable = await declared(node.candidate)
+        except Misdeclared as reason:
+            return replace(node, candidate=replace(node.candidate, remark=f"Nothing was tuned: {reason}"))
+        if tunable is None:
+            return node
+        until = self._clock() + self._settings.tune_s
+        return await sweep(
+            node,
+            tunable,
+            self._settings.tune,
+            glance=lambda candidate: self._judged(lambda: self._judging.glance(candidate)),
+            judge=self._judge,
+            over=lambda: self._stopped is not None or self._clock() >= until,
+            say=self._say,
+        )
+
     async def _judge(self, node: Node) -> Verdict | None:
-        """Return the verdict, after as many tries as faults allow; None if the search was stopped meanwhile."""
+        """Return the verdict; None if the search was stopped meanwhile."""
         self._say(f"Checking attempt {node.id}")
+        return await self._judged(lambda: self._verdicts.verdict(node.candidate))
+
+    async def _judged(self, ask: Callable[[], Awaitable[Verdict]]) -> Verdict | None:
+        """Ask for a verdict as often as faults allow; None if the search was stopped meanwhile."""
         while True:
             begun = self._faults.mark
             try:
-                verdict = await self._verdicts.verdict(node.candidate)
+                verdict = await ask()
                 self._faults.worked(JUDGE)
                 return verdict
             except BadInput:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.roles import Judge
@@ -31,7 +32,8 @@ class VerdictBook:
         self._known: dict[_Key, Verdict] = {}
         for node in nodes:
             if node.parent is not None and node.verdict is not None and not is_empty(node):
-                self._known.setdefault(_key(node.candidate), node.verdict)
+                # What was tried on the way to a source is no part of the verdict on it.
+                self._known.setdefault(_key(node.candidate), replace(node.verdict, tuned="", swept=()))
 
     async def verdict(self, candidate: Candidate) -> Verdict:
         """Return the verdict on `candidate`.

@@ -88,6 +88,8 @@ class Configuration:
                 leaderboard_size=int(self["search.leaderboardSize"]),
                 window_size=int(self["search.windowSize"]),
                 corrections=int(self["search.corrections"]),
+                tune=int(self["search.tune"]),
+                tune_s=int(self["search.tuneSeconds"]),
                 attempts=attempts,
                 in_flight=int(self["search.inFlight"]),
                 seed=int(self["seed"]),

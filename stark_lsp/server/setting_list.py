@@ -140,8 +140,8 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "Whether a search does as the paper does, whatever other settings say: nothing of the playbook first, no "
         "profiles and no facts of the machine for the model, nothing of earlier runs, no help for repairs, no "
-        "corrections within an attempt, no stronger model on stagnation, no plan that combines attempts, whole files "
-        "instead of edits, one attempt at a time, kernels by load_inline.",
+        "corrections and no tuning within an attempt, no stronger model on stagnation, no plan that combines "
+        "attempts, whole files instead of edits, one attempt at a time, kernels by load_inline.",
     ),
     Setting(
         "writeMode",
@@ -192,6 +192,8 @@ SETTINGS: tuple[Setting, ...] = (
     replace(_SEARCH["leaderboard_size"], name="search.leaderboardSize"),
     replace(_SEARCH["window_size"], name="search.windowSize"),
     replace(_SEARCH["corrections"], name="search.corrections"),
+    replace(_SEARCH["tune"], name="search.tune"),
+    replace(_SEARCH["tune_s"], name="search.tuneSeconds"),
     replace(_SEARCH["in_flight"], name="search.inFlight", high=64),
     Setting(
         "promptsDirectory",

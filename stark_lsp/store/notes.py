@@ -209,6 +209,7 @@ def _note(run: Run, node: Node) -> Note:
         gain=verdict.speedup_vs_eager if verdict.ok else None,
         cause="" if verdict.ok else one_line(verdict.message.strip().partition("\n")[0], _CAUSE),
         design=node.plan.parameters if own else (),
+        tuned=one_line(verdict.tuned, _TITLE),
     )
 
 

@@ -90,6 +90,7 @@ def test_no_template_is_written_outside_its_folder(name: str, tmp_path: Path) ->
         (["--agent", "plan.heat=1"], "is not known"),
         (["--epsilon", "2"], "epsilon must lie in 0..1"),
         (["--window-size", "0"], "window_size must be"),
+        (["--tune", "31"], "tune must be at most 30"),
         (["--prompts", "nowhere"], "is not a folder"),
     ],
 )
@@ -118,5 +119,5 @@ def test_one_option_switches_off_all_that_goes_beyond_the_paper() -> None:
         one = options.run_options(parser.parse_args(["x.py", "--parallel", "3", *arguments]))
         found = asked("--parallel", "3", *arguments)[0]
         for search, agents in ((one.search, one.agents), (found.search, found.agents)):
-            assert (search.in_flight, search.repair_help, search.corrections) == (1, 0, 0)
+            assert (search.in_flight, search.repair_help, search.corrections, search.tune) == (1, 0, 0, 0)
             assert (agents.playbook, agents.profile, agents.edits, agents.dialect) == (False, False, False, dialect)

@@ -17,8 +17,9 @@ from rich.console import Console
 from stark_lsp.cli import console, main, runs_node, runs_words
 from stark_lsp.core.conversation import Answer, Exchange, Spend, Usage
 from stark_lsp.core.run import Budget
-from stark_lsp.core.status import ModelRole, StopReason
+from stark_lsp.core.status import ModelRole, StopReason, VerdictStatus
 from stark_lsp.core.steering import Steering, SteeringKind
+from stark_lsp.core.verdict import Interval, Swept
 from stark_lsp.core.wire import from_wire
 from stark_lsp.store import RunStore
 
@@ -132,6 +133,26 @@ def test_how_often_an_attempt_was_corrected_is_shown(place: Place, runs: Runs) -
     assert all(f"corrected {words}" in page for words in ("once", "twice", "3 times"))
     attempts = json.loads(runs("show", run_id, "--json").stdout)["attempts"]
     assert [one["corrections"] for one in attempts[:3]] == [1, 2, 3]
+
+
+def test_what_was_tried_for_open_constants_is_shown_with_what_won(place: Place, runs: Runs) -> None:
+    store, _ = place
+    run_id = store.list()[0].id
+    node = store.load(run_id).nodes[1]
+    assert node.verdict is not None
+    assert "Tuned" not in runs("show", run_id, "--node", "1").stdout
+    gain = Interval(2.0, 1.9, 2.1)
+    swept = (
+        Swept("BLOCK = 64", VerdictStatus.OK, Interval(1.5, 1.4, 1.6)),
+        Swept("BLOCK = 128", VerdictStatus.OK, gain),
+        Swept(f"BLOCK = 256{HOSTILE}", VerdictStatus.COMPILE_ERROR),
+    )
+    tuned = replace(node, verdict=replace(node.verdict, tuned="BLOCK = 128", swept=swept))
+    store.put_node(run_id, tuned, "")
+    assert store.load(run_id).nodes[1] == tuned
+    page = runs("show", run_id, "--node", "1").stdout
+    in_order(page, "Tuned: BLOCK = 128; 3 choices were tried", "= 64  1.50x", "= 128  2.00x", "did not compile")
+    assert "\x1b" not in page
 
 
 def test_which_model_wrote_is_shown_where_there_are_several(place: Place, runs: Runs) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from types import MappingProxyType
 
@@ -134,6 +135,7 @@ class HashJudge:
         self.failing = failing
         self.pause = pause
         self.evaluated: list[str] = []
+        self.glanced: list[str] = []
 
     async def evaluate(self, candidate: Candidate) -> Verdict:
         self.evaluated.append(candidate.source)
@@ -143,6 +145,21 @@ class HashJudge:
         if digest[0] % 100 < self.failing:
             return failed()
         return ok(1.0 + digest[1] / 13)
+
+    async def glance(self, candidate: Candidate) -> Verdict:
+        self.glanced.append(candidate.source)
+        if self.pause is not None:
+            await asyncio.sleep(self.pause())
+        digest = hashlib.sha256(f"quickly {candidate.source}".encode()).digest()
+        return failed() if digest[0] % 100 < self.failing else ok(1.0 + digest[1] / 13)
+
+
+class Tuning(Correcting):
+    """The same agents, which leave a constant open; now and then what they declare cannot be used."""
+
+    async def code(self, context: Context, plan: Plan, rng: Random) -> Candidate:
+        candidate = await super().code(context, plan, rng)
+        return replace(candidate, source=f"A = 1  {candidate.source}\nTUNE = {{'A': {[*range(rng.randrange(9))]}}}\n")
 
 
 class Recorder:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from scripted import ROOT, Agents, Correcting, HashJudge, Recorder, make_engine, node, ok, tree_of
+from scripted import ROOT, Agents, HashJudge, Recorder, Tuning, make_engine, node, ok, tree_of
 
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.plan import Plan
@@ -32,6 +32,7 @@ SETTINGS = st.builds(
     dead_branch_children=st.integers(1, 3),
     repairs=st.integers(0, 2),
     corrections=st.integers(0, 2),
+    tune=st.sampled_from([0, 3, 30]),
     attempts=st.integers(1, 12),
     empty_limit=st.just(100),
     seed=st.integers(0, 10_000),
@@ -56,7 +57,7 @@ async def test_every_system_and_policy_replays_from_its_seed(options: SearchSett
     runs = []
     for _ in range(2):
         recorder = Recorder()
-        engine = make_engine(settings=options, agents=Correcting(*agents), judge=HashJudge(failing), recorder=recorder)
+        engine = make_engine(settings=options, agents=Tuning(*agents), judge=HashJudge(failing), recorder=recorder)
         runs.append((await engine.run(), nodes_of(engine.tree), recorder.log, recorder.events))
     assert runs[0] == runs[1]
 
@@ -68,7 +69,7 @@ async def test_a_run_cut_anywhere_goes_on_as_if_it_had_not_been(
 ) -> None:
     *agents, failing = behaviour
     whole = Recorder()
-    engine = make_engine(settings=options, agents=Correcting(*agents), judge=HashJudge(failing), recorder=whole)
+    engine = make_engine(settings=options, agents=Tuning(*agents), judge=HashJudge(failing), recorder=whole)
     reason = await engine.run()
 
     cut = data.draw(st.integers(1, len(whole.log)))
@@ -76,7 +77,7 @@ async def test_a_run_cut_anywhere_goes_on_as_if_it_had_not_been(
     for written, _ in whole.log[:cut]:
         if written is not None:
             stored[written.id] = written
-    rest, second, asked = Recorder(), HashJudge(failing), Correcting(*agents)
+    rest, second, asked = Recorder(), HashJudge(failing), Tuning(*agents)
     resumed = make_engine(
         tree=Tree.from_nodes(stored.values()),
         settings=dataclasses.replace(options),

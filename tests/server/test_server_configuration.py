@@ -97,7 +97,7 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
     section = {
         "model": "anthropic:claude-sonnet-5",
         "system": "search-agent",
-        "search": {"policy": "mcts", "corrections": 1},
+        "search": {"policy": "mcts", "corrections": 1, "tune": 9, "tuneSeconds": 20},
         "dialect": "triton",
         "grounding": "refuse",
         "profileInPrompts": False,
@@ -110,6 +110,7 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
     options = configuration.run_options()
     assert options.model == "anthropic:claude-sonnet-5"
     assert (options.search.system, options.search.policy, options.search.corrections) == ("search-agent", "mcts", 1)
+    assert (options.search.tune, options.search.tune_s) == (9, 20)
     agents = options.agents
     assert (agents.dialect, agents.grounding) == ("triton", Grounding.REFUSE)
     assert (agents.profile, agents.playbook) == (False, False)
@@ -121,6 +122,7 @@ def test_system_policy_and_how_agents_are_asked_reach_a_run() -> None:
 def test_one_setting_switches_off_all_that_goes_beyond_the_paper() -> None:
     options = read({"paper": True, "search": {"inFlight": 4}, "profileInPrompts": True})[0].run_options()
     assert (options.search.in_flight, options.search.repair_help, options.search.corrections) == (1, 0, 0)
+    assert options.search.tune == 0
     agents = options.agents
     assert (agents.playbook, agents.profile, agents.edits, agents.dialect) == (False, False, False, "inline")
 

@@ -18,7 +18,7 @@ from ..processes.limits import RestWatch
 from ..processes.pool import RUNNER
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
-from ..timing import timing
+from ..timing import rounds, timing
 from ..timing.problem_runners import loading
 from ..tools import finalist
 from ..transport import claims
@@ -39,8 +39,21 @@ STAGES = {
 }
 """What is said of each stage."""
 START_LIMIT_S = 300.0
+BRIEF_S = 1.0
+"""Seconds of timing after which a brief one ends, once there are enough rounds."""
 WAITING_S = 24 * 3600.0
 """Others may use the device for long; waiting for them is no fault."""
+
+
+def briefly(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with as little timing as tells faster from slower; a profile only where that is what counts."""
+    return {
+        **settings,
+        "rounds": min(int(settings["rounds"]), rounds.FEWEST),
+        "timing_s": min(float(settings["timing_s"]), BRIEF_S),
+        "timed_calls": 0,
+        "profile": settings["profile"] and settings["objective"] == "device",
+    }
 
 
 @dataclass(eq=False)
@@ -59,9 +72,13 @@ class Attempt:
     """What the server read in it."""
     tools: bool = False
     """Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters."""
+    brief: bool = False
+    """Run it on one case and time it in few rounds."""
 
     def __post_init__(self) -> None:
         self._bench, self._reference, self._settings = self.judge.bench, self.judge.reference, self.judge.settings
+        if self.brief:
+            self._settings = briefly(self._settings)
         self._source: str = self.candidate["source"]
         self._runner: RunnerProcess | None = None
         self._checker: RunnerProcess | None = None
@@ -98,7 +115,7 @@ class Attempt:
                     self._weights_message = self._load(runner)
                 self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
                 with self._stage("verify"):
-                    self._verifier.run()
+                    self._verifier.run(brief=self.brief)
             if self.final:
                 # What it is held against may still be compiled.
                 self.judge.baselines(self.progress)
