@@ -204,6 +204,21 @@ class WorkerJudge:
         """
         return await self._judge("evaluate", candidate, self._settings.rounds)
 
+    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
+        """Do the same up to a stage and no further, for its author to see: what is `OK` then is not verified yet.
+
+        Parameters
+        ----------
+        until
+            `BUILD` calls it once and compares nothing, `VERIFY` times nothing, `TIME` takes no profile.
+
+        Raises
+        ------
+        BadInput, Fault
+            As for `evaluate`.
+        """
+        return await self._judge("evaluate", candidate, self._settings.rounds, until=until)
+
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge once more in a fresh process, with more rounds, against eager and what torch.compile makes.
 
@@ -248,7 +263,9 @@ class WorkerJudge:
         if self._scratch:
             await asyncio.to_thread(remove_scratch, self._scratch)
 
-    async def _judge(self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False) -> Verdict:
+    async def _judge(
+        self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False, until: Stage | None = None
+    ) -> Verdict:
         limit_s = self._limit_s(self._settings.seeds + 3 * rounds + 10)
         self._under_way += 1
         try:
@@ -264,6 +281,7 @@ class WorkerJudge:
                 )
             # Those before it may have to end first; each word from the worker sets a limit of its own.
             params = {"candidate": to_wire(candidate), "told": to_wire(reading.told), "tools": tools}
+            params["until"] = until.value if until is not None else ""
             verdict = _read(await self._ask(method, params, limit_s * self._under_way), Verdict)
             notes = tuple(dict.fromkeys([*(note.message for note in reading.notes), *verdict.notes]))
             return replace(verdict, notes=notes, stages_s=(checked, *verdict.stages_s))

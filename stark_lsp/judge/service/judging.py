@@ -333,7 +333,13 @@ class Judge:
             return edited.check(self, path, text, qualname, told, progress)
 
     def judge(
-        self, candidate: dict[str, Any], final: bool, progress: Progress, told: Told | None = None, tools: bool = False
+        self,
+        candidate: dict[str, Any],
+        final: bool,
+        progress: Progress,
+        told: Told | None = None,
+        tools: bool = False,
+        until: str = "",
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form; parameters as of `Attempt`.
 
@@ -344,7 +350,7 @@ class Judge:
         """
         if EXTENSIONS in candidate["source"]:
             self.pool.keep_spares(BUILDER, 1)
-        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools)
+        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools, until)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)
             verdict = attempt.run()

@@ -132,7 +132,8 @@ class Worker:
             tools = bool(params.get("tools"))
             told = Told.read(params["told"])
             final = method == "confirm"
-            return self._judge.judge(params["candidate"], final, progress, told=told, tools=tools)
+            until = str(params.get("until") or "")
+            return self._judge.judge(params["candidate"], final, progress, told=told, tools=tools, until=until)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _try(self, method: str, params: dict[str, Any], progress: Any) -> Any:
