@@ -226,6 +226,14 @@ def read_kernel(
     return KernelAnswer(renamed, summary, remark)
 
 
+def completed(answer: Answer, source: str) -> Answer:
+    """Return an answer by a tool that came without a source or edits as one with this source."""
+    given = answer.tool_input
+    if given is None or not source or any(_holds(given.get(name)) for name in ("source", "code", "edits")):
+        return answer
+    return replace(answer, tool_input={**given, "source": source})
+
+
 def _cut_off(question: Question) -> str:
     role = question.role.value
     return f"The answer was cut off at {question.max_tokens} tokens: raise {role}.max_tokens, or lower {role}.effort."

@@ -124,6 +124,8 @@ class Frame:
         self.settings = settings
         self.merging = settings.merging and tried
         """Whether plans may combine attempts; systems without memory see no other branch."""
+        self.tools: tuple[str, ...] = ()
+        """Tools that the code agent may call before it hands in."""
         self._tried = tried
         self._problem = problem
         self._reference = reference
@@ -174,6 +176,8 @@ class Frame:
             **self._constant(role, context),
             **self._changing(role, context, plan, lens, alone=role is ModelRole.SAMPLING and not judged),
             "correction": _correction(failed) if failed is not None else None,
+            "tools": self.tools if role is ModelRole.CODE and failed is None else (),
+            "calls": self.settings.tool_calls,
         }
         text = self._prompts.render("frame", **values)
         shared, border, body = text.partition(_BORDER)

@@ -17,6 +17,8 @@ from stark_lsp.core.conversation import Exchange, Question
 SYSTEM = "System message"
 BEFORE = "Before the first heading"
 
+TURNS = "Tools called before"
+
 _FENCE = re.compile(r"(`{3,})[^`]*\Z")
 _HEADING = re.compile(r"# +(.+)")
 
@@ -34,10 +36,10 @@ class Section:
 
 def sections(question: Question) -> tuple[Section, ...]:
     """Return the parts of a question in the order in which they are sent."""
-    tool = question.tool
-    form = "" if tool is None else f"{tool.name}{tool.description}{json.dumps(tool.schema)}"
-    found = {"Form of the answer": len(form), SYSTEM: len(question.system)}
-    for name, size in (*_headed(question.shared), *_headed(question.body)):
+    forms = [f"{tool.name}{tool.description}{json.dumps(tool.schema)}" for tool in question.offered]
+    found = {"Form of the answer": sum(map(len, forms)), SYSTEM: len(question.system)}
+    turns = (TURNS, sum(turn.characters for turn in question.turns))
+    for name, size in (*_headed(question.shared), *_headed(question.body), turns):
         found[name] = found.get(name, 0) + size
     return tuple(Section(name, size) for name, size in found.items() if size)
 

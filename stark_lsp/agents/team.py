@@ -116,10 +116,14 @@ class _Asking:
         question = await asyncio.to_thread(
             self.frame.question, role, context, self._tool(role), plan=plan, lens=lens, failed=failed
         )
+        bare = plan is None and failed is None
+        return question, await self._answer(question, context, bare=bare)
+
+    async def _answer(self, question: Question, context: Context, *, bare: bool) -> Answer:
+        """Return the answer to a question; one that is too long ends the attempt, unless the reference alone is."""
         try:
-            return question, await self.model.ask(question)
+            return await self.model.ask(question)
         except TooLong as error:
-            bare = plan is None and failed is None
             if bare and all(node.parent is None for node in (context.selected, *context.window)):
                 raise  # the reference alone is too long, and will be in every question
             raise NoCandidate(error.message, final=True) from error
@@ -130,7 +134,10 @@ class _Asking:
         """Return the candidate of an answer, and what was said with it."""
         # What the question shows last, which edits are to.
         shown = context.selected if failed is None or is_empty(failed) else failed
-        base = shown.candidate.source if self.settings.edits else None
+        return await self._read(question, answer, shown.candidate.source)
+
+    async def _read(self, question: Question, answer: Answer, shown: str) -> tuple[Candidate, str]:
+        base = shown if self.settings.edits else None
 
         def read() -> tuple[Candidate, str]:
             said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name, base)
@@ -227,8 +234,7 @@ class ModelTeam(_Asking):
             shown = replace(plan, annotated_source=unmarked(plan.annotated_source))
         else:
             shown = plan
-        question, answer = await self._ask(ModelRole.CODE, context, plan=shown, failed=failed)
-        candidate, said = await self._candidate(question, answer, context, failed)
+        candidate, said = await self._write(context, shown, failed)
         outside = await asyncio.to_thread(self._outside, context, plan, candidate)
         if outside:
             text = f"Edits outside the marked lines: {outside}."
@@ -237,6 +243,11 @@ class ModelTeam(_Asking):
                 raise NoCandidate(text, text=candidate.source)
             candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
         return replace(candidate, summary=said)
+
+    async def _write(self, context: Context, plan: Plan, failed: Node | None) -> tuple[Candidate, str]:
+        """Return what the code agent hands in, and what it says of it."""
+        question, answer = await self._ask(ModelRole.CODE, context, plan=plan, failed=failed)
+        return await self._candidate(question, answer, context, failed)
 
     async def _repair(self, context: Context, failed: Node | None = None) -> Candidate:
         question, answer = await self._ask(ModelRole.DEBUG, context, failed=failed)

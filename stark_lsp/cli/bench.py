@@ -231,6 +231,8 @@ def wanted(args: argparse.Namespace) -> Wanted:
     from stark_lsp.bench.cells import Wanted
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.run import Budget
+    from stark_lsp.runs.choice import PLAYBOOK, ModelChoice
+    from stark_lsp.runs.models import check
     from stark_lsp.search.policies import make_policy
     from stark_lsp.search.systems import find_system
 
@@ -246,11 +248,10 @@ def wanted(args: argparse.Namespace) -> Wanted:
     except ValueError as error:
         raise BadInput(f"{error}.", cure="See stark-lsp bench --help.") from error
     for system in systems:
-        if find_system(system).solo is not None and "playbook" in models:
-            raise BadInput(
-                f"The playbook works as a team, so it cannot be used with the system {system}.",
-                cure="Use the systems stark and ma-only, or a language model.",
-            )
+        if "playbook" in models:
+            check(ModelChoice(PLAYBOOK), find_system(system))
+        if args.paper:
+            options.refuse_beyond_paper(system)
         for policy in policies:
             make_policy(policy, replace(search, system=system, policy=policy))
     agents = options.agent_settings(args)

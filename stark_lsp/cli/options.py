@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--system",
         default=defaults.system,
         metavar="NAME",
-        help="how the agents work together: stark, sampling, reflexion, search-agent, ma-only (default: %(default)s)",
+        help="how the agents work together: stark, sampling, reflexion, search-agent, ma-only, "
+        "stark-tools (default: %(default)s)",
     )
     search.add_argument(
         "--resume",
@@ -229,6 +230,21 @@ def adjustments(given: Sequence[str]) -> dict[str, Any]:
     return _by_name("--set", given, "load_timeout_s=300", adjust.parsed, adjust.problem)
 
 
+def refuse_beyond_paper(system: str) -> None:
+    """Refuse a system that the paper does not have.
+
+    Raises
+    ------
+    BadInput
+        There is no such system, or it is one of ours.
+    """
+    from stark_lsp.core.errors import BadInput
+    from stark_lsp.search.systems import find_system
+
+    if find_system(system).tools:
+        raise BadInput(f"The system {system} is not the paper's.", cure="Leave out --paper, or use the system stark.")
+
+
 def agent_settings(args: argparse.Namespace) -> AgentSettings:
     """Return the settings of the agents.
 
@@ -332,6 +348,7 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         raise BadInput(f"{error}.", cure="See stark-lsp optimize --help.") from error
     agents = agent_settings(args)
     if args.paper:
+        refuse_beyond_paper(search.system)
         search, agents = as_in_paper(search, agents)
     return RunOptions(
         model=args.model,

@@ -180,14 +180,18 @@ def _heading_of(out: Console, exchange: Exchange, place: str, *, with_attempt: b
 def _show_exchange(out: Console, exchange: Exchange) -> None:
     """Show one question whole, with its answer."""
     question, answer = exchange.question, exchange.answer
-    _titled(out, "system", question.system)
-    _titled(out, "asked", _joined(question.shared, question.body))
+    if question.turns:  # all before it was shown with the question before
+        _titled(out, f"{question.turns[-1].tool} told", question.turns[-1].result)
+    else:
+        _titled(out, "system", question.system)
+        _titled(out, "asked", _joined(question.shared, question.body))
     if question.tool is not None:
         console.line(out, f"--- to be handed in by {question.tool.name}", "cyan")
     _titled(out, "answered", answer.text)
     if answer.tool_input is not None:
         name = question.tool.name if question.tool is not None else "a tool"
-        _titled(out, f"handed in by {name}", _handed_in(answer.tool_input))
+        title = f"called {answer.called}" if answer.called else f"handed in by {name}"
+        _titled(out, title, _handed_in(answer.tool_input) or "(with nothing)")
     if answer.message:
         console.line(out, answer.message, "yellow")
     for trouble in answer.troubles:

@@ -119,6 +119,14 @@ ADJUSTABLE: tuple[Setting, ...] = (
         "Tell the agents what the device can do: its units, caches, measured rates, and the software there is for it.",
     ),
     Setting(
+        "tool_calls",
+        "integer",
+        _DEFAULTS.tool_calls,
+        "Tools that the code agent may call in one attempt, with the system stark-tools.",
+        low=1,
+        high=100,
+    ),
+    Setting(
         "silence_s",
         "number",
         _DEFAULTS.silence_s,

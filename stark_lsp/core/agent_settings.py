@@ -62,6 +62,8 @@ class AgentSettings:
     """Whether whoever writes may hand in edits to the source that is shown, in place of a whole file."""
     merging: bool = True
     """Whether a plan may combine the selected node with a leader elsewhere in the tree."""
+    tool_calls: int = 12
+    """Tools that the code agent of a system with tools may call in one attempt."""
     playbook: bool = True
     """Begin with what the built-in playbook knows, for the agents to improve."""
     notes: bool = True

@@ -5,7 +5,8 @@
 1. the system message,
 2. one user message of two parts, `shared` and `body`; what stands before the end of `shared` is alike in all questions
    of one role in one run, so that a server may cache it,
-3. one tool by which the model hands its answer in; a model that writes text instead is read for code blocks.
+3. one tool by which the model hands its answer in; a model that writes text instead is read for code blocks,
+4. in a conversation also further tools, and as `turns` the calls of these so far with what came of each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from stark_lsp.core.status import ModelRole, StopReason
 
@@ -27,6 +28,23 @@ class Tool:
     description: str
     schema: dict[str, Any]
     """JSON Schema of its input, an object."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One call of a further tool, with its result."""
+
+    tool: str
+    input: dict[str, Any]
+    """What of it could be read."""
+    result: str
+    text: str = ""
+    """What the model wrote beside it."""
+
+    @property
+    def characters(self) -> int:
+        """How long it is."""
+        return len(json.dumps(self.input)) + len(self.result) + len(self.text)
 
 
 @dataclass(frozen=True)
@@ -52,12 +70,23 @@ class Question:
     """Most tokens of the answer."""
     ordinal: int = 0
     """Counts the questions of one role in one attempt."""
+    tools: tuple[Tool, ...] = ()
+    """Further tools, which may be called before the answer is handed in."""
+    turns: tuple[Turn, ...] = ()
+    """Their calls so far."""
+
+    @property
+    def offered(self) -> tuple[Tool, ...]:
+        """All tools, that for handing in first."""
+        return () if self.tool is None else (self.tool, *self.tools)
 
     @property
     def digest(self) -> str:
         """SHA-256 over all that is sent, in hex."""
         tool = None if self.tool is None else [self.tool.name, self.tool.description, self.tool.schema]
         sent = [self.system, self.shared, self.body, tool, self.model, self.temperature, self.effort, self.max_tokens]
+        if self.tools or self.turns:
+            sent.append([vars(one) for one in (*self.tools, *self.turns)])
         return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 
@@ -92,7 +121,7 @@ class Answer:
     stop: StopReason
     text: str = ""
     tool_input: dict[str, Any] | None = None
-    """What was handed in by the tool; None if the model wrote text alone or the JSON could not be read."""
+    """What a tool was called with; None if the model wrote text alone or the JSON could not be read."""
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     """The model that answered, as the service names it."""
@@ -103,6 +132,8 @@ class Answer:
     """What went wrong, for a person: why it stopped, or why the tool's input could not be read."""
     troubles: tuple[str, ...] = ()
     """What went wrong in tries before this answer, in order: pauses that were asked for, broken streams."""
+    called: str = ""
+    """Name of the further tool that was called, which there may not be; empty if the answer was handed in."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +209,30 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A model that knows what was asked before."""
+
+    async def question_at(self, attempt: int, role: ModelRole, ordinal: int) -> Question | None:
+        """Return the question that was answered in this place of the run, None if there is none."""
+        ...
+
+
 class Journal(Protocol):
     """Where every exchange of a run is kept before anybody uses the answer."""
 
     async def find(self, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
         """Return the answer that arrived earlier for this place in the run, None if there is none.
+
+        Raises
+        ------
+        Fault
+            The store cannot be read.
+        """
+        ...
+
+    async def question_at(self, attempt: int, role: ModelRole, ordinal: int) -> Question | None:
+        """Return the question whose answer `find` returns, None if there is none.
 
         Raises
         ------

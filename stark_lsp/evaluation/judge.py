@@ -212,7 +212,22 @@ class WorkerJudge:
         BadInput, Fault
             As for `evaluate`.
         """
-        return await self._judge("glance", candidate, self._settings.rounds, tell=lambda text: None)
+        return await self._judge("evaluate", candidate, self._settings.rounds, until="glance", tell=lambda text: None)
+
+    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
+        """Do the same up to a stage and no further, for its author to see: what is `OK` then is not verified yet.
+
+        Parameters
+        ----------
+        until
+            `BUILD` calls it once and compares nothing, `VERIFY` times nothing, `TIME` takes no profile.
+
+        Raises
+        ------
+        BadInput, Fault
+            As for `evaluate`.
+        """
+        return await self._judge("evaluate", candidate, self._settings.rounds, until=until.value if until else "")
 
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge once more in a fresh process, with more rounds, against eager and what torch.compile makes.
@@ -259,7 +274,14 @@ class WorkerJudge:
             await asyncio.to_thread(remove_scratch, self._scratch)
 
     async def _judge(
-        self, method: str, candidate: Candidate, rounds: int, *, tools: bool = False, tell: Tell | None = None
+        self,
+        method: str,
+        candidate: Candidate,
+        rounds: int,
+        *,
+        tools: bool = False,
+        until: str = "",
+        tell: Tell | None = None,
     ) -> Verdict:
         tell = tell or self._notice
         limit_s = self._limit_s(self._settings.seeds + 3 * rounds + 10)
@@ -278,6 +300,7 @@ class WorkerJudge:
                 )
             # Those before it may have to end first; each word from the worker sets a limit of its own.
             params = {"candidate": to_wire(candidate), "told": to_wire(reading.told), "tools": tools}
+            params["until"] = until
             verdict = _read(await self._ask(method, params, limit_s * self._under_way, tell), Verdict)
             notes = tuple(dict.fromkeys([*(note.message for note in reading.notes), *verdict.notes]))
             return replace(verdict, notes=notes, stages_s=(checked, *verdict.stages_s))

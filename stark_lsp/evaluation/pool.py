@@ -13,7 +13,7 @@ from stark_lsp.core.errors import Fault, StarkError
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice
-from stark_lsp.core.verdict import Baselines, EditCheck, Reference, Verdict
+from stark_lsp.core.verdict import Baselines, EditCheck, Reference, Stage, Verdict
 from stark_lsp.evaluation import gpus
 from stark_lsp.evaluation.judge import Tell, WorkerJudge, open_judge
 
@@ -43,6 +43,10 @@ class RunJudge(Protocol):
 
     async def glance(self, candidate: Candidate) -> Verdict:
         """See `WorkerJudge.glance`."""
+        ...
+
+    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
+        """See `WorkerJudge.try_out`."""
         ...
 
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
@@ -121,6 +125,10 @@ class JudgePool:
     async def glance(self, candidate: Candidate) -> Verdict:
         """Time a candidate quickly where the least is under way."""
         return await self._least_busy().glance(candidate)
+
+    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
+        """Try a candidate where the least is under way."""
+        return await self._least_busy().try_out(candidate, until)
 
     async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
         """Judge a candidate once more, next to torch.compile, where the least is under way."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stark_lsp.core.conversation import Answer, Exchange, Loss
+from stark_lsp.core.conversation import Answer, Exchange, Loss, Question
 from stark_lsp.core.status import ModelRole
 from stark_lsp.store import RunStore
 
@@ -27,6 +27,11 @@ class StoreJournal:
     async def find(self, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
         """Return the answer that arrived earlier for this place, None if there is none."""
         return await asyncio.to_thread(self._store.exchanges.find, self._run_id, attempt, role, ordinal)
+
+    async def question_at(self, attempt: int, role: ModelRole, ordinal: int) -> Question | None:
+        """Return the question whose answer `find` returns, None if there is none."""
+        kept = await asyncio.to_thread(self._store.exchanges.get, self._run_id, attempt, role, ordinal)
+        return None if kept is None else kept.question
 
     async def keep(self, exchange: Exchange) -> None:
         """Keep an exchange; a cancelled run keeps it all the same, since it is paid for."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stark_lsp.core.agent_settings import AgentSettings
+from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Journal, Model, Question, Spend
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.roles import CodeAgent, DebugAgent, Draft, PlanAgent, SoloAgent
 from stark_lsp.core.run import Budget, Node, Note, Rejection, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole
-from stark_lsp.core.verdict import Reference
+from stark_lsp.core.verdict import Reference, Stage, Verdict
 from stark_lsp.runs.choice import ANTHROPIC, EDITOR, OPENAI, PLAYBOOK, REPLAY, ModelChoice
 from stark_lsp.runs.options import RunOptions
 from stark_lsp.search.seeds import Seeds
@@ -51,7 +52,7 @@ class Team:
 
 
 class Analyst(Protocol):
-    """What a team may ask of the judge before the search: the measured graph of the reference."""
+    """What a team may ask of the judge: the measured graph of the reference, and trials of candidates."""
 
     async def analyze(self) -> dict[str, Any]:
         """Return the analysis made in the worker (`judge/analysis`)."""
@@ -59,6 +60,10 @@ class Analyst(Protocol):
 
     async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
         """Return what torch.compile writes by a recipe (`judge/analysis/inductor.py`)."""
+        ...
+
+    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
+        """Return what comes of a candidate as far as a stage, for tools of agents."""
         ...
 
 
@@ -104,6 +109,10 @@ class Setting:
     on_spend: Callable[[Spend], None]
     say: Callable[[str], None]
     """Told what goes on, for a person."""
+    find: Callable[[int], Node | None]
+    """Returns an attempt of the run by its number, None if there is none (yet)."""
+    search_notes: Callable[[], Awaitable[tuple[Note, ...]]]
+    """Returns what earlier runs of the project left."""
     log: Callable[[str], None]
 
 
@@ -131,12 +140,18 @@ def check(choice: ModelChoice, system: System) -> None:
     Raises
     ------
     BadInput
-        The playbook was chosen for a system of a single agent.
+        The playbook was chosen for a system of a single agent, or what calls no tools for one with tools.
     """
     if choice.kind == PLAYBOOK and system.solo is not None:
         raise BadInput(
             f"The playbook works as a team, so it cannot be used with the system {system.name}.",
             cure="Use the system stark or ma-only, or a language model.",
+        )
+    if choice.kind in (PLAYBOOK, EDITOR) and system.tools:
+        who = "The playbook" if choice.kind == PLAYBOOK else "A model that the editor lends"
+        raise BadInput(
+            f"{who} calls no tools, so it cannot be used with the system {system.name}.",
+            cure="Use the system stark, or another model.",
         )
 
 
@@ -223,6 +238,8 @@ async def _around(model: Model, setting: Setting) -> Team:
     from stark_lsp.agents.models.purse import Purse
     from stark_lsp.agents.prompts import PromptLibrary
     from stark_lsp.agents.team import ModelSolo, ModelTeam
+    from stark_lsp.agents.tool_team import ToolTeam
+    from stark_lsp.agents.toolbox import Sources
 
     begun = setting.begun
     run, system, agents = begun.run, begun.system, begun.agents
@@ -258,18 +275,19 @@ async def _around(model: Model, setting: Setting) -> Team:
         questions = await asyncio.to_thread(solo.rehearse, *roles)
         team = Team(solo=solo)
     else:
-        trio = ModelTeam(
-            journaled,
-            run.problem,
-            begun.reference,
-            agents,
-            prompts=prompts,
-            seed=run.seed,
-            notes=begun.notes,
-            tried=system.dynamic_windows,
-            tune=begun.search.tune,
-            on_note=note,
-        )
+        about: dict[str, Any] = {
+            "prompts": prompts,
+            "seed": run.seed,
+            "notes": begun.notes,
+            "tried": system.dynamic_windows,
+            "tune": begun.search.tune,
+            "on_note": note,
+        }
+        if system.tools:
+            sources = Sources(setting.analyst, setting.find, setting.search_notes, setting.say)
+            trio: ModelTeam = ToolTeam(sources, journaled, run.problem, begun.reference, agents, **about)
+        else:
+            trio = ModelTeam(journaled, run.problem, begun.reference, agents, **about)
         questions = await asyncio.to_thread(trio.rehearse, *roles)
         team = Team(trio, trio, trio)
     seeds = await _seeds(setting)

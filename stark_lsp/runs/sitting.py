@@ -156,15 +156,18 @@ class Sitting:
         self._emit(Notice("The run was paused; it goes on now."))
 
     def _setting(self, spend: Spend, rejections: tuple[Rejection, ...]) -> models.Setting:
+        begun, run_id = self._begun, self._begun.run.id
         return models.Setting(
-            begun=self._begun,
+            begun=begun,
             analyst=self._judge,
-            journal=StoreJournal(self._store, self._begun.run.id),
+            journal=StoreJournal(self._store, run_id),
             budget=self._budget,
             spend=spend,
             rejections=rejections,
             on_spend=lambda now: self._emit(Spent(now)),
             say=lambda text: self._emit(Progress(text, 0, self._budget.attempts)),
+            find=lambda number: None if self._engine is None else self._engine.tree.nodes.get(number),
+            search_notes=lambda: asyncio.to_thread(self._store.notes.known, begun.run.problem, begun.reference, run_id),
             log=self._log,
         )
 

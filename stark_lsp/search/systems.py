@@ -7,9 +7,10 @@
 | `reflexion` | one | selected node and root | `linear` |
 | `search-agent` | one | dynamic | `epsilon-greedy` |
 | `ma-only` | plan, code, debug | selected node and root | `best-of-k`, failed samples repaired |
+| `stark-tools` | plan, code with tools, debug | dynamic | `epsilon-greedy` |
 
-`stark` is the paper's system; `sampling` and `reflexion` are its baselines (Table 1), the last two its ablation
-(Table 3). A new system is one more `register`.
+`stark` is the paper's system; `sampling` and `reflexion` are its baselines (Table 1), the next two its ablation
+(Table 3); `stark-tools` is ours. A new system is one more `register`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class System:
     """Windows of section 4.4; else the selected node and the root alone."""
     repairs: bool = False
     """Whether failed samples are repaired under `best-of-k`."""
+
+    tools: bool = False
+    """Whether the code agent may try its code, and look around, before it hands it in."""
 
     @property
     def node_role(self) -> AgentRole:
@@ -81,3 +85,4 @@ register(System("sampling", "best-of-k", solo=ModelRole.SAMPLING, dynamic_window
 register(System("reflexion", "linear", solo=ModelRole.REFLEXION, dynamic_windows=False))
 register(System("search-agent", "epsilon-greedy", solo=ModelRole.REFLEXION))
 register(System("ma-only", "best-of-k", dynamic_windows=False, repairs=True))
+register(System("stark-tools", "epsilon-greedy", tools=True))

@@ -18,7 +18,7 @@ _SEARCH = declared(SearchSettings)
 _EVALUATION = declared(EvaluationSettings)
 _AGENTS = AgentSettings()
 
-SYSTEMS = ("stark", "sampling", "reflexion", "search-agent", "ma-only")
+SYSTEMS = ("stark", "sampling", "reflexion", "search-agent", "ma-only", "stark-tools")
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(

@@ -13,7 +13,7 @@ import sqlite3
 from dataclasses import replace
 from typing import Any
 
-from stark_lsp.core.conversation import Answer, Exchange, Spend, Tool, Usage
+from stark_lsp.core.conversation import Answer, Exchange, Spend, Tool, Turn, Usage
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import ModelRole
 from stark_lsp.core.wire import WireError, from_wire, to_wire
@@ -65,6 +65,11 @@ class Exchanges:
 
     def find(self, run_id: str, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
         """Return the answer that arrived in this place of a run, None if there is none."""
+        kept = self.get(run_id, attempt, role, ordinal)
+        return None if kept is None else kept.answer
+
+    def get(self, run_id: str, attempt: int, role: ModelRole, ordinal: int) -> Exchange | None:
+        """Return the exchange in this place of a run, None if there is none."""
         with self._database.read() as connection:
             row = connection.execute(
                 "SELECT number, wire FROM exchanges WHERE run_id = ? AND attempt = ? AND role = ? AND ordinal = ?",
@@ -74,7 +79,7 @@ class Exchanges:
                 return None
             number, wire = row
             try:
-                return _read(wire, _texts_of(connection, number)).answer
+                return _read(wire, _texts_of(connection, number))
             except _UNREADABLE as error:
                 # Asking again would be paid again, so that is for the user to decide.
                 raise Fault(
@@ -133,9 +138,13 @@ def write(connection: sqlite3.Connection, run_id: str, exchange: Exchange) -> No
         parts["tool"] = rows.to_json(to_wire(question.tool))
     if handed_in is not None:
         parts["tool_input"] = handed_in
+    if question.tools:
+        parts["tools"] = rows.to_json(to_wire(question.tools))
+    # Each by itself: the next question of the conversation has all of them again.
+    parts |= {f"turn {number}": rows.to_json(to_wire(turn)) for number, turn in enumerate(question.turns)}
     rest = replace(
         exchange,
-        question=replace(question, system="", shared="", body="", tool=None),
+        question=replace(question, system="", shared="", body="", tool=None, tools=(), turns=()),
         answer=replace(answer, text="", tool_input=None),
     )
     place = (run_id, question.attempt, question.role.value, question.ordinal)
@@ -185,12 +194,26 @@ def _texts_of(connection: sqlite3.Connection, number: int, known: dict[str, str]
 def _read(wire: str, parts: dict[str, str]) -> Exchange:
     rest = from_wire(json.loads(wire), Exchange)
     tool = from_wire(json.loads(parts["tool"]), Tool) if "tool" in parts else None
+    tools = from_wire(json.loads(parts["tools"]), tuple[Tool, ...]) if "tools" in parts else ()
+    turns = tuple(from_wire(json.loads(parts[f"turn {number}"]), Turn) for number in range(_turns(parts)))
     handed_in: dict[str, Any] | None = json.loads(parts["tool_input"]) if "tool_input" in parts else None
     return replace(
         rest,
-        question=replace(rest.question, system=parts["system"], shared=parts["shared"], body=parts["body"], tool=tool),
+        question=replace(
+            rest.question,
+            system=parts["system"],
+            shared=parts["shared"],
+            body=parts["body"],
+            tool=tool,
+            tools=tools,
+            turns=turns,
+        ),
         answer=replace(rest.answer, text=parts["text"], tool_input=handed_in),
     )
+
+
+def _turns(parts: dict[str, str]) -> int:
+    return sum(part.startswith("turn ") for part in parts)
 
 
 def _handed_in(answer: Answer) -> tuple[Answer, str | None]:

@@ -53,10 +53,19 @@ class MemoryJournal:
 
     async def find(self, attempt: int, role: ModelRole, ordinal: int) -> Answer | None:
         """Return the answer that was kept for this place."""
+        kept = self._at(attempt, role, ordinal)
+        return None if kept is None else kept.answer
+
+    async def question_at(self, attempt: int, role: ModelRole, ordinal: int) -> Question | None:
+        """Return the question that was answered in this place."""
+        kept = self._at(attempt, role, ordinal)
+        return None if kept is None else kept.question
+
+    def _at(self, attempt: int, role: ModelRole, ordinal: int) -> Exchange | None:
         for exchange in self.exchanges:
             asked = exchange.question
             if (asked.attempt, asked.role, asked.ordinal) == (attempt, role, ordinal):
-                return exchange.answer
+                return exchange
         return None
 
     async def keep(self, exchange: Exchange) -> None:

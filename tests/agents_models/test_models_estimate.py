@@ -10,7 +10,7 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import ModelRole
 
 SIZES = {role: PromptSize(shared=14_000, body=7_000, node=5_000) for role in ModelRole}
-SYSTEMS = ("stark", "ma-only", "sampling", "reflexion", "search-agent")
+SYSTEMS = ("stark", "ma-only", "sampling", "reflexion", "search-agent", "stark-tools")
 
 
 def _estimate(system: str = "stark", attempts: int = 30, **changes: object) -> Estimate:

@@ -22,6 +22,12 @@ _STOPS = {"tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length", 
 
 def refuse(body: Mapping[str, Any]) -> Reply | None:
     """Return the refusal that a model which thinks would get, None if it would be asked."""
+    asked: set[str] = set()
+    for message in body.get("messages") or []:
+        if message.get("role") == "tool" and message.get("tool_call_id") not in asked:
+            words = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
+            return replies.fault(400, "invalid_request_error", words)
+        asked = {call["id"] for call in message.get("tool_calls") or []}
     if not str(body.get("model", "")).startswith(("o", "gpt-5")):
         return None
     if "max_tokens" in body:
@@ -56,7 +62,7 @@ def events(request: Request, reply: Reply, usage: Mapping[str, int]) -> Iterator
         yield chunk({"content": piece})
     called_with = wire.tool_json(reply)
     if called_with is not None:
-        function = {"name": request.tool, "arguments": ""}
+        function = {"name": reply.tool_name or request.tool, "arguments": ""}
         yield chunk({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]})
         for piece in wire.cut_up(called_with, reply.pieces):
             yield chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})

@@ -37,8 +37,12 @@ def refuse(body: Mapping[str, Any], headers: Mapping[str, str], models: tuple[st
     if not isinstance(body.get("max_tokens"), int):
         return replies.fault(400, "invalid_request_error", "max_tokens: Field required")
     for part in _parts(body):
-        if not str(part.get("text", "")).strip():
+        if part.get("type", "text") == "text" and not str(part.get("text", "")).strip():
             return replies.fault(400, "invalid_request_error", "messages: text content blocks must be non-empty")
+    if trouble := _calls(body):
+        return replies.fault(400, "invalid_request_error", f"messages: {trouble}")
+    if sum("cache_control" in part for part in _parts(body)) > 4:
+        return replies.fault(400, "invalid_request_error", "A maximum of 4 blocks with cache_control may be provided.")
     version = version_of(model)
     if "temperature" in body:
         if headers.get("anthropic-version", "") >= "2026-10-21":
@@ -53,6 +57,25 @@ def refuse(body: Mapping[str, Any], headers: Mapping[str, str], models: tuple[st
     return None
 
 
+def _calls(body: Mapping[str, Any]) -> str:
+    """Return what is wrong with the calls of tools in a conversation."""
+    open_ids: list[str] = []
+    expected = "user"
+    for message in body.get("messages") or []:
+        content = message.get("content")
+        parts = list(content) if isinstance(content, list) else []
+        results = [part["tool_use_id"] for part in parts if part.get("type") == "tool_result"]
+        if message.get("role") != expected:
+            return "roles must alternate between user and assistant"
+        if results != open_ids:
+            return "each `tool_use` block must have a corresponding `tool_result` block in the next message"
+        open_ids = [part["id"] for part in parts if part.get("type") == "tool_use"]
+        if open_ids and not body.get("tools"):
+            return "Requests which include `tool_use` or `tool_result` blocks must define tools"
+        expected = "assistant" if expected == "user" else "user"
+    return ""
+
+
 def version_of(model: str) -> tuple[int, int]:
     """Return a model's version, zeros for a name that is none of Claude's."""
     match = _VERSION.match(model)
@@ -60,27 +83,31 @@ def version_of(model: str) -> tuple[int, int]:
 
 
 class Counter:
-    """Counts tokens as the service does: four characters a token, and a cache of prefixes that were marked."""
+    """Counts tokens as the service does: four characters a token; the longest prefix that was marked is cached."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
     def count(self, body: Mapping[str, Any], written: int) -> dict[str, int]:
         """Return the usage of an answer of so many characters."""
-        prefix, marked, rest = "", "", 0
+        length, marked, read = 0, 0, 0
+        digest = hashlib.sha256(str(body.get("model")).encode("utf-8", "replace"))
+        kept: set[str] = set()
         for text, mark in _sequence(body):
-            prefix += text
-            rest += len(text)
+            length += len(text)
+            digest.update(text.encode("utf-8", "replace"))
+            if digest.hexdigest() in self._seen:
+                read = length
             if mark:
-                marked, rest = prefix, 0
-        usage = {"input_tokens": _tokens(rest), "output_tokens": _tokens(written)}
-        key = hashlib.sha256(f"{body.get('model')}{marked}".encode("utf-8", "replace")).hexdigest()
-        cached = _tokens(len(marked)) if marked else 0
-        hit = key in self._seen
-        self._seen.add(key)
-        usage["cache_read_input_tokens"] = cached if hit else 0
-        usage["cache_creation_input_tokens"] = 0 if hit else cached
-        return usage
+                marked = length
+                kept.add(digest.hexdigest())
+        self._seen |= kept
+        return {
+            "input_tokens": _tokens(length - marked),
+            "output_tokens": _tokens(written),
+            "cache_read_input_tokens": _tokens(read),
+            "cache_creation_input_tokens": _tokens(marked - read),
+        }
 
 
 def _tokens(characters: int) -> int:
@@ -89,7 +116,12 @@ def _tokens(characters: int) -> int:
 
 def _sequence(body: Mapping[str, Any]) -> list[tuple[str, bool]]:
     tools = json.dumps(body.get("tools") or [], sort_keys=True)
-    return [(tools, False), *((str(part.get("text", "")), "cache_control" in part) for part in _parts(body))]
+    return [(tools, False), *((_text(part), "cache_control" in part) for part in _parts(body))]
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    called = json.dumps(part["input"]) if part.get("type") == "tool_use" else ""
+    return f"{part.get('text', '')}{called}{part.get('content', '')}"
 
 
 def _parts(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:

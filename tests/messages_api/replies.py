@@ -15,7 +15,9 @@ class Reply:
 
     text: str = ""
     tool_input: dict[str, Any] | None = None
-    """Handed in by the request's first tool."""
+    """Handed in by the request's first tool, or by `tool_name`."""
+    tool_name: str = ""
+    """A further tool that is called; empty for the first one."""
     tool_json: str | None = None
     """Instead of `tool_input`: its JSON as it is, which may be broken."""
     thinking: str = ""
@@ -58,6 +60,11 @@ def text(words: str) -> Reply:
 def tool(given: dict[str, Any], **more: Any) -> Reply:
     """An answer handed in by the request's tool."""
     return Reply(tool_input=given, **more)
+
+
+def call(name: str, **given: Any) -> Reply:
+    """A call of a further tool of the request."""
+    return Reply(tool_input=given, tool_name=name)
 
 
 def fault(status: int, kind: str, message: str, **headers: str) -> Reply:

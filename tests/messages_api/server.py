@@ -93,6 +93,18 @@ class Request:
             said += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or []]
         return "\n".join(said)
 
+    @property
+    def results(self) -> list[str]:
+        """What tools said so far, in order."""
+        said: list[str] = []
+        for message in self.body.get("messages") or []:
+            content = message.get("content")
+            if message.get("role") == "tool":
+                said.append(str(content))
+            elif isinstance(content, list):
+                said += [str(part["content"]) for part in content if part.get("type") == "tool_result"]
+        return said
+
 
 Answerer = Callable[[Request], "Reply | Future[Reply]"]
 

@@ -50,7 +50,9 @@ def message(request: Request, reply: Reply, usage: Mapping[str, int]) -> dict[st
     if reply.text:
         content.append({"type": "text", "text": reply.text})
     if reply.tool_input is not None:
-        content.append({"type": "tool_use", "id": "toolu_1", "name": request.tool, "input": reply.tool_input})
+        content.append(
+            {"type": "tool_use", "id": "toolu_1", "name": reply.tool_name or request.tool, "input": reply.tool_input}
+        )
     begun = start_of(request, reply, usage)["message"]
     return {**begun, "content": content, "stop_reason": _stop_of(reply), "usage": usage}
 
@@ -67,7 +69,7 @@ def events(request: Request, reply: Reply, usage: Mapping[str, int]) -> Iterator
     if reply.text:
         blocks.append(({"type": "text", "text": ""}, "text_delta", "text", reply.text))
     if called_with is not None:
-        begin = {"type": "tool_use", "id": "toolu_1", "name": request.tool, "input": {}}
+        begin = {"type": "tool_use", "id": "toolu_1", "name": reply.tool_name or request.tool, "input": {}}
         blocks.append((begin, "input_json_delta", "partial_json", called_with))
     for index, (begin, kind, key, content) in enumerate(blocks):
         yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": begin}

@@ -1,7 +1,8 @@
 """A service with the Messages API, through the official SDK.
 
 A question becomes a request: system message, the two parts of the user message with marks of what may be cached, the
-tool, and what the model is known to take of temperature, effort and a forced tool. The rest is `service`.
+tools, their calls so far, and what the model is known to take of temperature, effort and a forced tool. The rest is
+`service`.
 
 The API's version of 2026-10-21 has no temperature at all, so a request with one is sent in the version before it
 (https://platform.claude.com/docs/en/api/versioning).
@@ -18,7 +19,7 @@ from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import Secret, from_environment
 from stark_lsp.agents.models.service import ServiceModel
-from stark_lsp.core.conversation import Question
+from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -150,11 +151,18 @@ class AnthropicModel(ServiceModel):
         request["messages"] = [{"role": "user", "content": parts}]
         if question.tool is not None and takes[Feature.TOOL]:
             sent.add(Feature.TOOL)
-            tool = question.tool
-            request["tools"] = [{"name": tool.name, "description": tool.description, "input_schema": tool.schema}]
+            request["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+                for tool in question.offered
+            ]
+            if question.tools:
+                # What was said so far is read from the cache by the next question of the conversation.
+                request["messages"] += _said(question.turns)
+                request["messages"][-1]["content"][-1].update(mark)
             if takes[Feature.FORCED_TOOL]:
                 sent.add(Feature.FORCED_TOOL)
-                request["tool_choice"] = {"type": "tool", "name": tool.name, "disable_parallel_tool_use": True}
+                which = {"type": "any"} if question.tools else {"type": "tool", "name": question.tool.name}
+                request["tool_choice"] = {**which, "disable_parallel_tool_use": True}
             else:
                 request["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         if question.effort and takes[Feature.EFFORT]:
@@ -165,6 +173,17 @@ class AnthropicModel(ServiceModel):
             request["extra_body"] = {"temperature": question.temperature}
             request["extra_headers"] = {"anthropic-version": VERSION_WITH_TEMPERATURE}
         return request, frozenset(sent)
+
+
+def _said(turns: tuple[Turn, ...]) -> list[dict[str, Any]]:
+    """Return calls of tools as messages; which id a call has is for its result alone to know."""
+    messages: list[dict[str, Any]] = []
+    for number, turn in enumerate(turns, 1):
+        called: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text.strip() else []
+        called.append({"type": "tool_use", "id": f"call_{number}", "name": turn.tool, "input": turn.input})
+        result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": clean_text(turn.result)}
+        messages += [{"role": "assistant", "content": called}, {"role": "user", "content": [result]}]
+    return messages
 
 
 def _token() -> Secret:

@@ -33,6 +33,11 @@ REPAIRS = 0.5
 """Share of attempts that are repairs in a run with as many as are likely: by the paper's Table 2 about half of all
 candidates are correct, so about half of the nodes chosen have failed."""
 
+LEAST_CALLS = 2
+"""Tools that a code agent which has some is likely to call at least."""
+TYPICAL_RESULT = 500
+"""Tokens of what a tool says."""
+
 _TEAM = (ModelRole.PLAN, ModelRole.CODE)
 
 
@@ -105,7 +110,7 @@ def estimate(
     Parameters
     ----------
     system
-        `stark`, `ma-only`, `sampling`, `reflexion` or `search-agent`.
+        `stark`, `ma-only`, `sampling`, `reflexion`, `search-agent` or `stark-tools`.
     attempts
         The budget of attempts.
     sizes
@@ -123,8 +128,9 @@ def estimate(
         There is no such system.
     """
     least, most = _mixes(system)
-    low = _sum(least, attempts, sizes, settings, prices, default_model, long=False)
-    high = _sum(most, attempts, sizes, settings, prices, default_model, long=True)
+    few, many = (LEAST_CALLS, settings.tool_calls) if system == "stark-tools" else (0, 0)
+    low = _sum(least, attempts, sizes, settings, prices, default_model, min(few, many), long=False)
+    high = _sum(most, attempts, sizes, settings, prices, default_model, many, long=True)
     roles = sorted({role for mix in (least, most) for role in mix}, key=list(ModelRole).index)
     models = tuple(dict.fromkeys(settings.of(role).model or default_model for role in roles))
     unpriced = tuple(model for model in models if prices.of(model) is None)
@@ -150,7 +156,7 @@ class _Sum:
 def _mixes(system: str) -> tuple[Mapping[ModelRole, float], Mapping[ModelRole, float]]:
     """Return how many calls of each role an attempt takes, at least and at most."""
     team = dict.fromkeys(_TEAM, 1.0)
-    if system == "stark":
+    if system in ("stark", "stark-tools"):
         repairing = {**dict.fromkeys(_TEAM, 1.0 - REPAIRS), ModelRole.DEBUG: REPAIRS}
         return repairing, team
     if system == "ma-only":
@@ -160,7 +166,8 @@ def _mixes(system: str) -> tuple[Mapping[ModelRole, float], Mapping[ModelRole, f
     if system in ("reflexion", "search-agent"):
         return {ModelRole.REFLEXION: 1.0}, {ModelRole.REFLEXION: 1.0}
     raise BadInput(
-        f"There is no system {system[:80]!r}.", cure="Choose stark, ma-only, sampling, reflexion or search-agent."
+        f"There is no system {system[:80]!r}.",
+        cure="Choose stark, ma-only, sampling, reflexion, search-agent or stark-tools.",
     )
 
 
@@ -171,6 +178,7 @@ def _sum(
     settings: AgentSettings,
     prices: Prices,
     default_model: str,
+    steps: int,
     *,
     long: bool,
 ) -> _Sum:
@@ -182,9 +190,12 @@ def _sum(
         answer = min(TYPICAL_ANSWER[role][1 if long else 0], settings.of(role).max_tokens)
         size = sizes.get(role) or max(sizes.values(), key=lambda one: one.shared + one.body, default=PromptSize(0, 0))
         for index in range(calls):
-            usage = _call(role, size, index, answer, long=long)
-            dollars = 0.0 if price is None else price.cost(usage)
-            total = _Sum(total.calls + 1, total.tokens + usage.total, total.dollars + dollars)
+            asked = [_call(role, size, index, answer, long=long)]
+            for _ in range(steps if role is ModelRole.CODE else 0):
+                asked.append(_step(asked[-1], min(TYPICAL_ANSWER[role][0], settings.of(role).max_tokens)))
+            for usage in asked:
+                dollars = 0.0 if price is None else price.cost(usage)
+                total = _Sum(total.calls + 1, total.tokens + usage.total, total.dollars + dollars)
     return total
 
 
@@ -196,6 +207,12 @@ def _call(role: ModelRole, size: PromptSize, index: int, answer: int, *, long: b
     if long or index == 0:
         return Usage(input_tokens=body, cache_write_tokens=shared, output_tokens=answer)
     return Usage(input_tokens=body, cache_read_tokens=shared, output_tokens=answer)
+
+
+def _step(before: Usage, answer: int) -> Usage:
+    """Return what the next question of a conversation uses: all before it is in the cache."""
+    read = before.total - before.output_tokens
+    return Usage(0, before.output_tokens + TYPICAL_RESULT, read, answer)
 
 
 def _span(low: str, high: str) -> str:

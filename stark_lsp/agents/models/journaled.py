@@ -17,8 +17,9 @@ from datetime import datetime, timezone
 
 from stark_lsp.agents.models.metering import MeteredModel
 from stark_lsp.agents.models.purse import Purse, Reservation
-from stark_lsp.core.conversation import Answer, Exchange, Journal, Loss, Model, Question, Usage
+from stark_lsp.core.conversation import Answer, Exchange, Journal, Loss, Model, Question, Remembering, Usage
 from stark_lsp.core.errors import StarkError
+from stark_lsp.core.status import ModelRole
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,13 @@ class JournaledModel:
         """Return whether a model takes a temperature, None if that is not known."""
         known: Callable[[str], bool | None] | None = getattr(self._model, "takes_temperature", None)
         return None if known is None else known(name)
+
+    async def question_at(self, attempt: int, role: ModelRole, ordinal: int) -> Question | None:
+        """Return the question that was answered in this place of the run, or of the transcript that is replayed."""
+        kept = await self._journal.question_at(attempt, role, ordinal)
+        if kept is None and isinstance(self._model, Remembering):
+            kept = await self._model.question_at(attempt, role, ordinal)
+        return kept
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer that is in the journal, else ask for it, and keep it.

@@ -4,12 +4,13 @@ A question becomes a request: system message, one user message, the tool, and wh
 temperature, effort and the name of the longest answer. The rest is `service`, and `chunks` for the answer.
 
 What a server does not know it may pass over in silence, so the parameter that most know is tried first: `max_tokens`,
-and where it is refused `max_completion_tokens`; `required` for the one tool that is offered, and where that is refused
+and where it is refused `max_completion_tokens`; `required` for the tools that are offered, and where that is refused
 `auto`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import Secret, from_environment
 from stark_lsp.agents.models.service import ServiceModel
-from stark_lsp.core.conversation import Question
+from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -110,15 +111,29 @@ class OpenAIModel(ServiceModel):
         if takes(Feature.USAGE):
             request["stream_options"] = {"include_usage": True}
         if question.tool is not None and takes(Feature.TOOL):
-            tool = question.tool
-            function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-            request["tools"] = [{"type": "function", "function": function}]
+            forms = [(tool.name, tool.description, tool.schema) for tool in question.offered]
+            request["tools"] = [
+                {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+                for name, description, schema in forms
+            ]
+            request["messages"] += _said(question.turns)
             request["tool_choice"] = "required" if takes(Feature.FORCED_TOOL) else "auto"
         if question.effort and takes(Feature.EFFORT):
             request["reasoning_effort"] = question.effort
         if question.temperature is not None and takes(Feature.TEMPERATURE):
             request["temperature"] = question.temperature
         return request, frozenset(sent)
+
+
+def _said(turns: tuple[Turn, ...]) -> list[dict[str, Any]]:
+    """Return calls of tools as messages."""
+    messages: list[dict[str, Any]] = []
+    for number, turn in enumerate(turns, 1):
+        function = {"name": turn.tool, "arguments": json.dumps(turn.input)}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": turn.text or None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": clean_text(turn.result)})
+    return messages
 
 
 def find_key(base_url: str = "") -> Secret | None:

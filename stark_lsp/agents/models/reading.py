@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ _STOPS = {
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "refusal": StopReason.REFUSAL,
 }
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _DEEPEST = 40
 """Levels of nesting in a tool's input; ours have two."""
 _MOST_TOKENS = 100_000_000
@@ -159,6 +161,7 @@ class AnswerReader:
             stop=stop,
             text=text,
             tool_input=tool_input,
+            called=self._called(tool),
             usage=self.usage,
             model=self._model,
             latency_s=latency_s,
@@ -217,13 +220,21 @@ class AnswerReader:
 
     def _asked(self) -> int:
         question = self._question
-        schema = "" if question.tool is None else json.dumps(question.tool.schema)
-        return likely_tokens(len(question.system) + len(question.shared) + len(question.body) + len(schema))
+        forms = sum(len(json.dumps(tool.schema)) for tool in question.offered)
+        turns = sum(turn.characters for turn in question.turns)
+        return likely_tokens(len(question.system) + len(question.shared) + len(question.body) + forms + turns)
 
     def _handed_in(self) -> ToolUse | None:
         wanted = "" if self._question.tool is None else self._question.tool.name
         uses = list(self._tools.values())
         return next((use for use in uses if use.name == wanted), uses[0] if uses else None)
+
+    def _called(self, tool: ToolUse | None) -> str:
+        """Return the name of the further tool that was called, as a name can be sent again."""
+        question = self._question
+        if tool is None or question.tool is None or not question.tools or tool.name == question.tool.name:
+            return ""
+        return _NO_NAME.sub("_", tool.name)[:64] or "_"
 
     def _why_stopped(self) -> str:
         if self.too_long:

@@ -59,5 +59,10 @@ class ReplayModel:
             self.differing += 1
         return exchange.answer
 
+    async def question_at(self, attempt: int, role: ModelRole, ordinal: int) -> Question | None:
+        """Return the question at this place of the transcript."""
+        exchange = self._exchanges.get((attempt, role, ordinal))
+        return None if exchange is None else exchange.question
+
     async def close(self) -> None:
         """Do nothing: there is no connection."""

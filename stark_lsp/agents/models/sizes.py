@@ -22,6 +22,9 @@ FRAME_TOKENS = 1500
 """Bound on what the service itself adds: the frame of the messages and the words by which it explains tools
 (at most 800 tokens by https://platform.claude.com/docs/en/about-claude/pricing)."""
 
+TURN_TOKENS = 100
+"""Bound on what names and marks of one call of a tool come to."""
+
 
 def most_tokens(text: str) -> int:
     """Return a bound on the tokens of a text: half its ASCII characters, and every byte of the others.
@@ -42,6 +45,8 @@ def likely_tokens(characters: int) -> int:
 def worst_case(question: Question) -> Usage:
     """Return the most that one try of a question can use: all of it written to the cache, and the longest answer."""
     read = most_tokens(question.system) + most_tokens(question.shared) + most_tokens(question.body)
-    if question.tool is not None:
-        read += most_tokens(question.tool.description) + most_tokens(json.dumps(question.tool.schema))
+    for tool in question.offered:
+        read += most_tokens(tool.description) + most_tokens(json.dumps(tool.schema))
+    for turn in question.turns:
+        read += most_tokens(json.dumps(turn.input)) + most_tokens(turn.result) + most_tokens(turn.text) + TURN_TOKENS
     return Usage(cache_write_tokens=read + FRAME_TOKENS, output_tokens=question.max_tokens)

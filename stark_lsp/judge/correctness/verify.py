@@ -59,8 +59,10 @@ class Verifier:
         self.compared = False
         """Whether any values were compared, so that `figures` say something."""
 
-    def run(self, *, brief: bool = False) -> None:
-        """Compare on every case; on the first also twice. If it is to be brief, on the first alone, once.
+    def run(self, *, until: str = "") -> None:
+        """Compare on every case, on the first also twice.
+
+        Until `build` it is only called on the first and nothing is compared; at a `glance` the first is compared once.
 
         The order is: inputs as the user makes them, special inputs, other weights than the constructor gives. In each
         case outputs, their layout and memory, and the inputs afterwards are checked; after the first also that its
@@ -69,7 +71,10 @@ class Verifier:
         reference = self.reference
         plain = [case for case in reference.cases if not case.trained]
         first = plain[0]
-        if brief:
+        if until == "build":
+            self._forward(first)
+            return
+        if until == "glance":
             self._check(first)
             return
         outputs = self._check(first, hold=first.outputs.nbytes <= HOLD_LIMIT)

@@ -72,12 +72,13 @@ class Attempt:
     """What the server read in it."""
     tools: bool = False
     """Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters."""
-    brief: bool = False
-    """Run it on one case and time it in few rounds."""
+    until: str = ""
+    """Stop after this stage of `core.Stage`, for a trial that is no verdict; empty for all of them. `glance`: run it on
+    one case and time it in few rounds."""
 
     def __post_init__(self) -> None:
         self._bench, self._reference, self._settings = self.judge.bench, self.judge.reference, self.judge.settings
-        if self.brief:
+        if self.until == "glance":
             self._settings = briefly(self._settings)
         self._source: str = self.candidate["source"]
         self._runner: RunnerProcess | None = None
@@ -115,12 +116,17 @@ class Attempt:
                     self._weights_message = self._load(runner)
                 self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
                 with self._stage("verify"):
-                    self._verifier.run(brief=self.brief)
+                    self._verifier.run(until=self.until)
+            if self.until in ("build", "verify"):
+                return self._verdict(self._asked.considered(Finding("OK", "")))
             if self.final:
                 # What it is held against may still be compiled.
                 self.judge.baselines(self.progress)
             with self._stage("time"):
                 measured = self._time(runner)
+            self._measured = measured
+            if self.until == "time":
+                return self._verdict(self._asked.considered(Finding("OK", "")))
             with self._working(), self._stage("profile"):
                 if self._reference.plan.large:
                     self._ask("time", "let_go")
@@ -131,7 +137,6 @@ class Attempt:
                 known = self._asked.resources, self.judge.cost, self.judge.calibration
                 runtime_ms = measured.times.median("candidate")
                 self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes)
-            self._measured = measured
         except Failed as failure:
             return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
         except RecursionError:

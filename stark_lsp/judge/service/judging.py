@@ -339,7 +339,7 @@ class Judge:
         progress: Progress,
         told: Told | None = None,
         tools: bool = False,
-        brief: bool = False,
+        until: str = "",
     ) -> dict[str, Any]:
         """Return `core.Verdict` in wire form; parameters as of `Attempt`.
 
@@ -350,7 +350,7 @@ class Judge:
         """
         if EXTENSIONS in candidate["source"]:
             self.pool.keep_spares(BUILDER, 1)
-        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools, brief)
+        attempt = Attempt(self, candidate, final, progress, told or Told(candidate["source"]), tools, until)
         with self.pool.judging(), contextlib.ExitStack() as ending:
             ending.callback(attempt.end)
             verdict = attempt.run()

@@ -22,7 +22,7 @@ from .told import Told
 
 ENDINGS_S = 0.5
 """Longest wait, once nothing more can be asked, for the end of a candidate that was judged a moment ago."""
-JUDGING = ("evaluate", "glance", "confirm", "check_edit")
+JUDGING = ("evaluate", "confirm", "check_edit")
 """Requests that are about one candidate; several of them are worked on at the same time."""
 OLDEST_PYTHON = (3, 9)
 OLDEST_TORCH = (2, 4)
@@ -131,8 +131,9 @@ class Worker:
         if method in JUDGING:
             tools = bool(params.get("tools"))
             told = Told.read(params["told"])
-            final, brief = method == "confirm", method == "glance"
-            return self._judge.judge(params["candidate"], final, progress, told=told, tools=tools, brief=brief)
+            final = method == "confirm"
+            until = str(params.get("until") or "")
+            return self._judge.judge(params["candidate"], final, progress, told=told, tools=tools, until=until)
         raise Broken(f"The worker does not know the request {method!r}.")
 
     def _try(self, method: str, params: dict[str, Any], progress: Any) -> Any:
