@@ -25,6 +25,8 @@ APART = 0.1
 """By how much a share may differ from what bytes, time and bandwidth come to."""
 GAP = 0.1
 """Share of a call in which a GPU does nothing, from which on it is told."""
+LOOPS = 3
+"""Scalar loops that are named."""
 IDLE = 0.5
 """Of this share of a call on, launches are what limits it."""
 _NAME = 100
@@ -77,7 +79,7 @@ def diagnose(
     on_gpu = environment is not None and environment.device_type != "cpu"
     moved = _moved(profile, call_us, device)
     done = _done(profile, call_us)
-    found = [_longest(profile, on_gpu=on_gpu), _hindered(profile, device) if on_gpu else ""]
+    found = [_longest(profile, on_gpu=on_gpu), _hindered(profile, device) if on_gpu else _scalar(profile)]
     known = bool(moved) and (bool(done) or not profile.flops)
     found += [_idle(profile, call_us) if on_gpu else "", moved, done, _floor(profile, call_us) if known else ""]
     bottleneck = _bottleneck(profile, call_us, on_gpu=on_gpu) if moved or done or profile.bound == "overhead" else None
@@ -113,6 +115,15 @@ def _hindered(profile: Profile, device: Device | None) -> str:
     if blocks and processors and blocks < processors:
         parts.append(f"its {blocks} blocks leave {processors - blocks} of {processors} multiprocessors without work")
     return f"That kernel: {'; '.join(parts)}." if parts else ""
+
+
+def _scalar(profile: Profile) -> str:
+    """Say which loops the compiler did not vectorize."""
+    loops = [f"`{one_line(loop, _NAME).replace('`', '')}`" for loop in profile.scalar_loops[:LOOPS]]
+    if not loops:
+        return ""
+    more = len(profile.scalar_loops) - len(loops)
+    return f"The compiler left these loops scalar: {', '.join(loops)}{f' and {more} more' if more else ''}."
 
 
 def _idle(profile: Profile, call_us: float) -> str:

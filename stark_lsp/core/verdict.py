@@ -159,6 +159,8 @@ class Profile:
     """What limits it most: `memory`, `compute` or `overhead`; empty if unknown."""
     metrics: tuple[Metric, ...] = ()
     """Counters of NVIDIA Nsight Compute, where permitted."""
+    scalar_loops: tuple[str, ...] = ()
+    """Loops for the CPU that the compiler did not vectorize, each with its line in the kernels' source."""
     notes: tuple[str, ...] = ()
     """What could not be measured, and why."""
 

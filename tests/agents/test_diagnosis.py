@@ -146,3 +146,12 @@ def test_figures_hold_together_whatever_was_measured(
     reached = re.search(r"([\d.e+-]+) % of the .*? that a large copy reaches", " ".join(exact.sentences))
     if reached:
         assert float(reached[1]) == pytest.approx(100 * made.bandwidth_share, rel=0.06, abs=0.51)
+
+
+def test_on_a_cpu_the_loops_that_stayed_scalar_are_named() -> None:
+    loops = tuple(f"line {number}: for (...) y[i] = `exp`(x[i]);" for number in range(1, 6))
+    sound = replace(profile(4e5, EPYC, Launch("aten::norm", 1, 3e5)), scalar_loops=loops)
+    second = told(4e5, sound, CPU, EPYC).sentences[1]
+    assert second.startswith("The compiler left these loops scalar: `line 1: for (...) y[i] = exp(x[i]);`, `line 2")
+    assert second.endswith(" and 2 more.")
+    assert not any("scalar" in one for one in told(40.0, replace(sound, launched=()), GPU, H100).sentences)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -262,3 +263,34 @@ def test_a_source_is_not_blamed_for_what_the_machine_did_to_its_compiler(service
         service._remember(str(number), built)
         assert (service._kept(str(number)) is not None) is remembered, text
         assert not built.cached
+
+
+LOOPS = """\
+#include <cmath>
+#include <cstdint>
+extern "C" void rows(const float* x, float* y, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* from = x + row * cols;
+    float* to = y + row * cols;
+    for (int64_t i = 0; i < cols; ++i) to[i] = from[i] * 2.0f;
+    for (int64_t i = 1; i < cols; ++i) to[i] += to[i - 1];
+    for (int64_t i = 0; i < cols; ++i) to[i] = std::exp(to[i]);
+  }
+}
+"""
+
+
+@pytest.mark.skipif(
+    b"Free Software Foundation" not in subprocess.run(["c++", "--version"], capture_output=True).stdout,
+    reason="only GCC tells of its loops",
+)
+def test_the_loops_that_were_not_vectorized_are_told_and_kept(service: BuildService) -> None:
+    asked = raw(LOOPS, extra_cflags=["-O3"])
+    built = service.build(asked, seconds=SECONDS)
+    assert built.error == built.log == ""
+    assert built.loops == [
+        "line 8: for (int64_t i = 1; i < cols; ++i) to[i] += to[i - 1];",
+        "line 9: for (int64_t i = 0; i < cols; ++i) to[i] = std::exp(to[i]);",
+    ]
+    assert service.build(asked, seconds=SECONDS).loops == built.loops
+    assert service.build({**asked, "stock": True}, seconds=SECONDS).loops == [], "a finalist is built as torch does"

@@ -44,6 +44,8 @@ def show(console: Console, number: int, verdict: Verdict, reference: Reference |
             subject = "It"
     if verdict.environment is not None:
         line(console, f"{subject} was {clean(phrases.isolation(verdict.environment))}.", "dim")
+    for loop in profile.scalar_loops if profile is not None else ():
+        line(console, f"  not vectorized: {clean(loop)}", "dim")
     for metric in profile.metrics if profile is not None else ():
         line(console, f"  {clean(metric.name)} {metric.value:.3g} {clean(metric.unit)}".rstrip(), "dim")
     notes = (*verdict.notes, *(profile.notes if profile is not None else ()))

@@ -46,7 +46,7 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
     Returns
     -------
     dict
-        `library`, `resources`, or `error`; `ways` and `log`.
+        `library`, `resources` and `loops`, or `error`; `ways` and `log`.
     """
     out = os.path.join(folder, "out")
     place = os.path.join(out, "build")
@@ -69,6 +69,7 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
         "library": final,
         "log": "\n".join(step.log for build in made for step in build.steps if step.log),
         "ways": [step.how for build in made for step in build.steps],
+        "loops": [loop for build in made for loop in build.loops],
         "resources": kernel_resources(final) if request["cuda_sources"] or request["files"] else {},
     }
 

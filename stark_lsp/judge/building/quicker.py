@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from . import tokens
+from . import loops, tokens
 from .steps import MANY_CORES, STOCK, Run, Step, commands, run_all
 
 FACADE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "facade")
@@ -63,8 +63,11 @@ class Build:
     cores: int
 
     def __post_init__(self) -> None:
+        self._tells = not self.stock
         self.stock = self.stock or "support" not in self.aids
         self.steps: list[Step] = []
+        self.loops: list[str] = []
+        """Those of sources for the CPU without torch's headers that were not vectorized."""
 
     def run(self, folder: str) -> str:
         """Build; return what failed in the compiler's words, empty if nothing did."""
@@ -90,6 +93,8 @@ class Build:
         steps = [self._step(item, folder) for item in items]
         self.steps += steps
         failed = run_all(steps, folder, self.cores, self.cores >= MANY_CORES)
+        for item in items:
+            self.loops += loops.scalar(os.path.join(folder, item.target), item.source)
         return "" if failed is None else f"FAILED: {os.path.basename(failed.target)}\n{failed.log}"
 
     def _step(self, item: Compile, folder: str) -> Step:
@@ -98,6 +103,8 @@ class Build:
             text = file.read()
         if not self.stock and tokens.uses_torch(text):
             ways = {QUICK: self._quick(item, text, folder), **ways}
+        elif self._tells and not item.cuda and not tokens.uses_torch(text):
+            ways = {STOCK: [*item.words, *loops.told_by(item.words)]}
         name = os.path.basename(item.source)
         return Step(item.target, ways, lambda printed: genuine(printed, name, self.include))
 

@@ -20,7 +20,7 @@ from .aids import Aids
 from .cache import Cache, NotTaken, key_of
 from .request import Refused, normal
 
-VERSION = 1
+VERSION = 2
 """Raised when the same request would be built differently."""
 AID_S = 300.0
 AIDS = 16
@@ -63,6 +63,8 @@ class Built:
     """Whether it was there already."""
     resources: dict[str, dict[str, int]] = field(default_factory=dict)
     """For each kernel: `registers`, `shared_bytes`, `stack_bytes` (spills are kept there), `local_bytes`."""
+    loops: list[str] = field(default_factory=list)
+    """Loops for the CPU that were not vectorized, see `loops.scalar`."""
     ways: list[str] = field(default_factory=list)
     """How each source was compiled, see `quicker`."""
     failure: Failure = Failure.NONE
@@ -204,7 +206,8 @@ class BuildService:
         entry = self._cache.get(key)
         if key in self._failed or entry is None:
             return self._failed.get(key)
-        return Built(library=entry.path, log=entry.facts["log"], cached=True, resources=entry.facts["resources"])
+        facts = entry.facts
+        return Built(entry.path, log=facts["log"], cached=True, resources=facts["resources"], loops=facts["loops"])
 
     def _build(self, asked: dict[str, Any], key: str, seconds: float, keep: bool) -> Built:
         """Have a builder of its own carry a request out."""
@@ -226,16 +229,16 @@ class BuildService:
             if "error" in answer:
                 text = cut(str(answer["error"]), LOG)
                 return Built(error=text, log=log, ways=ways, failure=Failure.COMPILER)
-            resources = _resources(answer.get("resources"))
+            resources, found = _resources(answer.get("resources")), claims.texts(answer.get("loops"))
             name = f"{asked['name']}.so"
             try:
                 # Its answer names the library too; where it lies is ours to say.
                 left = os.path.join(builder.files.out, "library.so")
                 place = key if keep else f"{key[:2]}{os.urandom(19).hex()}"
-                entry = self._cache.put(place, left, name, {"log": log, "resources": resources})
+                entry = self._cache.put(place, left, name, {"log": log, "resources": resources, "loops": found})
             except (NotTaken, OSError) as error:
                 return Built(error=f"{prefix}: {error}", log=log, ways=ways, failure=Failure.BROKEN)
-            return Built(library=entry.path, log=log, resources=resources, ways=ways)
+            return Built(library=entry.path, log=log, resources=resources, loops=found, ways=ways)
         finally:
             self.end(builder)
 

@@ -16,6 +16,7 @@ LARGEST = 1 << 62
 """A whole number beyond this is nonsense."""
 NOTES_LIMIT = 20
 METRICS_LIMIT = 20
+LOOPS_LIMIT = 8
 IDLE_SHARE = 0.5
 """When kernels fill less of the runtime than this, their start and the gaps between them are what takes the time."""
 LOW_SHARE = 0.02
@@ -34,6 +35,7 @@ def make_profile(
     runtime_ms: float | None = None,
     metrics: Iterable[Mapping[str, Any]] = (),
     notes: Iterable[str] = (),
+    loops: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return `core.Profile` in wire form.
 
@@ -53,6 +55,8 @@ def make_profile(
         Of `counters.read`.
     notes
         More notes, for instance of `counters.read`.
+    loops
+        Of the build: those for the CPU that were not vectorized.
     """
     claim = claimed if isinstance(claimed, Mapping) else {}
     launched = merge(_launches(claim.get("launched")), compiled)
@@ -75,6 +79,7 @@ def make_profile(
         "compute_share": _share(compute_us, runtime_us),
         "bound": _bound(memory_us, compute_us, runtime_us, device_us if on_gpu else None),
         "metrics": _metrics(metrics),
+        "scalar_loops": list(dict.fromkeys(_texts(list(loops))))[:LOOPS_LIMIT],
         "notes": list(dict.fromkeys([*told, *_texts(list(notes))]))[:NOTES_LIMIT],
     }
 

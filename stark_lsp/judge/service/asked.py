@@ -45,6 +45,11 @@ class Asked:
         """The compiler's figures for each kernel, by its mangled name."""
         return {name: figures for _, built in self._made for name, figures in built.resources.items()}
 
+    @property
+    def loops(self) -> list[str]:
+        """Loops for the CPU that the compiler did not vectorize."""
+        return [loop for _, built in self._made for loop in built.loops]
+
     def answer(self, runner: RunnerProcess, request: dict[str, Any], *, timed: bool) -> dict[str, Any]:
         """Answer the request of one of its processes to have one built.
 

@@ -136,7 +136,7 @@ class Attempt:
                 claimed, metrics = examined
                 known = self._asked.resources, self.judge.cost, self.judge.calibration
                 runtime_ms = measured.times.median("candidate")
-                self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes)
+                self._profile = make_profile(claimed, *known, runtime_ms, metrics, self._notes, self._asked.loops)
         except Failed as failure:
             return self._verdict(self._asked.considered(self._considering_weights(failure.finding)))
         except RecursionError:

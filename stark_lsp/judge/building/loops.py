@@ -1,0 +1,66 @@
+"""Which loops of a source for the CPU were not vectorized, as GCC tells it.
+
+Other compilers are not asked: their options differ, and what they tell is not laid out so.
+https://gcc.gnu.org/onlinedocs/gcc/Developer-Options.html (-fopt-info)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+
+MOST = 8
+"""Loops that are told."""
+WIDTH = 120
+"""Characters of a loop's first line."""
+_REPORT = ".loops"
+_TOLD = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>optimized|missed): +(?P<text>.*)$", re.M
+)
+_OUTER = re.compile(r"loop nest|nested loop|outer.?loop|inner.?loop")
+
+
+def told_by(command: Sequence[str]) -> list[str]:
+    """Return the options that make a compile command tell of its loops; empty where its compiler is not GCC."""
+    compiler = command[: next(index for index, word in enumerate(command) if word.startswith("-"))]
+    try:
+        said = subprocess.run([*compiler, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    path = command[command.index("-o") + 1] + _REPORT
+    return [f"-fopt-info-vec-optimized-missed={path}"] if b"Free Software Foundation" in said.stdout else []
+
+
+def scalar(target: str, source: str) -> list[str]:
+    """Return the innermost loops that the compiler left as they are, each with its line.
+
+    Parameters
+    ----------
+    target, source
+        Paths of what was made and of what was compiled.
+    """
+    try:
+        with open(target + _REPORT, encoding="utf-8", errors="replace") as file:
+            report = file.read(1 << 20)
+        with open(source, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    places: dict[tuple[int, int], bool] = {}
+    last: tuple[int, int] | None = None
+    for told in _TOLD.finditer(report):
+        if os.path.basename(told["file"]) != os.path.basename(source):
+            continue
+        place = int(told["line"]), int(told["column"])
+        if told["kind"] == "optimized" and "loop vectorized" in told["text"]:
+            # One of its versions is enough: the others are for short rows or tensors that overlap.
+            places[place] = False
+        elif "couldn't vectorize loop" in told["text"]:
+            places.setdefault(place, True)
+            last = place
+        elif last is not None and told["text"].startswith("not vectorized") and _OUTER.search(told["text"]):
+            places[last] = False
+    left = sorted(line for (line, _), is_scalar in places.items() if is_scalar and 0 < line <= len(lines))
+    return [f"line {line}: {' '.join(lines[line - 1].split())[:WIDTH]}" for line in dict.fromkeys(left)][:MOST]
