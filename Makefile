@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLATFORMS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format client dist lock editor-test benchmarks clean
+.PHONY: help demo test test-all lint format client dist lock site editor-test benchmarks clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -75,6 +75,10 @@ dist: $(BIN)/uv ## Build all that is released into dist/: wheel, sdist, and the 
 
 lock: $(BIN)/uv ## Renew the versions of what the extension brings along
 	@$(BIN)/python vscode-client/pack.py --lock
+
+# Material speaks of MkDocs 2 in every build.
+site: $(BIN)/.dev ## Build the documentation as a site: .cache/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs)
 	@tests/editor/neovim/setup.sh || echo "A current Neovim cannot be had here; its tests are skipped."
