@@ -19,7 +19,7 @@ from playbook_suite import missing, write
 from stark_lsp import cli
 from stark_lsp.bench import ledger, report, statistics, tables
 from stark_lsp.bench.arms import by_arm
-from stark_lsp.cli import failures
+from stark_lsp.cli.terminal import failures
 
 CACHE = Path(".cache")
 

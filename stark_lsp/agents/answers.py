@@ -17,8 +17,8 @@ from io import StringIO
 from typing import Any
 
 from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_object, unwrapped, without_blocks
-from stark_lsp.agents.edits import readable
-from stark_lsp.agents.markers import strip
+from stark_lsp.agents.grounding.edits import readable
+from stark_lsp.agents.grounding.markers import strip
 from stark_lsp.agents.patching import Edit, Misfit, applied
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.conversation import Answer, Question, Tool

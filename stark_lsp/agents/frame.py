@@ -26,11 +26,11 @@ from typing import Any
 from stark_lsp.agents.certainty import alike
 from stark_lsp.agents.diagnosis import Diagnosis, diagnose
 from stark_lsp.agents.dialects import embedding
-from stark_lsp.agents.edits import is_marked
+from stark_lsp.agents.grounding.edits import is_marked
+from stark_lsp.agents.grounding.markers import BEGIN, END
 from stark_lsp.agents.inputs import inputs_source
 from stark_lsp.agents.lenses import Lens
 from stark_lsp.agents.machine import machine_lines
-from stark_lsp.agents.markers import BEGIN, END
 from stark_lsp.agents.observations import (
     ADVICE,
     NAME,

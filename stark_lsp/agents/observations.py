@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 
 from stark_lsp.agents.diagnosis import adds_up
-from stark_lsp.agents.edits import comparable, describe, report
+from stark_lsp.agents.grounding.edits import comparable, describe, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest

@@ -24,9 +24,9 @@ from random import Random
 
 from stark_lsp.agents.answers import read_kernel, read_plan, tool_of
 from stark_lsp.agents.dialects import detect
-from stark_lsp.agents.edits import describe, edits
 from stark_lsp.agents.frame import NEW_CLASS, Frame, combinable
-from stark_lsp.agents.grounding import document_anchors, ground, unmarked
+from stark_lsp.agents.grounding.check import document_anchors, ground, unmarked
+from stark_lsp.agents.grounding.edits import describe, edits
 from stark_lsp.agents.lenses import FILE, Lens, choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.texts import one_line

@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(command.run(args))
     except Exception as error:  # noqa: BLE001 - the outermost frame: every error is told to the user and logged
-        from stark_lsp.cli.failures import report
+        from stark_lsp.cli.terminal.failures import report
 
         return report(error)
     except KeyboardInterrupt:

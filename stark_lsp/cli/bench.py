@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     from stark_lsp.bench import report
-    from stark_lsp.cli import console
+    from stark_lsp.cli.terminal import console
     from stark_lsp.core.errors import BadInput
 
     if not args.folders:
@@ -157,8 +157,8 @@ def _bench(args: argparse.Namespace) -> int:
     from stark_lsp.bench.outlook import outlook
     from stark_lsp.bench.rows import Outcome
     from stark_lsp.bench.suite import LISTS, discover, select
-    from stark_lsp.cli import console, driver, failures
-    from stark_lsp.cli.steps import Steps
+    from stark_lsp.cli.terminal import console, driver, failures
+    from stark_lsp.cli.terminal.steps import Steps
     from stark_lsp.core.errors import BadInput
 
     if args.folders:
@@ -379,7 +379,7 @@ def _places(workers: int, device: DeviceChoice) -> list[Mapping[str, str]]:
 
 
 def _show(screen: Console, step: Step) -> None:
-    from stark_lsp.cli import console
+    from stark_lsp.cli.terminal import console
 
     text = f"[{step.done}/{step.total}] {step.cell.problem} {_label(step.cell)}: {_outcome(step.row)}"
     console.line(screen, text)

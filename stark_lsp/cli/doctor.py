@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stark_lsp.cli.health import Check
-    from stark_lsp.cli.isolation import Report
+    from stark_lsp.cli.checks.health import Check
+    from stark_lsp.cli.checks.isolation import Report
 
 DESCRIPTION = """\
 Check what optimizing needs: a Python with torch, a C++ compiler, ninja, and for a GPU the driver and
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run all checks and return the exit code."""
-    from stark_lsp.cli.failures import FAULT, OK
+    from stark_lsp.cli.terminal.failures import FAULT, OK
 
     checks, cuda, isolation = examine(args.python)
     cpu = not any(check.health.value == "broken" for check in checks)
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
     """Return all checks, whether a GPU can be optimized for, and what candidates are kept in."""
-    from stark_lsp.cli import isolation, toolchain
-    from stark_lsp.cli.health import Health
+    from stark_lsp.cli.checks import isolation, toolchain
+    from stark_lsp.cli.checks.health import Health
 
     interpreter, torch_checks, sees_gpu = _torch(python)
     gpu = toolchain.gpu()
@@ -76,15 +76,15 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
 
 def _ourselves() -> Check:
     from stark_lsp import __version__
-    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.cli.checks.health import Check, Health
 
     return Check("stark-lsp", Health.GOOD, f"{__version__}, on Python {platform.python_version()} ({sys.executable})")
 
 
 def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
     """Return the project's interpreter, what is to say on it, its torch and Triton, and whether torch sees a GPU."""
-    from stark_lsp.cli import toolchain
-    from stark_lsp.cli.health import Check, Health, first_line
+    from stark_lsp.cli.checks import toolchain
+    from stark_lsp.cli.checks.health import Check, Health, first_line
     from stark_lsp.core.errors import StarkError
     from stark_lsp.evaluation.interpreters import probe
     from stark_lsp.evaluation.lookup import find_interpreter
@@ -115,7 +115,7 @@ def _model() -> Check:
     """Return who would answer as the agents; nobody is asked."""
     from stark_lsp.agents.models.anthropic import AnthropicModel
     from stark_lsp.agents.models.prices import prices_of
-    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.cli.checks.health import Check, Health
     from stark_lsp.core.errors import StarkError
     from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE
 
@@ -134,7 +134,7 @@ def _model() -> Check:
 def _openai() -> tuple[Check, ...]:
     """Return whom models of `openai:NAME` are asked of, where the environment says anything on it; nobody is asked."""
     from stark_lsp.agents.models.openai import BASE_URL_VARIABLE, KEY_VARIABLE, OpenAIModel, check
-    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.cli.checks.health import Check, Health
     from stark_lsp.core.errors import StarkError
 
     found = [name for name in (BASE_URL_VARIABLE, KEY_VARIABLE) if os.environ.get(name, "").strip()]
@@ -151,7 +151,7 @@ def _openai() -> tuple[Check, ...]:
 def _state() -> Check:
     import shutil
 
-    from stark_lsp.cli.health import Check, Health
+    from stark_lsp.cli.checks.health import Check, Health
     from stark_lsp.core.errors import StarkError
     from stark_lsp.store import RunStore
     from stark_lsp.store.paths import default_store_path, state_dir
@@ -185,9 +185,9 @@ def _conclusion(*, cpu: bool, cuda: bool) -> str:
 def _print(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
     from rich.text import Text
 
-    from stark_lsp.cli import console
-    from stark_lsp.cli.console import clean
-    from stark_lsp.cli.health import Health
+    from stark_lsp.cli.checks.health import Health
+    from stark_lsp.cli.terminal import console
+    from stark_lsp.cli.terminal.console import clean
 
     marks = {Health.GOOD: ("ok", "green"), Health.ABSENT: ("-", "yellow"), Health.BROKEN: ("missing", "bold red")}
     out = console.make()

@@ -28,12 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; 1 if the class runs with none that were tried."""
-    from stark_lsp.cli import documents
+    from stark_lsp.cli.terminal import documents
     from stark_lsp.core.editing import Replacement
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.status import DeviceChoice, InputSource, Mode
     from stark_lsp.discovery.classes import find_modules
-    from stark_lsp.discovery.stubs import make_stub
+    from stark_lsp.discovery.drafting.stubs import make_stub
     from stark_lsp.evaluation.lookup import find_interpreter
     from stark_lsp.evaluation.trial import find_inputs
 

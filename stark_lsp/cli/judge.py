@@ -19,9 +19,9 @@ from stark_lsp.core.settings import PRESETS, EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, Isolation, Mode
 
 if TYPE_CHECKING:
-    from stark_lsp.cli.documents import Document
-    from stark_lsp.cli.failures import Log
-    from stark_lsp.cli.results import Report
+    from stark_lsp.cli.output.results import Report
+    from stark_lsp.cli.terminal.documents import Document
+    from stark_lsp.cli.terminal.failures import Log
     from stark_lsp.core.candidate import Candidate
     from stark_lsp.core.problem import Problem
 
@@ -111,8 +111,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli import documents, results
-    from stark_lsp.cli.failures import Log, as_stark_error
+    from stark_lsp.cli.output import results
+    from stark_lsp.cli.terminal import documents
+    from stark_lsp.cli.terminal.failures import Log, as_stark_error
     from stark_lsp.core.errors import StarkError
 
     if args.json and args.json != "-":
@@ -130,8 +131,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, driver, evidence, failures, results
-    from stark_lsp.cli.steps import Steps
+    from stark_lsp.cli.output import evidence, results
+    from stark_lsp.cli.terminal import console, driver, failures
+    from stark_lsp.cli.terminal.steps import Steps
     from stark_lsp.core.errors import StarkError
     from stark_lsp.evaluation.lookup import find_interpreter
     from stark_lsp.runs.judging import judge_once
@@ -185,7 +187,7 @@ def _settings(args: argparse.Namespace) -> EvaluationSettings:
 
 
 def _problem(args: argparse.Namespace) -> Problem:
-    from stark_lsp.cli import documents
+    from stark_lsp.cli.terminal import documents
 
     mode = args.mode or (Mode.AS_CONSTRUCTED if args.settings == "kernelbench" else Mode.EVAL)
     file, qualname = documents.target(args.reference, args.qualname, "--class")
@@ -193,6 +195,6 @@ def _problem(args: argparse.Namespace) -> Problem:
 
 
 def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
-    from stark_lsp.cli import documents
+    from stark_lsp.cli.terminal import documents
 
     return documents.candidate(*documents.target(args.candidate, args.candidate_class, "--candidate-class"))

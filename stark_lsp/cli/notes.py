@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:
     from stark_lsp.agents.observations import noted
-    from stark_lsp.cli import console
-    from stark_lsp.cli.runs_lookup import print_json
+    from stark_lsp.cli.runs.lookup import print_json
+    from stark_lsp.cli.terminal import console
 
     found = list(islice(store.notes.all(), max(args.limit, 1)))
     if args.json:
@@ -80,8 +80,8 @@ def _list(args: argparse.Namespace, store: RunStore) -> int:
 
 def _show(args: argparse.Namespace, store: RunStore) -> int:
     from stark_lsp.agents.observations import noted
-    from stark_lsp.cli import console
-    from stark_lsp.cli.runs_lookup import local_time, print_json
+    from stark_lsp.cli.runs.lookup import local_time, print_json
+    from stark_lsp.cli.terminal import console
 
     run, note = _find(store, args.id)
     if args.json:
@@ -97,7 +97,7 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _edit(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli import console
+    from stark_lsp.cli.terminal import console
 
     _, note = _find(store, args.id)
     store.notes.rewrite(note, args.text)
@@ -106,7 +106,7 @@ def _edit(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _forget(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli import console, figures
+    from stark_lsp.cli.terminal import console, figures
 
     # All are looked up before the first is dropped: a typing error drops nothing.
     notes = {note.id: note for _, note in (_find(store, given) for given in args.ids)}
@@ -124,7 +124,7 @@ def _find(store: RunStore, given: str) -> tuple[Run, Note]:
     BadInput
         There is none.
     """
-    from stark_lsp.cli.runs_lookup import find
+    from stark_lsp.cli.runs.lookup import find
     from stark_lsp.core.errors import BadInput
 
     prefix, _, node = given.rpartition(".")

@@ -19,9 +19,9 @@ from stark_lsp.core.status import Limit
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stark_lsp.cli.documents import Document
-    from stark_lsp.cli.failures import Log
-    from stark_lsp.cli.results import Report
+    from stark_lsp.cli.output.results import Report
+    from stark_lsp.cli.terminal.documents import Document
+    from stark_lsp.cli.terminal.failures import Log
     from stark_lsp.core.run import Run
     from stark_lsp.runs.session import RunSession
     from stark_lsp.store import RunStore
@@ -63,8 +63,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli import documents, results
-    from stark_lsp.cli.failures import Log, as_stark_error
+    from stark_lsp.cli.output import results
+    from stark_lsp.cli.terminal import documents
+    from stark_lsp.cli.terminal.failures import Log, as_stark_error
     from stark_lsp.core.errors import StarkError
 
     for out in (args.json, args.report):
@@ -83,8 +84,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli import console, documents, driver, failures, outcome, results, runs_words
-    from stark_lsp.cli.watcher import Watcher
+    from stark_lsp.cli.output import outcome, results
+    from stark_lsp.cli.output.watcher import Watcher
+    from stark_lsp.cli.runs import run_words
+    from stark_lsp.cli.terminal import console, documents, driver, failures
     from stark_lsp.core.errors import BadInput
     from stark_lsp.core.status import DeviceChoice, Mode
     from stark_lsp.runs.session import RunSession
@@ -114,7 +117,7 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
         return 128 + ending.signal
     best = None if ending.run.best is None else nodes.get(ending.run.best)
     outcome.show(out, ending.run, nodes, seconds=watcher.seconds, brief=args.brief)
-    if spent := runs_words.spend(watcher.spend):
+    if spent := run_words.spend(watcher.spend):
         console.line(out, f"{spent}.", "dim")
     if ending.run.ended_by in _LARGER:
         more = _LARGER[ending.run.ended_by]
@@ -141,7 +144,8 @@ def _say_what_is_resumed(out: Console, session: RunSession) -> None:
 
 def _offer(args: argparse.Namespace, out: Console, document: Document, session: RunSession) -> None:
     """Show the proposal and write it if that was asked for."""
-    from stark_lsp.cli import console, diffs, proposal
+    from stark_lsp.cli.output import proposal
+    from stark_lsp.cli.terminal import console, diffs
     from stark_lsp.core.status import WriteMode
 
     assert session.best is not None
@@ -163,8 +167,8 @@ def _report(args: argparse.Namespace, store: RunStore, run: Run) -> str:
     """Write the run as a page if that was asked for, and return what to say of it."""
     if not args.report:
         return f"To look at it in a browser: stark-lsp report {run.id}"
-    from stark_lsp.cli import console
     from stark_lsp.cli.page import run_page
+    from stark_lsp.cli.terminal import console
 
     return f"Report: {console.short_path(run_page.write(store, run.id, Path(args.report).absolute()))}"
 

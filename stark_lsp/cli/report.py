@@ -28,9 +28,9 @@ def run(args: argparse.Namespace) -> int:
     """Write the page and return the exit code."""
     from pathlib import Path
 
-    from stark_lsp.cli import console, documents
     from stark_lsp.cli.page import run_page
-    from stark_lsp.cli.runs_lookup import find
+    from stark_lsp.cli.runs.lookup import find
+    from stark_lsp.cli.terminal import console, documents
     from stark_lsp.store import RunStore
     from stark_lsp.store.paths import default_store_path
 

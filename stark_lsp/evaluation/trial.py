@@ -13,12 +13,12 @@ from typing import Any
 
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.status import DeviceChoice, Mode
-from stark_lsp.discovery.drafts import Draft
-from stark_lsp.discovery.failures import STAGES, Failure, read_failure
-from stark_lsp.discovery.guesses import BATCH, GROWN, LENGTH
-from stark_lsp.discovery.mend_constructors import narrow
+from stark_lsp.discovery.drafting.drafts import Draft
+from stark_lsp.discovery.drafting.guesses import BATCH, GROWN, LENGTH
+from stark_lsp.discovery.drafting.stubs import Stub
 from stark_lsp.discovery.mending import mend
-from stark_lsp.discovery.stubs import Stub
+from stark_lsp.discovery.mending.failures import STAGES, Failure, read_failure
+from stark_lsp.discovery.mending.mend_constructors import narrow
 from stark_lsp.evaluation.judge import START_LIMIT_S, _working_directory
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerTimeout
 

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 from mcp_types import CallToolResult, TextContent
 from rich.console import Console
 
-from stark_lsp.cli import console, evidence, figures, outcome, profiles, proposal, results, runs_list, runs_show
-from stark_lsp.cli.console import clean, line
+from stark_lsp.cli.output import evidence, outcome, profiles, proposal, results
+from stark_lsp.cli.runs import listing, showing
+from stark_lsp.cli.terminal import console, figures
+from stark_lsp.cli.terminal.console import clean, line
 from stark_lsp.contract.errors import cut
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.run import Node, Run
@@ -64,7 +66,7 @@ def of_profile(what: str, runtime: Timing, profile: Profile, environment: Enviro
 
 def of_runs(summaries: list[dict[str, Any]]) -> CallToolResult:
     """Return a list of runs."""
-    return answer({"runs": summaries}, console.page(lambda out: runs_list.show(out, summaries)))
+    return answer({"runs": summaries}, console.page(lambda out: listing.show(out, summaries)))
 
 
 def of_run(stored: StoredRun, store: RunStore, said: str, **about: Any) -> CallToolResult:
@@ -88,7 +90,7 @@ def of_run(stored: StoredRun, store: RunStore, said: str, **about: Any) -> CallT
     def show(out: Console) -> None:
         if said:
             line(out, f"{said}\n")
-        runs_show.show_run(out, run, nodes)
+        showing.show_run(out, run, nodes)
         if not run.state.over:
             line(out, f"Up to {figures.count(run.budget.attempts, 'attempt')}. {_leads(leader)}")
 

@@ -11,8 +11,8 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 
 from stark_lsp import __version__
-from stark_lsp.cli.driver import SIGNALS
-from stark_lsp.cli.failures import Log
+from stark_lsp.cli.terminal.driver import SIGNALS
+from stark_lsp.cli.terminal.failures import Log
 from stark_lsp.mcp import tools
 from stark_lsp.mcp.work import Work
 from stark_lsp.mcp.workspace import Workspace

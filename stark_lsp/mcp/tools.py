@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from stark_lsp.cli.failures import Log, as_stark_error
+from stark_lsp.cli.terminal.failures import Log, as_stark_error
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.problem import Problem

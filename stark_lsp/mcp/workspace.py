@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stark_lsp.cli import documents, runs_list
-from stark_lsp.cli.runs_lookup import ALL, find
+from stark_lsp.cli.runs import listing
+from stark_lsp.cli.runs.lookup import ALL, find
+from stark_lsp.cli.terminal import documents
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import Problem
@@ -68,7 +69,7 @@ class Workspace:
         """Return the summaries of the newest runs on files of the workspace."""
         self.store.mark_interrupted()
         here = [run for run in self.store.list(limit=ALL) if self.holds(run.problem.path)]
-        return [runs_list.summary(run, self.store) for run in here[:limit]]
+        return [listing.summary(run, self.store) for run in here[:limit]]
 
     def _inside(self, file: str) -> str:
         path = os.path.abspath(file)

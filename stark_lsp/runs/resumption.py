@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from stark_lsp.agents.tracking import moved
+from stark_lsp.agents.grounding.tracking import moved
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node
 

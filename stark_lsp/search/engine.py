@@ -9,7 +9,7 @@ For each attempt of the budget:
    fails early is judged at once and corrected by its author, as often as the settings allow (`Desk.correct`);
 4. the child is added without a verdict and recorded; one that holds nothing to judge has its verdict at once;
 5. the judge evaluates it, unless the same source was judged before, in which case it takes that verdict; constants
-   that a verified one leaves open are given the values that are fastest (`sweep`);
+   that a verified one leaves open are given the values that are fastest (`judging`, `sweep`);
 6. the verdict is recorded, then told.
 
 Who owns what: the caller owns the budget of time (`stop`), the store (`record`, `checkpoint`), the display (`emit`)
@@ -38,24 +38,21 @@ from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course
-from stark_lsp.core.verdict import Reference, Verdict
+from stark_lsp.core.verdict import Reference
 from stark_lsp.search.attempts import Attempt, Attempts
 from stark_lsp.search.desk import Desk
 from stark_lsp.search.eligibility import Eligibility, Standing
 from stark_lsp.search.faults import REPORT, FaultStreak, in_full
 from stark_lsp.search.helm import Helm
+from stark_lsp.search.judging import Judging
 from stark_lsp.search.leaderboard import best
 from stark_lsp.search.policies import Policy, Recorded, make_policy
 from stark_lsp.search.proposers import Proposer
 from stark_lsp.search.randomness import draw_seed, dump_state, parse_state
-from stark_lsp.search.sweep import declared, misdeclared, sweep
 from stark_lsp.search.tree import Tree, is_empty
-from stark_lsp.search.tunable import Misdeclared
-from stark_lsp.search.verdicts import VerdictBook
 
 Record = Callable[[Node, str], Awaitable[None]]
 Checkpoint = Callable[[str], Awaitable[None]]
-JUDGE = "The judge"
 
 
 class Engine:
@@ -130,8 +127,6 @@ class Engine:
         self._record = record
         self._checkpoint = checkpoint
         self._log = log
-        self._clock = clock
-        self._judging = judge
         self._rejections = tuple(rejections)
         self._exhausted: set[int] = set()
         self._why = ""
@@ -147,7 +142,15 @@ class Engine:
         self._helm = Helm(tree, settings.attempts)
         self._faults = FaultStreak(settings.fault_limit)
         self._mistakes = FaultStreak(settings.fault_limit, REPORT)
-        self._verdicts = VerdictBook(judge, tree.nodes.values())
+        self._judging = Judging(
+            judge,
+            tree.nodes.values(),
+            settings,
+            self._faults,
+            say=self._say,
+            stopped=lambda: self._stopped is not None,
+            clock=clock,
+        )
         self._recording = asyncio.Lock()
         self._news = asyncio.Event()
         self._stopped: str | None = None
@@ -357,7 +360,7 @@ class Engine:
             desk.made = await self._proposer.child(desk)
             self._worked(desk.who)
         while desk.author is not None and desk.made.corrections < self._settings.corrections and self._stopped is None:
-            verdict = desk.made.verdict or await self._misdeclared(desk.made) or await self._judge(desk.made)
+            verdict = await self._judging.first(desk.made)
             if verdict is None:
                 return None
             if not verdict.status.early:
@@ -372,57 +375,12 @@ class Engine:
 
     async def _finish(self, node: Node) -> None:
         """Take the verdict of a node that has none, record it and tell it."""
-        verdict = await self._judge(node)
-        judged = await self._tuned(replace(node, verdict=verdict)) if verdict is not None else None
+        judged = await self._judging.judged(node)
         if judged is None:
             return
         self.tree.replace(judged)
         await self._store(judged)
         self._emit(Judged(judged, leader=self.best.id == judged.id))
-
-    async def _misdeclared(self, node: Node) -> Verdict | None:
-        return await misdeclared(node.candidate) if self._settings.tune else None
-
-    async def _tuned(self, node: Node) -> Node | None:
-        """Return the node with the best values of what it leaves open; None if the search was stopped meanwhile."""
-        if not self._settings.tune or node.failed:
-            return node
-        try:
-            tunable = await declared(node.candidate)
-        except Misdeclared as reason:
-            return replace(node, candidate=replace(node.candidate, remark=f"Nothing was tuned: {reason}"))
-        if tunable is None:
-            return node
-        until = self._clock() + self._settings.tune_s
-        return await sweep(
-            node,
-            tunable,
-            self._settings.tune,
-            glance=lambda candidate: self._judged(lambda: self._judging.glance(candidate)),
-            judge=self._judge,
-            over=lambda: self._stopped is not None or self._clock() >= until,
-            say=self._say,
-        )
-
-    async def _judge(self, node: Node) -> Verdict | None:
-        """Return the verdict; None if the search was stopped meanwhile."""
-        self._say(f"Checking attempt {node.id}")
-        return await self._judged(lambda: self._verdicts.verdict(node.candidate))
-
-    async def _judged(self, ask: Callable[[], Awaitable[Verdict]]) -> Verdict | None:
-        """Ask for a verdict as often as faults allow; None if the search was stopped meanwhile."""
-        while True:
-            begun = self._faults.mark
-            try:
-                verdict = await ask()
-                self._faults.worked(JUDGE)
-                return verdict
-            except BadInput:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever breaks in the judge is told and counted
-                self._say(self._faults.note(JUDGE, error, begun=begun))
-                if self._stopped is not None:
-                    return None
 
     def _stop_if_only_empty(self, last: Node) -> None:
         """Stop when too many attempts in a row left nothing to judge; as a fault if nothing was verified before."""

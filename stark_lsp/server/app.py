@@ -1,44 +1,44 @@
 """Puts the server together and runs it."""
 
+# ruff: noqa: E402 - what the protocol's types are imported by must come before whatever needs them
+
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
 
-from stark_lsp.server.faststart import protocol_types
+from stark_lsp.server.connection.faststart import protocol_types
 
 protocol_types()
 
-from lsprotocol import types  # noqa: E402
+from lsprotocol import types
 
-from stark_lsp.server import (  # noqa: E402
-    afterwards,
+from stark_lsp.server import commands
+from stark_lsp.server.client import keys, settings
+from stark_lsp.server.client.abilities import provided, read_facts
+from stark_lsp.server.client.configuration import read
+from stark_lsp.server.connection import lifetime, transport
+from stark_lsp.server.features import (
     capturing,
     code_actions,
-    commands,
     diagnostics,
     hints,
     hover,
     inputs,
-    keys,
     lenses,
-    lifetime,
     preflight,
     report,
-    settings,
     standing,
     steering,
-    transport,
     trees,
-    watching,
 )
-from stark_lsp.server.client import provided, read_facts  # noqa: E402
-from stark_lsp.server.configuration import read  # noqa: E402
-from stark_lsp.server.desk import Desk  # noqa: E402
-from stark_lsp.server.kept import Kept  # noqa: E402
-from stark_lsp.server.language_server import StarkServer  # noqa: E402
-from stark_lsp.server.proposals import Proposals  # noqa: E402
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.proposals import afterwards
+from stark_lsp.server.proposals.offering import Proposals
+from stark_lsp.server.runs import watching
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.kept import Kept
 
 
 def make_server() -> StarkServer:

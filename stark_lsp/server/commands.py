@@ -11,20 +11,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import BadInput, StarkError
-from stark_lsp.server import chosen, wording
-from stark_lsp.server.documents import read_file
-from stark_lsp.server.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
-from stark_lsp.server.markup import plain
-from stark_lsp.server.spending import who
-from stark_lsp.server.text import path_of
-from stark_lsp.server.views import Phase, RunView
+from stark_lsp.server.features.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
+from stark_lsp.server.proposals import chosen
+from stark_lsp.server.runs.views import Phase, RunView
+from stark_lsp.server.text import wording
+from stark_lsp.server.text.documents import read_file
+from stark_lsp.server.text.markup import plain
+from stark_lsp.server.text.positions import path_of
+from stark_lsp.server.text.spending import who
 
 if TYPE_CHECKING:
-    from stark_lsp.server.desk import Desk
-    from stark_lsp.server.kept import Kept
+    from stark_lsp.server.features.preflight import Preflight
     from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.preflight import Preflight
-    from stark_lsp.server.proposals import Proposals
+    from stark_lsp.server.proposals.offering import Proposals
+    from stark_lsp.server.runs.desk import Desk
+    from stark_lsp.server.runs.kept import Kept
 
 Answer = dict[str, Any]
 

@@ -14,12 +14,12 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 from stark_lsp import __version__
-from stark_lsp.server.client import ClientFacts
-from stark_lsp.server.configuration import Configuration
-from stark_lsp.server.documents import Document, Documents
-from stark_lsp.server.notebooks import SYNC, Notebooks
-from stark_lsp.server.protocol import StarkProtocol, Unshown
-from stark_lsp.server.text import Units
+from stark_lsp.server.client.abilities import ClientFacts
+from stark_lsp.server.client.configuration import Configuration
+from stark_lsp.server.connection.protocol import StarkProtocol, Unshown
+from stark_lsp.server.text.documents import Document, Documents
+from stark_lsp.server.text.notebooks import SYNC, Notebooks
+from stark_lsp.server.text.positions import Units
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from agent_cases import FIRST, FIRST_PLAN, PROBLEM, ROOT, candidate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stark_lsp.agents.edits import Edits, describe, edits, report
-from stark_lsp.agents.grounding import NO_MARKS, NOT_READABLE, document_anchors, ground, mark, unmarked
-from stark_lsp.agents.markers import annotate, parse
+from stark_lsp.agents.grounding.check import NO_MARKS, NOT_READABLE, document_anchors, ground, mark, unmarked
+from stark_lsp.agents.grounding.edits import Edits, describe, edits, report
+from stark_lsp.agents.grounding.markers import annotate, parse
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Span
 from stark_lsp.core.run import Node

@@ -25,7 +25,7 @@ from agent_cases import (
 
 from stark_lsp.agents.answers import TOOLS
 from stark_lsp.agents.diagnosis import Bottleneck
-from stark_lsp.agents.edits import report
+from stark_lsp.agents.grounding.edits import report
 from stark_lsp.agents.lenses import choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.team import ModelSolo, ModelTeam

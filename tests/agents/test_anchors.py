@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.agents.anchors import annotate, check, document_anchors, parse, realign, strip, to_document
+from stark_lsp.agents.grounding.anchors import annotate, check, document_anchors, parse, realign, strip, to_document
 from stark_lsp.core.problem import SourceSlice, Span
 from stark_lsp.discovery.slicing import slice_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.agents.tracking import AnchorTracker
+from stark_lsp.agents.grounding.tracking import AnchorTracker
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
 

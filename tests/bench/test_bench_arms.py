@@ -213,4 +213,5 @@ def _another(value: Any) -> Any:
         return Isolation.STRICT
     if isinstance(value, str):
         return f"{value}-x"
-    return 0.5 if value == 0.3 else 7 if value is None else value + 1
+    # Some are at the highest that they may be.
+    return 0.5 if value == 0.3 else 7 if value is None else value - 1 if value > 1 else value + 1

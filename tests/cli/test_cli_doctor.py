@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from cli_cases import stark
 
-from stark_lsp.cli import toolchain
-from stark_lsp.cli.health import Health
+from stark_lsp.cli.checks import toolchain
+from stark_lsp.cli.checks.health import Health
 
 SECRET = "sk-ant-very-secret"
 NAMES = [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_cases import stark
 
-from stark_lsp.cli import toolchain
-from stark_lsp.cli.health import Health
+from stark_lsp.cli.checks import toolchain
+from stark_lsp.cli.checks.health import Health
 from stark_lsp.evaluation.interpreters import InterpreterInfo
 
 PYTHON = "/project/.venv/bin/python"

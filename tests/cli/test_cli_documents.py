@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.cli import documents
+from stark_lsp.cli.terminal import documents
 from stark_lsp.core.editing import LINE_END, Replacement
 from stark_lsp.core.errors import BadInput, Fault
 

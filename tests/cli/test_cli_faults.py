@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli_cases import CHAIN, QUICK, stark, write
 
-from stark_lsp.cli import failures
+from stark_lsp.cli.terminal import failures
 
 
 def test_a_state_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

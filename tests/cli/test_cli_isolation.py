@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stark_lsp.cli import isolation
-from stark_lsp.cli.health import Health
+from stark_lsp.cli.checks import isolation
+from stark_lsp.cli.checks.health import Health
 
 
 def found(bubblewrap: bool, landlock: bool, *, layer: str | None) -> dict[str, Any]:

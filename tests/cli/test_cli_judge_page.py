@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stark_lsp.cli import evidence
-from stark_lsp.cli.results import of_verdict
+from stark_lsp.cli.output import evidence
+from stark_lsp.cli.output.results import of_verdict
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import (
     Baselines,

@@ -15,8 +15,8 @@ from cli_cases import CHAIN, LINEAR, QUICK, WHOLE, command, environment, stark, 
 from cli_pages import Page, check
 
 from stark_lsp.agents.prompts import built_in_dir
-from stark_lsp.cli import figures
 from stark_lsp.cli.page import run_page
+from stark_lsp.cli.terminal import figures
 from stark_lsp.store import RunStore
 
 CHECK = """

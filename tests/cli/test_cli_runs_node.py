@@ -14,7 +14,9 @@ from cli_cases import CHAIN, stark, write
 from cli_stored import HOSTILE, exchange, stored_run
 from rich.console import Console
 
-from stark_lsp.cli import console, main, runs_node, runs_words
+from stark_lsp.cli import main
+from stark_lsp.cli.runs import attempt_page, run_words
+from stark_lsp.cli.terminal import console
 from stark_lsp.core.conversation import Answer, Exchange, Spend, Usage
 from stark_lsp.core.run import Budget
 from stark_lsp.core.status import ModelRole, StopReason, VerdictStatus
@@ -230,7 +232,7 @@ def test_text_of_a_model_cannot_steer_the_terminal(
     file = io.StringIO()
     out = Console(file=file, force_terminal=terminal, width=100, highlight=False, markup=False, emoji=False)
     monkeypatch.setattr(console, "make", lambda: out)
-    assert runs_node.show(store, store.load("1f3a77c0"), 2, prompts=True, as_json=False) == 0
+    assert attempt_page.show(store, store.load("1f3a77c0"), 2, prompts=True, as_json=False) == 0
     text = file.getvalue()
     assert text.count("[bold red]markup[/]") == 3
     for sequence in ("\x1b]0;", "\x1b[2J", "\x07", "\u202e", "\x9b"):
@@ -239,17 +241,17 @@ def test_text_of_a_model_cannot_steer_the_terminal(
 
 
 def test_figures_are_in_words() -> None:
-    assert runs_words.spend(Spend()) == ""
-    assert runs_words.spend(Spend(1, Usage(5, output_tokens=2), 0.0, 1)) == (
+    assert run_words.spend(Spend()) == ""
+    assert run_words.spend(Spend(1, Usage(5, output_tokens=2), 0.0, 1)) == (
         "1 call of a model: 5 tokens read, 2 written, price unknown"
     )
-    assert [runs_words.dollars(amount) for amount in (0, 0.0031, 0.425, 12)] == ["$0.00", "$0.0031", "$0.42", "$12.00"]
-    assert runs_words.budget(Budget(1, 600, 200_000, 2)) == "1 attempt, 600 s, 200,000 tokens, $2.00"
-    assert set(runs_words.ROLE) == set(ModelRole)
-    assert set(runs_words.STOP) == set(StopReason)
-    told = [runs_words.steering(Steering(kind, 3, "look", Budget(4))) for kind in SteeringKind]
+    assert [run_words.dollars(amount) for amount in (0, 0.0031, 0.425, 12)] == ["$0.00", "$0.0031", "$0.42", "$12.00"]
+    assert run_words.budget(Budget(1, 600, 200_000, 2)) == "1 attempt, 600 s, 200,000 tokens, $2.00"
+    assert set(run_words.ROLE) == set(ModelRole)
+    assert set(run_words.STOP) == set(StopReason)
+    told = [run_words.steering(Steering(kind, 3, "look", Budget(4))) for kind in SteeringKind]
     assert len(set(told)) == len(SteeringKind)
     quick = exchange(1, ModelRole.PLAN, answer=Answer(StopReason.MAX_TOKENS, latency_s=0.123))
     absurd = exchange(1, ModelRole.PLAN, answer=Answer(StopReason.OTHER, latency_s=float("inf")))
-    assert runs_words.exchange(absurd).endswith("time unknown, ended early")
-    assert runs_words.exchange(quick).endswith("0.12 s, cut off at the limit of tokens")
+    assert run_words.exchange(absurd).endswith("time unknown, ended early")
+    assert run_words.exchange(quick).endswith("0.12 s, cut off at the limit of tokens")

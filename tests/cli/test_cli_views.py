@@ -13,10 +13,11 @@ from cli_cases import CHAIN, write
 from cli_runs import finished_run, node, plan, reference, verified
 from rich.console import Console
 
-from stark_lsp.cli import diffs, documents, figures, outcome, proposal, words
-from stark_lsp.cli import watcher as watcher_module
-from stark_lsp.cli.console import clean
-from stark_lsp.cli.watcher import Watcher
+from stark_lsp.cli.output import outcome, proposal
+from stark_lsp.cli.output import watcher as watcher_module
+from stark_lsp.cli.output.watcher import Watcher
+from stark_lsp.cli.terminal import diffs, documents, figures, words
+from stark_lsp.cli.terminal.console import clean
 from stark_lsp.core.events import Judged, Planned, Prepared, Progress
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.plan import Anchor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stark_lsp.discovery.stubs import make_stub
+from stark_lsp.discovery.drafting.stubs import make_stub
 
 FILE = """from abc import ABC
 from typing import Callable, Dict, List, Optional, Tuple

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.discovery.stubs import make_stub
+from stark_lsp.discovery.drafting.stubs import make_stub
 
 TEN = (Path(__file__).parent.parent / "data" / "ten_classes.py").read_text()
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom einops import rearrange\n"

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from stark_lsp.discovery.drafts import Record
-from stark_lsp.discovery.examples import constructed, usual
-from stark_lsp.discovery.stubs import make_stub
+from stark_lsp.discovery.drafting.drafts import Record
+from stark_lsp.discovery.drafting.examples import constructed, usual
+from stark_lsp.discovery.drafting.stubs import make_stub
 
 HEAD = "import torch\nimport torch.nn as nn\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.stubs import make_stub
+from stark_lsp.discovery.drafting.stubs import make_stub
 
 torch = pytest.importorskip("torch")
 

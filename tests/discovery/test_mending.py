@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stark_lsp.discovery.drafts import Argument, Draft, Plain, Record, Several, Tensor
-from stark_lsp.discovery.failures import Failure, Parameter
+from stark_lsp.discovery.drafting.drafts import Argument, Draft, Plain, Record, Several, Tensor
 from stark_lsp.discovery.mending import mend
+from stark_lsp.discovery.mending.failures import Failure, Parameter
 
 X = Draft(call=(Argument("x", Tensor((2, 40, 512))),))
 IMAGE = Draft(call=(Argument("x", Tensor((2, 512, 32, 32))),))

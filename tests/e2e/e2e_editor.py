@@ -16,8 +16,8 @@ from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, make_test_lsp_client
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
-from stark_lsp.server.protocol import OWN, OwnAnswer
-from stark_lsp.server.text import Units, uri_of
+from stark_lsp.server.connection.protocol import OWN, OwnAnswer
+from stark_lsp.server.text.positions import Units, uri_of
 
 PATIENCE_S = 60.0
 """How long anything may take before a test gives up; nothing that is measured depends on it."""

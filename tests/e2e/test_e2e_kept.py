@@ -14,7 +14,7 @@ from stored_runs import ANCHOR, decided, leave, leave_killed, store_in, stored
 
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.judge.device.fingerprint import device_name
-from stark_lsp.server.text import uri_of
+from stark_lsp.server.text.positions import uri_of
 
 pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")]
 

@@ -9,7 +9,7 @@ from e2e_editor import MODULE, Editor, published, session
 from lsprotocol import types
 from stored_runs import leave
 
-from stark_lsp.server.text import uri_of
+from stark_lsp.server.text.positions import uri_of
 
 
 def project(folder: Path) -> Path:

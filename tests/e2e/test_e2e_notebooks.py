@@ -12,7 +12,7 @@ from stored_runs import decided, leave
 
 from stark_lsp.core.status import Decision
 from stark_lsp.discovery.notebooks import joined
-from stark_lsp.server.text import uri_of
+from stark_lsp.server.text.positions import uri_of
 
 pytestmark = [pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")]
 

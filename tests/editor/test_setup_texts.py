@@ -13,8 +13,9 @@ from project import DOCS, ROOT, block
 from stark_lsp.core.adjust import ADJUSTABLE
 from stark_lsp.core.agent_adjust import ADJUSTABLE as AGENTS
 from stark_lsp.core.status import ModelRole
-from stark_lsp.server import afterwards, capturing, lenses, report, steering
-from stark_lsp.server.configuration import SETTINGS, read, schema
+from stark_lsp.server.client.configuration import SETTINGS, read, schema
+from stark_lsp.server.features import capturing, lenses, report, steering
+from stark_lsp.server.proposals import afterwards
 
 if sys.version_info >= (3, 11):
     import tomllib

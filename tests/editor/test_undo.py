@@ -20,9 +20,9 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.status import WriteMode
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.proposals.edit import build_edit
-from stark_lsp.server.client import ClientFacts
-from stark_lsp.server.text import Units, uri_of
-from stark_lsp.server.workspace_edits import Shape, workspace_edit
+from stark_lsp.server.client.abilities import ClientFacts
+from stark_lsp.server.text.positions import Units, uri_of
+from stark_lsp.server.text.workspace_edits import Shape, workspace_edit
 
 NVIM = os.environ.get("STARK_NVIM") or shutil.which("nvim")
 EMACS = shutil.which("emacs")

@@ -10,7 +10,7 @@ import pytest
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import DeviceChoice, Mode
 from stark_lsp.discovery.classes import find_modules
-from stark_lsp.discovery.stubs import make_stub
+from stark_lsp.discovery.drafting.stubs import make_stub
 from stark_lsp.evaluation.trial import Outcome, find_inputs
 
 TEN = (Path(__file__).parent.parent / "data" / "ten_classes.py").read_text()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stark_lsp.cli import profiles
+from stark_lsp.cli.output import profiles
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor, Plan
@@ -16,9 +16,9 @@ from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import AgentRole, InputSource, IsolationLayer, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Launch, Metric, Profile, Reference, Timing, Verdict
-from stark_lsp.server.hover import hover_at
-from stark_lsp.server.markup import unmarked
-from stark_lsp.server.views import RunView
+from stark_lsp.server.features.hover import hover_at
+from stark_lsp.server.runs.views import RunView
+from stark_lsp.server.text.markup import unmarked
 
 GPU = Environment("Some GPU", "cuda", "3.11", "/usr/bin/python3", "2.11.0", isolation="bubblewrap")
 EAGER = Profile((Launch("pow", 8, 200.0),), device_us=200.0)

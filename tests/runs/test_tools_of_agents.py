@@ -17,7 +17,7 @@ from messages_api.server import TEST_KEY, MessagesServer, Request
 from model_runs import QUICK, options, problem_in, session
 
 from stark_lsp.agents.tool_team import FIRST_STEP
-from stark_lsp.cli import runs_node
+from stark_lsp.cli.runs import attempt_page
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Exchange
 from stark_lsp.core.errors import BadInput
@@ -148,7 +148,7 @@ async def test_the_code_agent_tries_its_code_and_what_it_hands_in_is_judged_in_f
     assert [one.answer.called for one in steps] == [*(call.tool_name for call in CALLS), ""]
     results = [turn.result for turn in steps[-1].question.turns]
     assert server.requests[-1].results == results
-    runs_node.show(store, store.load(run.id), 1, prompts=True, as_json=False)
+    attempt_page.show(store, store.load(run.id), 1, prompts=True, as_json=False)
     page = capsys.readouterr().out
     assert page.count("--- asked") == 2, "what was asked before is shown once"
     assert all(words in page for words in ("--- called check", "--- check told", "expected ‘;’"))

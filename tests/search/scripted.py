@@ -193,6 +193,7 @@ def make_engine(
     policy: Policy | None = None,
     log: Callable[[str], None] = lambda text: None,
     seeds: Seeds = MappingProxyType({}),
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> Engine:
     """Return an engine on scripted parts."""
     settings = settings or SearchSettings()
@@ -212,4 +213,5 @@ def make_engine(
         state=state,
         policy=policy or SeededPolicy(seeds, make_policy(settings.policy, settings)),
         log=log,
+        clock=clock,
     )

@@ -169,8 +169,8 @@ async def test_progress_says_how_far_it_is() -> None:
 
 async def test_when_the_seconds_are_over_the_best_so_far_wins() -> None:
     clerk = Clerk(quick={(1, 4): ok(5.0), (3, 4): ok(1.0)})
-    engine = make_engine(agents=Writer(), judge=clerk, settings=replace(ONE, tune_s=2))
-    engine._clock = lambda: float(len(clerk.glanced))
+    settings = replace(ONE, tune_s=2)
+    engine = make_engine(agents=Writer(), judge=clerk, settings=settings, clock=lambda: float(len(clerk.glanced)))
     await engine.run()
     assert len(clerk.glanced) == 4, "what is under way is finished"
     assert values(engine.tree.nodes[1].candidate.source) == (1, 4)

@@ -8,7 +8,7 @@ from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import AgentRole, InputSource, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
-from stark_lsp.server.views import Phase, RunView
+from stark_lsp.server.runs.views import Phase, RunView
 
 PATH = "/tmp/stark-server-tests/model.py"
 URI = f"file://{PATH}"

@@ -14,9 +14,9 @@ from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, Mode, WriteMode
-from stark_lsp.server.configuration import SETTINGS, merged, read, schema
-from stark_lsp.server.folders import folder_of
-from stark_lsp.server.settings import section_of
+from stark_lsp.server.client.configuration import SETTINGS, merged, read, schema
+from stark_lsp.server.client.settings import section_of
+from stark_lsp.server.text.folders import folder_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from stark_lsp.core.editing import keep_ends
-from stark_lsp.server.documents import Change, Documents, read_file
-from stark_lsp.server.text import Units
+from stark_lsp.server.text.documents import Change, Documents, read_file
+from stark_lsp.server.text.positions import Units
 
 URI = "file:///tmp/model.py"
 TEXT = st.text(alphabet="ab\n\r\f😋", max_size=30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import types
 
-from stark_lsp.server.faststart import cached_compilation, read_cache
+from stark_lsp.server.connection.faststart import cached_compilation, read_cache
 
 
 def run(module: types.ModuleType, source: str) -> object:

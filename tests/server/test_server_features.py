@@ -13,17 +13,17 @@ from stark_lsp.core.problem import Span
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Timing
 from stark_lsp.proposals.package_kernels import SharedFile
-from stark_lsp.server.client import ClientFacts, read_facts
-from stark_lsp.server.code_actions import proposal_commands, run_commands, wanted
-from stark_lsp.server.diagnostics import build
-from stark_lsp.server.documents import Change
-from stark_lsp.server.hover import hover_at
-from stark_lsp.server.lenses import decision_commands
-from stark_lsp.server.markup import unmarked
-from stark_lsp.server.review import evidence
-from stark_lsp.server.text import Units
-from stark_lsp.server.views import Phase, RunView
-from stark_lsp.server.workspace_edits import Shape, by_the_editor, insertion, workspace_edit
+from stark_lsp.server.client.abilities import ClientFacts, read_facts
+from stark_lsp.server.features.code_actions import proposal_commands, run_commands, wanted
+from stark_lsp.server.features.diagnostics import build
+from stark_lsp.server.features.hover import hover_at
+from stark_lsp.server.features.lenses import decision_commands
+from stark_lsp.server.proposals.review import evidence
+from stark_lsp.server.runs.views import Phase, RunView
+from stark_lsp.server.text.documents import Change
+from stark_lsp.server.text.markup import unmarked
+from stark_lsp.server.text.positions import Units
+from stark_lsp.server.text.workspace_edits import Shape, by_the_editor, insertion, workspace_edit
 
 UNITS = Units()
 

@@ -10,7 +10,7 @@ from lending_editor import MODULE, Editor, environment
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, make_test_lsp_client
 
-from stark_lsp.server.text import uri_of
+from stark_lsp.server.text.positions import uri_of
 
 
 def folder(path: Path) -> types.WorkspaceFolder:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from stark_lsp.core.errors import BadInput, Fault
-from stark_lsp.server import keys as key_requests
-from stark_lsp.server import lent_model
 from stark_lsp.server.app import make_server
-from stark_lsp.server.client import provided
-from stark_lsp.server.keys import KeyHolder
+from stark_lsp.server.client import keys as key_requests
+from stark_lsp.server.client import lent_model
+from stark_lsp.server.client.abilities import provided
+from stark_lsp.server.client.keys import KeyHolder
+from stark_lsp.server.client.lent_model import LentModel, read_offer
+from stark_lsp.server.client.providers import lend
 from stark_lsp.server.language_server import StarkServer
-from stark_lsp.server.lent_model import LentModel, read_offer
-from stark_lsp.server.providers import lend
 
 KEY = "sk-test-0123456789"
 MODELS = {"models": [{"id": "copilot/x", "name": "X"}], "consent": "unasked"}
@@ -90,7 +90,7 @@ async def test_a_run_is_lent_the_key_of_the_client(connect: Callable[..., Client
 
 @pytest.mark.parametrize("params", [{}, None])
 async def test_the_notification_of_a_changed_key_needs_no_parameters(params: Any) -> None:
-    from stark_lsp.server.desk import Desk
+    from stark_lsp.server.runs.desk import Desk
 
     server = StarkServer()
     server.begun = True

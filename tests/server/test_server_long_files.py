@@ -13,11 +13,11 @@ from server_views import TEXT, node, plan, verified, view
 from stark_lsp.core.errors import BadInput
 from stark_lsp.discovery import problems
 from stark_lsp.runs import formatting
-from stark_lsp.server.desk import Desk
 from stark_lsp.server.language_server import StarkServer
-from stark_lsp.server.proposals import Proposals
-from stark_lsp.server.text import uri_of
-from stark_lsp.server.views import Phase
+from stark_lsp.server.proposals.offering import Proposals
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.views import Phase
+from stark_lsp.server.text.positions import uri_of
 
 
 class Work:
@@ -44,7 +44,7 @@ async def test_a_class_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch
     file.write_text(TEXT)
     monkeypatch.setattr(problems, "make_problem", work)
     # Settings are read for a folder of the workspace, which is known once a client has spoken.
-    monkeypatch.setattr("stark_lsp.server.desk.settings_folder", lambda server, path: None)
+    monkeypatch.setattr("stark_lsp.server.runs.desk.settings_folder", lambda server, path: None)
     desk = Desk(StarkServer())
     with pytest.raises(BadInput, match="Released by the event loop"):
         await asyncio.gather(desk.optimize(uri_of(file), "Model"), release(work))
@@ -53,8 +53,8 @@ async def test_a_class_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch
 async def test_an_edit_is_made_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work, server = Work(), StarkServer()
     monkeypatch.setattr(formatting, "build_edit", work)
-    monkeypatch.setattr("stark_lsp.server.proposals.os.path.exists", lambda path: True)
-    monkeypatch.setattr("stark_lsp.server.proposals.read_file", lambda path: TEXT)
+    monkeypatch.setattr("stark_lsp.server.proposals.offering.os.path.exists", lambda path: True)
+    monkeypatch.setattr("stark_lsp.server.proposals.offering.read_file", lambda path: TEXT)
     best = node(1, 0, plan("Fuse"), verified(2.0))
     shown = view(best)
     shown.phase, shown.best = Phase.OFFERED, best

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from stark_lsp.server.markup import code, escaped, plain, tamed, unmarked
+from stark_lsp.server.text.markup import code, escaped, plain, tamed, unmarked
 
 HOSTILE = st.text(alphabet="ab`[]()!<>#*_\\\n\r\t\x00\u202e:/", max_size=40)
 

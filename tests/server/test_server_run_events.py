@@ -12,12 +12,12 @@ from stark_lsp.core.conversation import Spend, Usage
 from stark_lsp.core.events import Judged, Notice, Outlook, Planned, Progress, Spent
 from stark_lsp.core.run import Budget
 from stark_lsp.core.steering import Course, Steering, SteeringKind
-from stark_lsp.server.desk import Desk
 from stark_lsp.server.language_server import StarkServer
-from stark_lsp.server.pace import Pace
-from stark_lsp.server.run_events import RunEvents
-from stark_lsp.server.views import RunView
-from stark_lsp.server.wording import roughly
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.pace import Pace
+from stark_lsp.server.runs.run_events import RunEvents
+from stark_lsp.server.runs.views import RunView
+from stark_lsp.server.text.wording import roughly
 
 
 class Shown:

@@ -8,10 +8,10 @@ from server_views import node, plan, verified, view
 from stark_lsp.core.conversation import Answer, Exchange, Question, Spend, Usage
 from stark_lsp.core.run import Budget
 from stark_lsp.core.status import ModelRole, StopReason
-from stark_lsp.server.hover import hover_at
-from stark_lsp.server.markup import unmarked
-from stark_lsp.server.run_events import attempts_so_far, closing
-from stark_lsp.server.spending import answered, answerer, asked, begins, money, spent, tokens, who
+from stark_lsp.server.features.hover import hover_at
+from stark_lsp.server.runs.run_events import attempts_so_far, closing
+from stark_lsp.server.text.markup import unmarked
+from stark_lsp.server.text.spending import answered, answerer, asked, begins, money, spent, tokens, who
 
 
 def exchange(model: str, dollars: float | None, used: int = 1000) -> Exchange:

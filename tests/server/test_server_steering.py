@@ -16,12 +16,12 @@ from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.steering import Course, Hint, Steering, SteeringKind, course
 from stark_lsp.core.wire import from_wire, to_wire
 from stark_lsp.runs.sitting import spoken
-from stark_lsp.server.code_actions import run_commands, steering_commands
-from stark_lsp.server.hover import hover_at
-from stark_lsp.server.lenses import under_way_command
-from stark_lsp.server.markup import unmarked
-from stark_lsp.server.steering import HINT_LIMIT, KINDS, Target, read
-from stark_lsp.server.views import Phase
+from stark_lsp.server.features.code_actions import run_commands, steering_commands
+from stark_lsp.server.features.hover import hover_at
+from stark_lsp.server.features.lenses import under_way_command
+from stark_lsp.server.features.steering import HINT_LIMIT, KINDS, Target, read
+from stark_lsp.server.runs.views import Phase
+from stark_lsp.server.text.markup import unmarked
 
 WHEN = "2026-01-01T00:00:00+00:00"
 TARGET = Target("abcd1234", "Model", frozenset({0, 1, 2}), Budget(30, dollars=2.0), None)

@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
 from stark_lsp.core.problem import Span
-from stark_lsp.server.text import Units, path_of, trimmed_range, uri_of
+from stark_lsp.server.text.positions import Units, path_of, trimmed_range, uri_of
 
 TEXT = st.text(alphabet="ab\n\r\f\u2028é😋 ", max_size=60)
 ENCODINGS = st.sampled_from(["utf-8", "utf-16", "utf-32"])

@@ -15,8 +15,8 @@ from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import AgentRole, Decision, RunState, VerdictStatus
 from stark_lsp.core.steering import Course
 from stark_lsp.core.verdict import Interval, Profile
-from stark_lsp.server.tree_items import leader, of_run, of_tree
-from stark_lsp.server.views import UnderWay
+from stark_lsp.server.features.tree_items import leader, of_run, of_tree
+from stark_lsp.server.runs.views import UnderWay
 
 RUN = Run(
     "r1",

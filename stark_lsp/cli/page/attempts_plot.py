@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stark_lsp.cli import figures, outcome
+from stark_lsp.cli.output import outcome
 from stark_lsp.cli.page.scales import Scale, log_scale, usable
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import VerdictStatus
 

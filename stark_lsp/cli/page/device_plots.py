@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stark_lsp.cli import outcome
+from stark_lsp.cli.output import outcome
 from stark_lsp.cli.page.scales import MOST, Scale, log_scale, spread, usable
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.run import Node, Run

@@ -15,9 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stark_lsp.cli import console, documents, evidence, figures, outcome, runs_words, words
+from stark_lsp.cli.output import evidence, outcome
 from stark_lsp.cli.page import attempts_plot, device_plots
-from stark_lsp.cli.runs_lookup import local_time
+from stark_lsp.cli.runs import run_words
+from stark_lsp.cli.runs.lookup import local_time
+from stark_lsp.cli.terminal import console, documents, figures, words
 from stark_lsp.core import phrases
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.run import Node, Run
@@ -90,7 +92,7 @@ def make(store: RunStore, stored: StoredRun) -> str:
             digest=digest,
             where=f"{console.short_path(run.problem.path)}::{run.problem.qualname}",
             seconds=_seconds(run),
-            spend=runs_words.spend(store.exchanges.spend(run.id)),
+            spend=run_words.spend(store.exchanges.spend(run.id)),
             steerings=[said for _, said in store.steerings.since(run.id)],
             attempts_plot=attempts_plot.plot(run, nodes),
             calls_plot=device_plots.calls_plot(calls, device),
@@ -160,7 +162,7 @@ def _templates() -> Environment:
     templates.filters["markdown"] = lambda text: Markup(_markdown().render(console.clean(text)))
     templates.filters["local_time"] = local_time
     templates.globals |= {
-        **{module.__name__.rpartition(".")[2]: module for module in (evidence, figures, outcome, runs_words, words)},
+        **{module.__name__.rpartition(".")[2]: module for module in (evidence, figures, outcome, run_words, words)},
         "bars": device_plots,
         "points": attempts_plot,
         "status": phrases.STATUS,

@@ -1,0 +1,105 @@
+"""When a plan changed more than comments: which lines it changed, and where its spans belong.
+
+A plan is only to mark the source. Models sometimes rewrite it as well; their plan still counts, for the lines
+of the *original* that its marks are about.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from stark_lsp.agents.grounding.markers import parse, strip
+from stark_lsp.core.problem import Span
+from stark_lsp.discovery.syntax import split_lines
+
+# What is never ended ends with its line, or with the text, so that a text is gone through once whatever is in it.
+_TOKEN = re.compile(
+    r"#[^\r\n]*"
+    r'|"""(?:[^"\\]|\\[\s\S]|"(?!""))*(?:"""|\\?\Z)'
+    r"|'''(?:[^'\\]|\\[\s\S]|'(?!''))*(?:'''|\\?\Z)"
+    r'|"(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*(?:"|(?=[\r\n])|\\?\Z)'
+    r"|'(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*(?:'|(?=[\r\n])|\\?\Z)"
+)
+"""Strings and comments of Python."""
+_C_COMMENT = re.compile(r"//[^\r\n]*|/\*[^\r\n]*?(?:\*/|(?=[\r\n])|\Z)")
+
+
+def check(original: str, annotated: str) -> tuple[int, ...]:
+    """Return the 0-based lines of `original` that `annotated` changed in more than comments and spacing.
+
+    Where lines were only added, it is the line they were added before (the last line at the end). Empty
+    means that the plan did as it was told. Indentation counts, other spacing does not.
+    """
+    before, after = meaning(original), meaning(strip(annotated))
+    changed: set[int] = set()
+    for kind, first, last, _, _ in opcodes(before, after):
+        if kind == "equal":
+            continue
+        if first < last:
+            changed.update(number for number, _ in before[first:last])
+        elif before:
+            changed.add(before[min(first, len(before) - 1)][0])
+    return tuple(sorted(changed))
+
+
+def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
+    """Return where in `original` the spans of `annotated` belong, in the order of `parse(annotated).spans`.
+
+    Lines are matched by what they say; rewritten lines stand for those they replaced. A span none of whose lines
+    has a counterpart is None.
+    """
+    parsed = parse(annotated)
+    if parsed.source == original:
+        return parsed.spans
+    before, after = meaning(original), meaning(parsed.source)
+    counterpart: dict[int, tuple[int, int]] = {}
+    for kind, first, last, new_first, new_last in opcodes(before, after):
+        if kind == "equal":
+            for offset in range(last - first):
+                line = before[first + offset][0]
+                counterpart[after[new_first + offset][0]] = (line, line)
+        elif kind == "replace":
+            place = (before[first][0], before[last - 1][0])
+            for number, _ in after[new_first:new_last]:
+                counterpart[number] = place
+    spans: list[Span | None] = []
+    for span in parsed.spans:
+        places = [counterpart[line] for line in range(span.start, span.end + 1) if line in counterpart]
+        spans.append(Span(min(p[0] for p in places), max(p[1] for p in places)) if places else None)
+    return tuple(spans)
+
+
+def meaning(text: str) -> list[tuple[int, str]]:
+    """Return the lines that say something, each with its 0-based number, without comments and in uniform spacing."""
+
+    def without_comment(found: re.Match[str]) -> str:
+        token = found.group()
+        if token.startswith("#"):
+            return ""
+        return _C_COMMENT.sub("", token) if token.startswith(('"""', "'''")) else token
+
+    bare = _TOKEN.sub(without_comment, text)
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate(split_lines(bare)):
+        words = " ".join(line.split())
+        if words:
+            lines.append((number, " " * (len(line.expandtabs()) - len(line.expandtabs().lstrip())) + words))
+    return lines
+
+
+def opcodes(before: list[tuple[int, str]], after: list[tuple[int, str]]) -> list[tuple[str, int, int, int, int]]:
+    """Return difflib's opcodes; equal ends are taken off first, which makes long texts cheap."""
+    old, new = [text for _, text in before], [text for _, text in after]
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+    codes: list[tuple[str, int, int, int, int]] = [("equal", 0, head, 0, head)] if head else []
+    codes += [(kind, a + head, b + head, c + head, d + head) for kind, a, b, c, d in matcher.get_opcodes()]
+    if tail:
+        codes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
+    return codes

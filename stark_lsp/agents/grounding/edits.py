@@ -1,0 +1,204 @@
+"""What a code agent changed, held against the lines that its plan marked (paper, section 4.3).
+
+A candidate may change every line between the marks, and may bring what these lines need: imports, and definitions at
+module level that were not there before. Comments, docstrings, spacing and the name of the class count as nothing.
+Everything else is an edit outside the anchors.
+
+Nothing of this is stored: the parent's plan and both sources are, and `report` tells the same from them at any time.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stark_lsp.agents.grounding.alignment import meaning, opcodes
+from stark_lsp.agents.grounding.markers import parse as parse_markers
+from stark_lsp.core.problem import Span
+from stark_lsp.core.run import Node
+from stark_lsp.core.status import AgentRole
+from stark_lsp.discovery.slicing import Definition
+from stark_lsp.discovery.syntax import first_line, last_line, parse, split_lines
+
+MARKED_LINE = 2_000
+"""Longest line that may hold a marker: reading markers takes time with the square of it."""
+_MARKS = 400
+"""Most lines that may hold a marker."""
+_LINES = 6_000
+"""Most lines that two texts may have together, and"""
+_PAIRS = 400_000
+"""most pairs of equal ones among them, and"""
+_WORK = 30_000_000
+"""most of these times the lines of the shorter text, so that comparing them takes no more than a second or two."""
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Where a candidate differs from the source it was made from."""
+
+    outside: tuple[Span, ...]
+    """Lines of the parent's source outside the anchors that were changed, removed, or inserted at."""
+    inside: int
+    """Lines of the parent's source inside the anchors that were changed or removed."""
+    helpers: tuple[str, ...]
+    """New names at module level, which are allowed."""
+
+
+def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edits | None:
+    """Return what `source` changed of a text with anchors.
+
+    Parameters
+    ----------
+    annotated
+        The parent's source with markers.
+    source
+        The candidate's.
+    names
+        The class's name in both, which makes no difference.
+
+    Returns
+    -------
+    Edits | None
+        None where nothing can be said: the plan marked nothing, or the texts are too large or too deeply nested to
+        compare.
+    """
+    if not readable(annotated):
+        return None
+    parsed = parse_markers(annotated)
+    if not parsed.spans:
+        return None
+    before_tree, after_tree = _tree(parsed.source), _tree(source)
+    try:
+        known = {_renamed(name, names) for statement in before_tree.body for name in Definition(statement).binds}
+        helpers = [statement for statement in after_tree.body if _is_helper(statement, known)]
+    except RecursionError:
+        return None
+    before = _lines(parsed.source, _silent(before_tree, ()), names)
+    after = _lines(source, _silent(after_tree, helpers), ("", ""))
+    if not before or not comparable([text for _, text in before], [text for _, text in after]):
+        return None
+    allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
+    ordered = sorted(allowed)
+    outside: set[int] = set()
+    inside = 0
+    for kind, first, last, _, _ in opcodes(before, after):
+        if kind == "equal":
+            continue
+        if first < last:
+            changed = [number for number, _ in before[first:last]]
+            inside += sum(number in allowed for number in changed)
+            outside.update(number for number in changed if number not in allowed)
+            continue
+        above, below = before[max(0, first - 1)][0], before[min(first, len(before) - 1)][0]
+        if above not in allowed and below not in allowed and not _between(ordered, above, below):
+            outside.add(below)
+    found = {name for statement in helpers for name in Definition(statement).binds}
+    return Edits(tuple(_spans(outside)), inside, tuple(sorted(found)))
+
+
+def report(parent: Node, node: Node) -> Edits | None:
+    """Return what a node of the code agent changed of its parent; None where that says nothing."""
+    if node.role is not AgentRole.CODE or node.plan is None or not node.plan.annotated_source:
+        return None
+    names = (parent.candidate.class_name, node.candidate.class_name)
+    return edits(node.plan.annotated_source, node.candidate.source, names)
+
+
+def describe(found: Edits) -> str:
+    """Return the lines outside the anchors that were changed, for instance `line 3, lines 7–9`; empty if none."""
+    places = [
+        f"line {span.start + 1}" if span.start == span.end else f"lines {span.start + 1}–{span.end + 1}"
+        for span in found.outside
+    ]
+    more = f" and {len(places) - 8} more places" if len(places) > 8 else ""
+    return ", ".join(places[:8]) + more
+
+
+def readable(text: str) -> bool:
+    """Whether markers can be read from a text in a reasonable time."""
+    lengths = [len(line) for line in split_lines(text) if "improve" in line.lower()]
+    return len(lengths) <= _MARKS and max(lengths, default=0) <= MARKED_LINE
+
+
+def is_marked(text: str) -> bool:
+    """Whether a text has anchors that can be read."""
+    return readable(text) and bool(parse_markers(text).spans)
+
+
+def comparable(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether two lists of lines can be compared in a reasonable time."""
+    if len(before) + len(after) > _LINES:
+        return False
+    counts = Counter(before)
+    pairs = sum(counts[line] for line in after)
+    return pairs <= _PAIRS and pairs * min(len(before), len(after)) <= _WORK
+
+
+def _tree(source: str) -> ast.Module:
+    try:
+        return parse(source)
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _lines(source: str, silent: set[int], names: tuple[str, str]) -> list[tuple[int, str]]:
+    old, new = names
+    lines = [(number, text) for number, text in meaning(source) if number not in silent]
+    if not old or old == new:
+        return lines
+    word = re.compile(rf"\b{re.escape(old)}\b")
+    return [(number, word.sub(new, text)) for number, text in lines]
+
+
+def _renamed(name: str, names: tuple[str, str]) -> str:
+    old, new = names
+    return new if old and name == old else name
+
+
+def _is_helper(statement: ast.stmt, known: set[str]) -> bool:
+    """Whether a statement only binds names that were not there before."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom, ast.Expr)):
+        return False
+    names = Definition(statement).binds
+    return bool(names) and not names & known
+
+
+def _silent(tree: ast.Module, helpers: Iterable[ast.stmt]) -> set[int]:
+    """Return the lines that make no difference: docstrings, imports, helpers."""
+    lines: set[int] = set()
+    for statement in (*tree.body, *helpers):
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            lines.update(range(first_line(statement), last_line(statement) + 1))
+    for statement in helpers:
+        lines.update(range(first_line(statement), last_line(statement) + 1))
+    for docstring in _docstrings(tree):
+        lines.update(range(first_line(docstring), last_line(docstring) + 1))
+    return lines
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.stmt]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and len(node.body) > 1:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first
+
+
+def _between(ordered: Sequence[int], above: int, below: int) -> bool:
+    """Whether an anchor lies between two neighbouring lines: it then marks lines that say nothing, such as blanks."""
+    place = bisect_left(ordered, above)
+    return place < len(ordered) and ordered[place] < below
+
+
+def _spans(lines: Iterable[int]) -> list[Span]:
+    spans: list[Span] = []
+    for line in sorted(lines):
+        if spans and spans[-1].end + 1 == line:
+            spans[-1] = Span(spans[-1].start, line)
+        else:
+            spans.append(Span(line, line))
+    return spans

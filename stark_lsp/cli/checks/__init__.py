@@ -1,0 +1,1 @@
+"""What `stark-lsp doctor` checks."""

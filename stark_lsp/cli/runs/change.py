@@ -1,0 +1,77 @@
+"""`stark-lsp runs apply` and `runs delete`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stark_lsp.cli.runs.lookup import Actions
+    from stark_lsp.store import RunStore
+
+
+def configure(actions: Actions) -> None:
+    """Add the actions."""
+    applying = actions.add_parser("apply", help="write a run's proposal into its file")
+    applying.add_argument("id", metavar="ID")
+    applying.add_argument(
+        "--write",
+        choices=("beside", "replace", "module"),
+        default="beside",
+        help="after the class (default), in its place, or as a new file",
+    )
+    applying.set_defaults(handler=_apply)
+
+    deleting = actions.add_parser("delete", help="delete runs")
+    deleting.add_argument("ids", metavar="ID", nargs="*")
+    deleting.add_argument("--all", action="store_true", help="delete every run")
+    deleting.add_argument("--yes", action="store_true", help="do not ask; needed with --all")
+    deleting.set_defaults(handler=_delete)
+
+
+def _apply(args: argparse.Namespace, store: RunStore) -> int:
+    from dataclasses import replace
+    from pathlib import Path
+
+    from stark_lsp.cli.output import proposal
+    from stark_lsp.cli.runs.lookup import find
+    from stark_lsp.cli.terminal import console, documents
+    from stark_lsp.core.errors import BadInput
+    from stark_lsp.core.status import Decision, WriteMode
+
+    stored = store.load(find(store, args.id).id)
+    run, nodes = stored.run, dict(stored.nodes)
+    if run.best is None:
+        raise BadInput(f"Run {run.id} has no proposal.", cure=f"stark-lsp runs show {run.id} says what came of it.")
+    document = documents.read(Path(run.problem.path))
+    offer = proposal.make(run, nodes[run.best], document, WriteMode(args.write))
+    out = console.make()
+    for path in proposal.apply(offer):
+        console.line(out, f"Written: {console.short_path(path)}", "bold green")
+    for note in offer.edit.notes:
+        console.line(out, note)
+    store.update(replace(run, decision=Decision.ACCEPTED))
+    return 0
+
+
+def _delete(args: argparse.Namespace, store: RunStore) -> int:
+    from stark_lsp.cli.page.run_page import kept_at
+    from stark_lsp.cli.runs.lookup import ALL, find
+    from stark_lsp.cli.terminal import console, figures
+    from stark_lsp.core.errors import BadInput
+
+    if args.all == bool(args.ids):
+        raise BadInput("Name the runs to delete, or use --all.", cure="stark-lsp runs lists them.")
+    if args.all and not args.yes:
+        raise BadInput("This would delete every run.", cure="Add --yes if that is meant.")
+    # All ids are looked up before the first is deleted: a typing error deletes nothing.
+    doomed = list(store.list(limit=ALL)) if args.all else [find(store, prefix) for prefix in args.ids]
+    busy = [run.id for run in doomed if not run.state.over]
+    if busy:
+        raise BadInput(f"Still going on: {', '.join(busy)}.", cure="Stop them first.")
+    unique = {run.id for run in doomed}
+    for run_id in unique:
+        store.delete(run_id)
+        kept_at(run_id).unlink(missing_ok=True)
+    console.line(console.make(), f"Deleted {figures.count(len(unique), 'run')}.")
+    return 0

@@ -1,0 +1,106 @@
+"""`stark-lsp runs show`: one run, or one attempt of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from stark_lsp.cli.runs.lookup import Actions
+    from stark_lsp.core.run import Node, Run
+    from stark_lsp.core.steering import Steering
+    from stark_lsp.store import RunStore, StoredRun
+
+
+def configure(actions: Actions) -> None:
+    """Add the action."""
+    showing = actions.add_parser(
+        "show",
+        help="show tree, numbers and proposal of a run, or one attempt",
+        description="Show tree, numbers, spend and proposal of a run; with --node, one attempt of it.",
+    )
+    showing.add_argument("id", metavar="ID")
+    showing.add_argument("--node", type=int, metavar="N", help="show this attempt: its plan, candidate and verdict")
+    showing.add_argument(
+        "--prompts", action="store_true", help="show what was asked and answered, of one attempt or of all"
+    )
+    showing.add_argument(
+        "--sizes", action="store_true", help="show which sections the questions had, with characters and tokens"
+    )
+    showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    showing.set_defaults(handler=_show)
+
+
+def _show(args: argparse.Namespace, store: RunStore) -> int:
+    from stark_lsp.cli.runs.lookup import find
+
+    stored = store.load(find(store, args.id).id)
+    if args.node is not None or args.prompts or args.sizes:
+        from stark_lsp.cli.runs import attempt_page
+
+        return attempt_page.show(store, stored, args.node, prompts=args.prompts, sizes=args.sizes, as_json=args.json)
+    return _show_json(store, stored) if args.json else _show_page(store, stored)
+
+
+def _show_json(store: RunStore, stored: StoredRun) -> int:
+    from stark_lsp.cli.output import results
+    from stark_lsp.cli.runs.lookup import print_json
+
+    return print_json(results.of_run(stored.run, dict(stored.nodes), store))
+
+
+def _show_page(store: RunStore, stored: StoredRun) -> int:
+    from stark_lsp.cli.output import proposal
+    from stark_lsp.cli.runs import run_words
+    from stark_lsp.cli.terminal import console, diffs
+    from stark_lsp.core.status import WriteMode
+
+    run, nodes = stored.run, dict(stored.nodes)
+    out = console.make()
+    show_run(out, run, nodes)
+    spent = run_words.spend(store.exchanges.spend(run.id))
+    if spent:
+        console.line(out, spent)
+        console.line(out, f"To read them: stark-lsp runs show {run.id} --node N --prompts", "dim")
+        out.print()
+    _show_steering(out, run, [said for _, said in store.steerings.since(run.id)])
+    if run.best is None:
+        return 0
+    offer, stale = proposal.standing(run, nodes[run.best], WriteMode.BESIDE)
+    diffs.show(out, offer.patch, whole=True)
+    if stale:
+        console.line(out, stale, "yellow")
+    else:
+        console.line(out, f"To put it into the file: stark-lsp runs apply {run.id}", "dim")
+    return 0
+
+
+def show_run(out: Console, run: Run, nodes: Mapping[int, Node]) -> None:
+    """Show which run it is and where it was made, with its tree, numbers and conclusion."""
+    from stark_lsp.cli.output import outcome
+    from stark_lsp.cli.runs.lookup import local_time
+    from stark_lsp.cli.terminal import console, words
+
+    console.line(out, f"Run {run.id}, {local_time(run.created)}, {words.STATE[run.state]}", "bold")
+    console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")
+    if run.reference is not None:
+        environment = run.reference.environment
+        console.line(out, f"{words.device(environment)}, torch {environment.torch}, {words.inputs(environment)}", "dim")
+    outcome.show(out, run, nodes)
+
+
+def _show_steering(out: Console, run: Run, said: Sequence[Steering]) -> None:
+    """Show what the user told the run, in order."""
+    from stark_lsp.cli.runs import run_words
+    from stark_lsp.cli.terminal import console, figures
+
+    if not said:
+        return
+    console.line(out, "The run was told:", "bold")
+    for one in said:
+        console.line(out, f"  after {figures.count(one.attempt, 'attempt')}: {run_words.steering(one)}")
+    out.print()

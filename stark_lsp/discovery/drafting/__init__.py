@@ -1,0 +1,1 @@
+"""Inputs for a class that has none, worked out from the text of its file."""

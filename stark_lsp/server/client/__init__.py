@@ -1,0 +1,1 @@
+"""What the client on the other side can do, what it sets, and what it lends: a key, a model."""

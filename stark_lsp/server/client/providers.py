@@ -1,0 +1,60 @@
+"""What the client lends a run: an API key from its secret storage, and its own model."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stark_lsp.core.errors import BadInput
+from stark_lsp.server.client.abilities import LENT_KEY, LENT_MODEL
+from stark_lsp.server.client.lent_model import LentModel, look
+
+if TYPE_CHECKING:
+    from stark_lsp.agents.models.secret import Secret
+    from stark_lsp.runs.providers import Providers
+    from stark_lsp.server.client.keys import KeyHolder
+    from stark_lsp.server.language_server import StarkServer
+
+
+async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
+    """Return what the client lends a run.
+
+    Parameters
+    ----------
+    server
+        Who speaks to the client.
+    keys
+        Where the key is held.
+    model
+        The setting `stark.model`: a client is asked only for what the run could use.
+
+    Raises
+    ------
+    BadInput
+        The editor's model is wanted, and cannot be asked.
+    """
+    from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE, Providers
+
+    kind = model.strip().partition(":")[0].lower()
+    editor = None
+    if kind in ("auto", "editor") and LENT_MODEL in server.provides:
+        offer = await look(server, named=kind == "editor")
+        if offer.usable:
+            editor = LentModel(server)
+        elif kind == "editor":
+            raise BadInput(offer.problem, cure=offer.cure)
+        else:
+            server.log(f"the editor's model is left out: {offer.problem}")
+    if kind not in ("auto", "anthropic") or LENT_KEY not in server.provides:
+        return Providers(editor=editor)
+    # The user is asked to type a key only where the service is what they want, and nothing else will do.
+    ask = kind == "anthropic" and not any(os.environ.get(name, "").strip() for name in (KEY_VARIABLE, TOKEN_VARIABLE))
+    found: list[Secret | None] = []
+
+    async def key() -> Secret | None:
+        # Once for each run: a user who closed the question is not asked again and again.
+        if not found:
+            found.append(await keys.get(ask))
+        return found[0]
+
+    return Providers(key=key, editor=editor)

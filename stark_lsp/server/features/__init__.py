@@ -1,0 +1,1 @@
+"""What an editor asks for or offers: one file for each feature."""

@@ -1,0 +1,194 @@
+"""`stark.captureInputs`: inputs of a class from a run of one of the user's scripts.
+
+The scripts that name the class are offered by a message with buttons; any other one is for the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.server.features.inputs import failed_functions
+from stark_lsp.server.runs.progress import RunProgress
+from stark_lsp.server.text import wording
+from stark_lsp.server.text.folders import configuration_of, open_folders, settings_folder
+from stark_lsp.server.text.positions import path_of
+from stark_lsp.server.text.workspace_edits import replacement
+
+if TYPE_CHECKING:
+    from stark_lsp.server.language_server import StarkServer
+
+CAPTURE = "stark.captureInputs"
+TITLE = "Capture inputs from a run"
+OFFERED = 3
+"""Scripts that are offered at most."""
+LOOKED_AT = 3000
+"""Files that are looked at for scripts at most."""
+_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "build", "dist"})
+Answer = dict[str, Any]
+
+
+def by_hand(path: str, qualname: str) -> str:
+    """Return what to type in a terminal."""
+    return f"In a terminal: stark-lsp capture SCRIPT.py --class {shlex.quote(f'{path}::{qualname}')}"
+
+
+def scripts(path: str, qualname: str, folders: Sequence[str]) -> list[str]:
+    """Return the scripts that most likely call a class: they name it and have a main part; the nearest first.
+
+    Parameters
+    ----------
+    path
+        The class's file.
+    folders
+        Where they are looked for.
+    """
+    name, module = qualname.rpartition(".")[2], Path(path).stem
+    found: list[tuple[int, int, str]] = []
+    for file in _files(folders or (os.path.dirname(path),)):
+        try:
+            text = file.read_text("utf-8", errors="replace") if file.stat().st_size < 1 << 20 else ""
+        except OSError:
+            continue
+        if "__main__" not in text and not (os.fspath(file) != path and re.search(r"^\w+ ?[=(.]", text, re.MULTILINE)):
+            continue
+        own = os.path.realpath(file) == os.path.realpath(path)
+        named = bool(re.search(rf"\b{re.escape(name)}\b", text))
+        imported = bool(re.search(rf"^\s*(from|import)\b.*\b{re.escape(module)}\b", text, re.MULTILINE))
+        if file.name.startswith("test_") or not (imported or (named and own)):
+            continue
+        away = len(Path(os.path.relpath(file, os.path.dirname(path))).parts)
+        found.append((0 if named and "__main__" in text else 1, away, os.fspath(file)))
+    return [file for _, _, file in sorted(found)[:OFFERED]]
+
+
+def _files(folders: Sequence[str]) -> Iterator[Path]:
+    """Yield Python files below folders, up to a limit; environments and hidden folders are left out."""
+    left = LOOKED_AT
+    for folder in folders:
+        for place, inside, names in os.walk(folder):
+            inside[:] = [
+                one
+                for one in inside
+                if not one.startswith(".")
+                and one not in _SKIPPED
+                and not os.path.exists(os.path.join(place, one, "pyvenv.cfg"))
+            ]
+            for name in names:
+                if name.endswith(".py"):
+                    left -= 1
+                    if left < 0:
+                        return
+                    yield Path(place, name)
+
+
+async def capture(server: StarkServer, uri: str, qualname: str, script: str = "") -> None:
+    """Ask for a script unless there is one, run it, and keep the table."""
+    try:
+        await _capture(server, uri, qualname, script)
+    except StarkError as error:
+        server.say(wording.trouble(error), warning=True)
+
+
+async def _capture(server: StarkServer, uri: str, qualname: str, script: str) -> None:
+    path = path_of(uri)
+    if path is None:
+        raise BadInput("Only files on this machine can be run.")
+    if not script:
+        found = await asyncio.to_thread(scripts, path, qualname, open_folders(server))
+        if not found or not server.facts.message_actions:
+            server.say(f"STARK: run the script that uses {qualname}. {by_hand(path, qualname)}")
+            return
+        titles = {os.path.relpath(file, settings_folder(server, path)): file for file in found}
+        answer = await server.ask_or(
+            None,
+            types.WINDOW_SHOW_MESSAGE_REQUEST,
+            types.ShowMessageRequestParams(
+                types.MessageType.Info,
+                f"STARK: run which script to see what {qualname} is called with? It is stopped after a few calls. "
+                f"Another one, {by_hand(path, qualname)[0].lower()}{by_hand(path, qualname)[1:]}",
+                [types.MessageActionItem(title) for title in titles],
+            ),
+        )
+        script = titles.get(getattr(answer, "title", ""), "")
+        if not script:
+            return
+    await _run(server, path, qualname, script)
+
+
+async def _run(server: StarkServer, path: str, qualname: str, script: str) -> None:
+    from stark_lsp.evaluation.environment import worker_environment
+    from stark_lsp.evaluation.lookup import find_interpreter
+    from stark_lsp.runs.capture import capture as captured
+    from stark_lsp.runs.capture import keep
+
+    folder = settings_folder(server, path)
+    options = configuration_of(server, path).run_options(folder)
+    interpreter = await asyncio.to_thread(
+        find_interpreter, options.interpreter, path, open_folders(server) or (folder,)
+    )
+    work = asyncio.create_task(
+        captured(
+            script,
+            (),
+            f"{path}::{qualname}",
+            interpreter=interpreter.path,
+            environment=worker_environment(os.environ),
+            folder=folder,
+            log=server.log,
+        )
+    )
+
+    def stop() -> None:
+        work.cancel()
+
+    progress = RunProgress(server, f"STARK: running {os.path.basename(script)}", stop)
+    await progress.begin(f"until {qualname} was called a few times")
+    try:
+        made = await work
+    except asyncio.CancelledError:
+        if not work.cancelled():
+            work.cancel()
+            raise
+        server.say("STARK: the script was stopped. Nothing was recorded.")
+        return
+    finally:
+        progress.end("")
+    if not made.toml:
+        raise BadInput(f"{made.said}, but a table cannot say it: {made.why}.", cure=by_hand(path, qualname))
+    await asyncio.to_thread(keep, made)
+    server.say(f"STARK: {made.said}. The inputs of {qualname} are in {os.path.basename(made.toml)}.")
+    for document in server.documents.all():
+        document.reread()
+    here = server.documents.at(path)
+    if here is not None and (lines := failed_functions(here.text)) is not None:
+        # They would come before the table.
+        edit = replacement(here.uri, here.version, lines, "", server.facts)
+        params = types.ApplyWorkspaceEditParams(edit, f"Take out the inputs of {qualname} that do not run")
+        await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
+    server.refresh_lenses()
+
+
+def register(server: StarkServer) -> None:
+    """Register the command."""
+
+    @server.command(CAPTURE)
+    async def capture_inputs(*arguments: Any) -> Answer:
+        from stark_lsp.server.commands import argument, target_at
+
+        try:
+            uri, qualname = await target_at(server, arguments)
+        except StarkError as error:
+            server.say(wording.trouble(error), warning=True)
+            return {"status": "error", "message": str(error)}
+        script = argument(arguments, 2, "script")
+        server.spawn(capture(server, uri, qualname, script), f"capturing inputs of {qualname}")
+        return {"status": "asking" if not script else "running"}

@@ -1,0 +1,245 @@
+"""`stark.addInputs`: writes a `get_inputs` that runs, or one with a TODO that says why it does not.
+
+1. The text of the class gives a draft.
+2. The draft is tried in the user's interpreter and mended there, with a progress that can be cancelled.
+3. What came of it is an edit behind the class. One that does not run carries `MARK`; the diagnostic is read off that
+   line, so it stays until the line goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from stark_lsp.core.errors import BadInput, Fault, StarkError
+from stark_lsp.core.problem import Span
+from stark_lsp.server.features.lenses import ADD_INPUTS
+from stark_lsp.server.runs.progress import RunProgress
+from stark_lsp.server.text import wording
+from stark_lsp.server.text.documents import read_file
+from stark_lsp.server.text.folders import configuration_of, open_folders, settings_folder
+from stark_lsp.server.text.markup import plain
+from stark_lsp.server.text.positions import Units, path_of, trimmed_range
+from stark_lsp.server.text.workspace_edits import insertion
+
+if TYPE_CHECKING:
+    from stark_lsp.discovery.drafting.stubs import Stub
+    from stark_lsp.evaluation.trial import Outcome
+    from stark_lsp.server.features.preflight import Preflight
+    from stark_lsp.server.language_server import StarkServer
+
+MARK = "TODO: these inputs do not run yet:"
+"""Begins the comment above a `get_inputs` that failed when it was tried."""
+Answer = dict[str, Any]
+
+
+def unfinished(text: str, lines: Sequence[str], units: Units) -> list[types.Diagnostic]:
+    """Return a diagnostic for each `get_inputs` that is marked as not running."""
+    if MARK not in text:
+        return []
+    found = []
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(f"# {MARK}"):
+            found.append(
+                types.Diagnostic(
+                    range=trimmed_range(tuple(lines), Span(number, number), units),
+                    message=f"{line.strip()[2:].removeprefix('TODO: ').capitalize()} Mend them, then delete this line.",
+                    severity=types.DiagnosticSeverity.Warning,
+                    code="inputs",
+                    source="STARK",
+                )
+            )
+    return found
+
+
+def failed_functions(text: str) -> tuple[int, int] | None:
+    """Return the lines of functions that are marked as not running, from the mark to behind the last; None if none."""
+    import ast
+
+    from stark_lsp.discovery.syntax import parse, split_lines
+
+    mark = next((i for i, line in enumerate(split_lines(text)) if line.startswith(f"# {MARK}")), None)
+    if mark is None:
+        return None
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        return None
+    end = mark + 1
+    for node in tree.body:
+        if (
+            node.lineno > mark
+            and isinstance(node, ast.FunctionDef)
+            and node.name.startswith(("get_inputs", "get_init_"))
+        ):
+            end = node.end_lineno or end
+        elif node.lineno > mark:
+            break
+    return mark, end
+
+
+class Inputs:
+    """Adds inputs to classes.
+
+    Parameters
+    ----------
+    server
+        Who speaks to the client.
+    """
+
+    def __init__(self, server: StarkServer) -> None:
+        self._server = server
+        self._going: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """What is being tried, by document and class."""
+
+    def add(self, uri: str, qualname: str) -> None:
+        """Begin to add inputs for a class; nothing if that is going on already."""
+        key = (uri, qualname)
+        if key in self._going:
+            self._server.say(f"STARK: inputs for {qualname} are being tried already.")
+            return
+        if not self._server.facts.apply_edit:
+            raise BadInput(
+                "This editor applies no edits from a server.",
+                cure=f"In a terminal: stark-lsp inputs {path_of(uri)}::{qualname}",
+            )
+        task = self._server.spawn(self._add(uri, qualname), f"adding inputs for {qualname}")
+        self._going[key] = task
+        task.add_done_callback(lambda _: self._going.pop(key, None))
+
+    def _text(self, uri: str) -> tuple[str, str, int | None]:
+        """Return path, text and version of a document."""
+        path = path_of(uri)
+        document = self._server.documents.get(uri)
+        text = document.text if document is not None else read_file(path) if path is not None else None
+        if text is None or path is None:
+            raise BadInput("The document is not open and cannot be read.", path=path)
+        return path, text, document.version if document is not None else None
+
+    async def _add(self, uri: str, qualname: str) -> None:
+        name = qualname.rpartition(".")[2]
+        trying: asyncio.Task[Outcome | StarkError] | None = None
+
+        def stop() -> None:
+            if trying is not None:
+                trying.cancel()
+
+        progress = RunProgress(self._server, f"STARK: inputs for {name}", stop)
+        try:
+            from stark_lsp.discovery.drafting.stubs import make_stub
+
+            path, text, _ = self._text(uri)
+            stub = await asyncio.to_thread(make_stub, text, qualname)
+            trying = asyncio.create_task(self._try(stub, path, progress))
+            await progress.begin("Reading the class")
+            outcome = await trying
+            await self._write(uri, stub, outcome)
+        except asyncio.CancelledError:
+            if trying is None or not trying.cancelled():
+                stop()
+                raise
+            self._server.say(f"STARK: stopped. {name} has no inputs yet.")
+        except StarkError as error:
+            self._server.say(wording.trouble(error), warning=True)
+        finally:
+            progress.end("")
+
+    async def _try(self, stub: Stub, path: str, progress: RunProgress) -> Outcome | StarkError:
+        """Return what came of trying, or why nothing could be tried."""
+        from stark_lsp.evaluation.lookup import find_interpreter
+        from stark_lsp.evaluation.trial import find_inputs
+
+        configuration = configuration_of(self._server, path)
+        if path.endswith(".ipynb"):
+            from stark_lsp.discovery.notebooks import needed_alone
+
+            stub = replace(stub, document=needed_alone(stub.document, stub.qualname, ()))
+        options = configuration.run_options(settings_folder(self._server, path))
+        try:
+            found = await asyncio.to_thread(
+                find_interpreter, options.interpreter, path, open_folders(self._server) or (os.getcwd(),)
+            )
+            return await find_inputs(
+                stub,
+                path,
+                interpreter=found.path,
+                device=configuration.device,
+                mode=configuration.mode,
+                log=self._server.log,
+                tell=progress.report,
+            )
+        except (BadInput, Fault) as error:
+            return error
+
+    async def _write(self, uri: str, stub: Stub, outcome: Outcome | StarkError) -> None:
+        """Apply the edit to the document as it is now, and say what came of it."""
+        from stark_lsp.discovery.drafting.stubs import make_stub
+
+        _, text, version = self._text(uri)
+        if text != stub.document:
+            # The user went on typing; the place may be another one.
+            stub = replace(await asyncio.to_thread(make_stub, text, stub.qualname), draft=stub.draft)
+        name = stub.qualname.rpartition(".")[2]
+        if isinstance(outcome, StarkError):
+            new = stub.text(stub.draft)
+            said = f"STARK: the inputs of {name} are guesses; they could not be tried. {outcome}"
+        elif outcome.failure is not None:
+            why = plain(outcome.failure.said, 200)
+            new = stub.text(outcome.draft, f"{MARK} {why}")
+            said = f"STARK: no inputs were found that {name} runs with. {why}"
+        else:
+            new, said = stub.text(outcome.draft.checked()), ""
+        edit = insertion(uri, version, stub.line, new, self._server.facts)
+        params = types.ApplyWorkspaceEditParams(edit, f"Add inputs for {stub.qualname}")
+        result = await self._server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
+        if not getattr(result, "applied", False):
+            reason = getattr(result, "failure_reason", None)
+            self._server.say(
+                f"STARK: the editor did not apply the edit{f': {reason}' if reason else ''}.", warning=True
+            )
+            return
+        self._server.refresh_lenses()
+        if said:
+            self._server.spawn(self._tell(said, uri, stub.qualname), "telling of inputs")
+
+    async def _tell(self, said: str, uri: str, qualname: str) -> None:
+        """Say that inputs do not run, with what can be done."""
+        from stark_lsp.server.features import capturing
+
+        if not self._server.facts.message_actions:
+            self._server.say(f"{said} {capturing.by_hand(path_of(uri) or '', qualname)}", warning=True)
+            return
+        actions = [types.MessageActionItem(capturing.TITLE)]
+        params = types.ShowMessageRequestParams(types.MessageType.Warning, said, actions)
+        try:
+            answer = await self._server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        except JsonRpcException:
+            self._server.say(said, warning=True)
+            return
+        if getattr(answer, "title", None) == capturing.TITLE:
+            await capturing.capture(self._server, uri, qualname)
+
+
+def register(server: StarkServer, preflight: Preflight) -> None:
+    """Register the command; it is what the button of a class without inputs does, too."""
+    inputs = Inputs(server)
+
+    @server.command(ADD_INPUTS)
+    def add_inputs(*arguments: Any) -> Answer:
+        from stark_lsp.server.commands import target
+
+        try:
+            uri, qualname = target(arguments)
+            inputs.add(uri, qualname)
+        except StarkError as error:
+            server.say(wording.trouble(error), warning=True)
+            return {"status": "error", "message": str(error)}
+        return {"status": "applying"}
+
+    preflight.add_inputs = add_inputs

@@ -1,0 +1,304 @@
+"""What follows an accepted proposal: the caret at the new class, its use at the call sites, a test for it.
+
+Nothing here happens silently: changes of other code come as a preview where the editor has one, else after a question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from stark_lsp.core.editing import Replacement, keep_ends
+from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.server.commands import argument
+from stark_lsp.server.text import wording
+from stark_lsp.server.text.documents import Document, read_file
+from stark_lsp.server.text.folders import configuration_of, folder_of, open_folders
+from stark_lsp.server.text.positions import path_of, uri_of
+from stark_lsp.server.text.workspace_edits import NEW_FILE
+
+if TYPE_CHECKING:
+    from stark_lsp.discovery.classes import ModuleClass
+    from stark_lsp.proposals.provenance import Mark
+    from stark_lsp.server.language_server import StarkServer
+
+USE_AT_CALL_SITES = "stark.useAtCallSites"
+WRITE_TEST = "stark.writeTest"
+
+ANNOTATION = "stark-call-sites"
+FILES = 5000
+"""Python files of the workspace that are read at most."""
+BYTES = 1 << 20
+"""Longer files are left alone."""
+_SKIPPED = re.compile(r"\..*|__pycache__|node_modules|site-packages|venv|env|build|dist")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The changes of one file."""
+
+    uri: str
+    version: int | None
+    before: str
+    changes: tuple[Replacement, ...]
+
+
+def mark_above(lines: Sequence[str], cls: ModuleClass) -> Mark | None:
+    """Return the mark of an accepted class of a document, None for any other class."""
+    from stark_lsp.proposals.provenance import read_mark
+
+    number = cls.span.start - 1
+    while 0 <= number < len(lines) and lines[number].lstrip().startswith("#"):
+        if (mark := read_mark(lines[number])) is not None:
+            return mark
+        number -= 1
+    return None
+
+
+def commands_for(document: Document, cls: ModuleClass) -> list[types.Command]:
+    """Return what can be done with an accepted class that stands beside the original one."""
+    mark = mark_above(document.lines, cls)
+    if mark is None or mark.qualname == cls.qualname:
+        return []
+    arguments = [document.uri, cls.qualname]
+    use = types.Command(
+        f"Use {cls.qualname} at the call sites of {mark.qualname}", USE_AT_CALL_SITES, arguments=arguments
+    )
+    if document.path is not None and document.path.endswith(".ipynb"):
+        return [use]  # no test can import it
+    return [use, types.Command(f"Write a test for {cls.qualname}", WRITE_TEST, arguments=arguments)]
+
+
+async def show_class(server: StarkServer, uri: str, text: str, qualname: str) -> None:
+    """Put the caret at a class of a document, which the editor opens if it does not show it."""
+    if not server.facts.show_document:
+        return
+    place = await asyncio.to_thread(_name_of, text, qualname)
+    if place is None:
+        return
+    lines = keep_ends(text)
+    selection = server.documents.units.range(lines, (place[0], place[1]), (place[0], place[2]))
+    params = types.ShowDocumentParams(uri, external=False, take_focus=True, selection=selection)
+    await server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
+
+
+def _name_of(text: str, qualname: str) -> tuple[int, int, int] | None:
+    from stark_lsp.discovery.syntax import find_class, parse
+
+    found = find_class(parse(text), qualname)
+    if not found:
+        return None
+    line = found[-1].lineno - 1
+    name = re.compile(rf"\bclass\s+({re.escape(found[-1].name)})\b").search(keep_ends(text)[line])
+    return (line, name.start(1), name.end(1)) if name is not None else None
+
+
+def register(server: StarkServer) -> None:
+    """Register the commands."""
+
+    @server.command(USE_AT_CALL_SITES)
+    async def use_at_call_sites(*arguments: Any) -> dict[str, Any]:
+        return await _carried_out(server, arguments, _use_at_call_sites)
+
+    @server.command(WRITE_TEST)
+    async def write_test(*arguments: Any) -> dict[str, Any]:
+        return await _carried_out(server, arguments, _write_test)
+
+
+async def _carried_out(server: StarkServer, arguments: Sequence[Any], work: Any) -> dict[str, Any]:
+    """Find out what a command is about and do its work in the background."""
+    try:
+        uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
+        path = path_of(uri) if uri else None
+        if path is None or not qualname:
+            raise BadInput(
+                "This command needs a document and a class.", cure="Use the code action on a class that STARK brought."
+            )
+        document = server.documents.get(uri) or server.documents.at(path)
+        text = document.text if document is not None else read_file(path)
+        if text is None:
+            raise BadInput("The document is not open and cannot be read.", path=path)
+        if not server.facts.apply_edit:
+            raise BadInput("This editor applies no edits from a server.", cure="Change the code by hand.")
+        asked = _Asked(document.uri if document is not None else uri, path, text, document, qualname)
+    except StarkError as error:
+        server.say(wording.trouble(error), warning=True)
+        return {"status": "error", "message": str(error)}
+    server.spawn(_told(server, work, asked), work.__name__)
+    return {"status": "working"}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    uri: str
+    path: str
+    text: str
+    document: Document | None
+    qualname: str
+
+
+async def _told(server: StarkServer, work: Any, asked: _Asked) -> None:
+    try:
+        await work(server, asked)
+    except StarkError as error:
+        server.say(wording.trouble(error), warning=True)
+
+
+# --- the call sites ----------------------------------------------------------------------------------
+
+
+async def _use_at_call_sites(server: StarkServer, asked: _Asked) -> None:
+    folder = folder_of(asked.path, open_folders(server))
+    opened = {document.path: document for document in server.documents.all() if document.path is not None}
+    name, changed = await asyncio.to_thread(_call_sites, asked, folder, opened)
+    count = sum(len(one.changes) for one in changed)
+    if not count:
+        server.say(f"STARK: nothing in {os.path.basename(folder)} constructs {name}, tests apart.")
+        return
+    files = f"{len(changed)} file{'s' if len(changed) > 1 else ''}"
+    label = f"Use {asked.qualname} in place of {name}"
+    annotated = server.facts.change_annotations and server.facts.document_changes
+    if not annotated:
+        places = ", ".join(f"{os.path.basename(path_of(one.uri) or '')}:{c.start_line + 1}"
+                           for one in changed for c in one.changes)  # fmt: skip
+        if not await _agreed(server, f"STARK: {label} in {files} ({places})?"):
+            return
+    for one in changed:
+        current = server.documents.get(one.uri)
+        if (current.text if current is not None else read_file(path_of(one.uri) or "")) != one.before:
+            raise BadInput("The files changed meanwhile. Nothing was changed.", cure="Try again.")
+    edit = _workspace_edit(server, changed, label, annotated)
+    result = await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit, label))
+    if not getattr(result, "applied", False):
+        server.say("STARK: the editor did not apply the edit. Nothing was changed.", warning=True)
+
+
+async def _agreed(server: StarkServer, question: str) -> bool:
+    if not server.facts.message_actions:
+        server.say(f"{question} This editor can neither preview that nor ask. Nothing was changed.")
+        return False
+    params = types.ShowMessageRequestParams(types.MessageType.Info, question, [types.MessageActionItem("Replace")])
+    answer = await server.ask_or(None, types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+    return getattr(answer, "title", None) == "Replace"
+
+
+def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tuple[str, list[Changed]]:
+    """Return the original's name and what changes in each file."""
+    from stark_lsp.proposals import call_sites
+
+    new = call_sites.accepted_class(asked.text, asked.qualname)
+    assert new.mark is not None
+    name, defining = new.mark.qualname, Path(asked.path)
+    version = asked.document.version if asked.document is not None else None
+    found = [Changed(asked.uri, version, asked.text, call_sites.own_sites(asked.text, new))]
+    for path in _python_files(folder):
+        if path == defining or call_sites.is_test(path.relative_to(folder)):
+            continue
+        document = opened.get(str(path))
+        text = document.text if document is not None else read_file(str(path))
+        if text is None or name not in text or "import" not in text:
+            continue
+        changes = call_sites.importing_sites(text, path, defining, name, asked.qualname)
+        uri, version = (document.uri, document.version) if document is not None else (uri_of(str(path)), None)
+        found.append(Changed(uri, version, text, changes))
+    return name, [one for one in found if one.changes]
+
+
+def _python_files(folder: str) -> Iterator[Path]:
+    """Yield the Python files of a folder that people write, at most `FILES`."""
+    count = 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _SKIPPED.fullmatch(name))
+        for name in sorted(files):
+            path = Path(place, name)
+            if name.endswith(".py") and path.is_file() and path.stat().st_size <= BYTES:
+                count += 1
+                if count > FILES:
+                    return
+                yield path
+
+
+def _workspace_edit(
+    server: StarkServer, changed: Sequence[Changed], label: str, annotated: bool
+) -> types.WorkspaceEdit:
+    units = server.documents.units
+    plain: dict[str, list[types.TextEdit]] = {}
+    documents: list[types.TextDocumentEdit] = []
+    for one in changed:
+        lines = keep_ends(one.before)
+        places = [
+            (
+                units.range(lines, (c.start_line, c.start_column), (c.end_line, c.end_column)),
+                c.new_text,
+            )
+            for c in one.changes
+        ]
+        plain[one.uri] = [types.TextEdit(place, text) for place, text in places]
+        edits = [types.AnnotatedTextEdit(ANNOTATION, place, text) for place, text in places] if annotated else []
+        identifier = types.OptionalVersionedTextDocumentIdentifier(one.uri, one.version)
+        documents.append(types.TextDocumentEdit(identifier, edits or plain[one.uri]))
+    if not server.facts.document_changes:
+        return types.WorkspaceEdit(changes=plain)
+    annotations = {ANNOTATION: types.ChangeAnnotation(label, needs_confirmation=True)} if annotated else None
+    return types.WorkspaceEdit(document_changes=documents, change_annotations=annotations)
+
+
+# --- the test ----------------------------------------------------------------------------------------
+
+
+async def _write_test(server: StarkServer, asked: _Asked) -> None:
+    path, text = await asyncio.to_thread(_test, asked, configuration_of(server, asked.path)["interpreter"])
+    uri = uri_of(path)
+    if server.facts.create_files:
+        identifier = types.OptionalVersionedTextDocumentIdentifier(uri, None)
+        options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
+        edit = types.WorkspaceEdit(
+            document_changes=[
+                types.CreateFile(uri, options=options),
+                types.TextDocumentEdit(identifier, [types.TextEdit(NEW_FILE, text)]),
+            ]
+        )
+        params = types.ApplyWorkspaceEditParams(edit, f"Write a test for {asked.qualname}")
+        result = await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
+        if not getattr(result, "applied", False):
+            server.say("STARK: the editor did not create the test.", warning=True)
+            return
+    else:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            server.say(f"STARK: {path} cannot be written: {error.strerror}.", error=True)
+            return
+    if server.facts.show_document:
+        # Whoever asks for a test wants to see it.
+        params_shown = types.ShowDocumentParams(uri, external=False, take_focus=True)
+        await server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params_shown)
+    server.say(f"STARK: the test for {asked.qualname} is in {path}. Save it and run it with pytest.")
+
+
+def _test(asked: _Asked, interpreter: str | None) -> tuple[str, str]:
+    """Return the path and the text of the test."""
+    from stark_lsp.discovery.classes import find_modules
+    from stark_lsp.proposals.call_sites import accepted_class
+    from stark_lsp.proposals.kernel_test import kernel_test
+    from stark_lsp.runs.formatting import tidy
+
+    new = accepted_class(asked.text, asked.qualname)
+    assert new.mark is not None
+    original = next((c for c in find_modules(asked.text, asked.path) if c.qualname == new.mark.qualname), None)
+    if original is None or original.qualname == asked.qualname:
+        raise BadInput(f"{new.mark.qualname} is not there any more to test {asked.qualname} against.", path=asked.path)
+    comment = " ".join(keep_ends(asked.text)[new.start : new.place.node.lineno])
+    device = "cuda" if "(cuda)" in comment else "cpu"
+    mode = ".eval()" if "Measured in eval mode" in comment else ""
+    made = kernel_test(Path(asked.path), original.qualname, asked.qualname, original.inputs, device=device, mode=mode)
+    return str(made.path), tidy(made.text, str(made.path), interpreter)
