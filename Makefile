@@ -9,8 +9,6 @@ DEMO_SAMPLES := new_gelu rms_norm
 ISOLATION ?= auto
 # Each process would compile the sources and tests anew: 6 s of a core for every pytest alone.
 unexport PYTHONDONTWRITEBYTECODE
-# Of the extension; VS Code's names.
-PLATFORMS ?= all
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint format client dist lock site editor-test benchmarks clean
@@ -68,10 +66,10 @@ $(BIN)/uv:
 client: $(BIN)/uv ## Build the VS Code extension with the server in it (needs node 20 or newer): vscode-client/stark-lsp.vsix
 	@$(BIN)/python vscode-client/pack.py --file vscode-client/stark-lsp.vsix
 
-dist: $(BIN)/uv ## Build all that is released into dist/: wheel, sdist, and the extension for each platform
+dist: $(BIN)/uv ## Build all that is released into dist/: wheel, sdist, and the extension
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --out-dir dist && ls dist/*.whl dist/*.tar.gz
-	@$(BIN)/python vscode-client/pack.py --platform $(PLATFORMS)
+	@$(BIN)/python vscode-client/pack.py
 
 lock: $(BIN)/uv ## Renew the versions of what the extension brings along
 	@$(BIN)/python vscode-client/pack.py --lock

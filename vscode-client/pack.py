@@ -1,16 +1,20 @@
-"""Packs the VS Code extension together with the server and all that it needs.
+"""Packs the VS Code extension together with the server and what that needs.
 
-    python vscode-client/pack.py [--platform NAME ... | --file FILE] [--repository URL]
+    python vscode-client/pack.py [--file FILE] [--repository URL]
     python vscode-client/pack.py --lock
 
 1. The extension itself is built by npm; its files are copied into a staging folder.
-2. The server and the packages of `bundled/requirements.txt` go into `bundled/libs` there, as wheels are unpacked.
-   Almost all of them are pure Python. Two that the language model's SDK needs are not: they are put in for one
-   platform and each Python of `PYTHONS`, side by side, since an extension module's name says which Python it is for.
+2. The server and the packages of `bundled/requirements.txt` go into `bundled/libs` there, as wheels are unpacked. They
+   are used as pure Python (markupsafe and watchdog do without their extension modules), so that one file serves every
+   platform and every Python.
 3. `vsce` packs the folder.
 
-`--lock` renews `bundled/requirements.txt` from `pyproject.toml`: one version of each package for all of `PYTHONS`.
-Needs uv beside this Python, and node.
+SDKs of language models are most of a bundle, and parts of them are compiled for each Python: only their versions and
+hashes go along (`bundled/sdks.txt`), for the server to install them when a user first asks a model
+(`stark_lsp/agents/models/sdk.py`).
+
+`--lock` renews both lists from `pyproject.toml`: one version of each package for all Pythons from `OLDEST` on.
+Needs uv beside this Python, and node; for `--lock` this is Python 3.11 or newer.
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -30,17 +33,10 @@ CLIENT = Path(__file__).resolve().parent
 ROOT = CLIENT.parent
 LOCK = CLIENT / "bundled" / "requirements.txt"
 
-PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
-"""Versions that the bundle has everything for; newer ones can do all but ask a language model by its SDK."""
-PLATFORMS = {
-    "linux-x64": "x86_64-manylinux2014",
-    "linux-arm64": "aarch64-manylinux2014",
-    "darwin-x64": "x86_64-apple-darwin",
-    "darwin-arm64": "aarch64-apple-darwin",
-}
-"""VS Code's names and uv's."""
-COMPILED = ("pydantic-core", "jiter")
-"""Packages without a form in pure Python. Others with extension modules (markupsafe, watchdog) do without."""
+SDKS = CLIENT / "bundled" / "sdks.txt"
+LATER = ("anthropic", "openai")
+"""Packages that are installed when they are needed, with what only they need."""
+OLDEST = "3.10"
 LEXERS = ("__init__", "_mapping", "python")
 """Of the language that is shown in colours on a terminal, and what finds it."""
 SHIPPED = ("package.json", "README.md", "CHANGELOG.md", "LICENSE", "icon.png", "activity.svg", "out", "bundled")
@@ -61,48 +57,52 @@ def uv(*arguments: str | Path) -> None:
 
 def lock() -> None:
     """Write the versions and hashes of all packages; what is there already stays unless it has to change."""
-    oldest = ("--universal", "--python-version", PYTHONS[0], "--fork-strategy", "fewest")
-    uv("pip", "compile", "pyproject.toml", *oldest, "--generate-hashes", "--no-annotate", "--no-header", "-o", LOCK)
+    import tomllib  # of Python 3.11 and newer
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["openai"]]
+    later = [text for text in needed if re.split(r"[^\w-]", text, maxsplit=1)[0] in LATER]
+    compiled(LOCK, [text for text in needed if text not in later])
+    compiled(SDKS, later, "--constraints", LOCK)
+    brought = entries(LOCK)
+    SDKS.write_text("\n".join(text for name, text in entries(SDKS).items() if name not in brought) + "\n")
 
 
-def locked() -> dict[str, str]:
-    """Return the lock's entries, hashes included, by package."""
-    entries = re.split(r"\n(?=\S)", LOCK.read_text().strip())
-    return {entry.partition("==")[0]: entry for entry in entries}
+def compiled(file: Path, wanted: list[str], *options: str | Path) -> None:
+    """Write the versions and hashes of some packages and of all that they need."""
+    universal = ("--universal", "--python-version", OLDEST, "--fork-strategy", "fewest")
+    plain = ("--generate-hashes", "--no-annotate", "--no-header")
+    with tempfile.NamedTemporaryFile("w", suffix=".in") as source:
+        source.write("\n".join(wanted))
+        source.flush()
+        uv("pip", "compile", source.name, *universal, *plain, *options, "-o", file)
 
 
-def fill(libs: Path, target: str) -> None:
-    """Unpack the server and its packages for one platform into `libs`."""
+def entries(file: Path) -> dict[str, str]:
+    """Return the entries of a list, hashes included, by package."""
+    found = re.split(r"\n(?=\S)", file.read_text().strip())
+    return {entry.partition("==")[0]: entry for entry in found}
+
+
+def fill(libs: Path) -> None:
+    """Unpack the server and its packages into `libs`."""
     with tempfile.TemporaryDirectory() as scratch:
         wheels = Path(scratch, "wheels")
         uv("build", "--wheel", "--out-dir", wheels)
-        install(libs, target, PYTHONS[0], LOCK)
+        exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy")
+        uv("pip", "install", *exact, "--target", libs, "--python-version", OLDEST, "-r", LOCK)
         uv("pip", "install", "--no-deps", "--target", libs, *wheels.glob("*.whl"))
-        compiled = Path(scratch, "compiled.txt")
-        entries = locked()
-        compiled.write_text("\n".join(entries[name] for name in COMPILED))
-        for version in PYTHONS[1:]:
-            other = Path(scratch, version)
-            install(other, target, version, compiled)
-            for module in other.rglob("*.so"):
-                shutil.copy(module, libs / module.relative_to(other))
     shutil.rmtree(libs / "bin", ignore_errors=True)
     (libs / ".lock").unlink(missing_ok=True)
-    # What nobody imports or reads: lists of files, one of which names a folder of the machine that packs, and lexers.
-    unused = [*libs.glob("*.dist-info/direct_url.json"), *libs.glob("*.dist-info/RECORD")]
+    # What nobody imports or reads: lists of files, one of which names a folder of the machine that packs, lexers, and
+    # modules for one Python on one platform.
+    unused = [*libs.glob("*.dist-info/direct_url.json"), *libs.glob("*.dist-info/RECORD"), *libs.rglob("*.so")]
     unused += [lexer for lexer in libs.glob("pygments/lexers/*.py") if lexer.stem not in LEXERS]
     for file in unused:
         file.unlink()
 
 
-def install(folder: Path, target: str, version: str, requirements: Path) -> None:
-    """Install wheels for a Python and a platform that need not be this one's."""
-    exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy")
-    where = ("--target", folder, "--python-version", version, "--python-platform", PLATFORMS[target])
-    uv("pip", "install", *exact, *where, "-r", requirements)
-
-
-def stage(folder: Path, target: str, repository: str) -> None:
+def stage(folder: Path, repository: str) -> None:
     """Put together what the extension consists of."""
     for name in SHIPPED:
         source = CLIENT / name
@@ -125,25 +125,19 @@ def stage(folder: Path, target: str, repository: str) -> None:
             "bugs": {"url": f"{repository}/issues"},
         }
     (folder / "package.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-    fill(folder / "bundled" / "libs", target)
+    fill(folder / "bundled" / "libs")
 
 
-def pack(target: str, file: Path, repository: str) -> None:
-    """Pack the extension for one platform into a file."""
+def pack(file: Path, repository: str) -> None:
+    """Pack the extension into a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        stage(Path(scratch), target, repository)
-        options = ["--target", target, "--no-dependencies", *([] if repository else ["--allow-missing-repository"])]
+        stage(Path(scratch), repository)
+        options = ["--no-dependencies", *([] if repository else ["--allow-missing-repository"])]
         # The search for secrets reads thousands of files of other projects, for many minutes.
         options += ["--allow-package-all-secrets", "--allow-package-env-file"]
         run(CLIENT / "node_modules" / ".bin" / "vsce", "package", *options, "--out", file, cwd=Path(scratch))
     print(f"{os.path.relpath(file)}  ({file.stat().st_size / 1e6:.1f} MB)")
-
-
-def here() -> str:
-    """Return VS Code's name of this platform."""
-    system = "darwin" if sys.platform == "darwin" else "linux"
-    return f"{system}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
 
 
 def origin() -> str:
@@ -156,23 +150,15 @@ def origin() -> str:
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lock", action="store_true", help="renew bundled/requirements.txt, and pack nothing")
-    parser.add_argument("--platform", nargs="+", choices=[*PLATFORMS, "all"], default=[here()], metavar="NAME")
-    parser.add_argument(
-        "--file", type=Path, help="the file to write, for this platform; default: one for each in dist/"
-    )
+    parser.add_argument("--lock", action="store_true", help="renew both lists, and pack nothing")
+    parser.add_argument("--file", type=Path, default=ROOT / "dist" / "stark-lsp.vsix", help="the file to write")
     parser.add_argument("--repository", default=origin(), help="where the project lives, for the marketplaces")
     args = parser.parse_args()
     if args.lock:
         return lock()
     run("npm", "ci", "--no-audit", "--no-fund", "--silent", cwd=CLIENT)
     run("npm", "run", "--silent", "release", cwd=CLIENT)
-    repository = args.repository.rstrip("/")
-    if args.file:
-        return pack(here(), args.file.resolve(), repository)
-    for target in PLATFORMS if "all" in args.platform else args.platform:
-        pack(target, ROOT / "dist" / f"stark-lsp-{target}.vsix", repository)
-    return None
+    return pack(args.file.resolve(), args.repository.rstrip("/"))
 
 
 if __name__ == "__main__":

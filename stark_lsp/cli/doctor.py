@@ -115,6 +115,7 @@ def _model() -> Check:
     """Return who would answer as the agents; nobody is asked."""
     from stark_lsp.agents.models.anthropic import AnthropicModel
     from stark_lsp.agents.models.prices import prices_of
+    from stark_lsp.agents.models.sdk import installable, missing
     from stark_lsp.cli.checks.health import Check, Health
     from stark_lsp.core.errors import StarkError
     from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE
@@ -123,6 +124,9 @@ def _model() -> Check:
     if found is None:
         return Check("language model", Health.ABSENT, f"{KEY_VARIABLE} is not set; the playbook works without a key")
     model = AnthropicModel()
+    if missing("anthropic") and installable():
+        told = f"asked at {model.server}, by {found}; its SDK is installed when a run in the editor first needs it"
+        return Check("language model", Health.GOOD, told)
     try:
         known = prices_of("anthropic").of(model.name) is not None
         price = "its price is known" if known else "its price is unknown"

@@ -222,6 +222,7 @@ async def _learned(setting: Setting) -> Team:
             lenses=transcript is not None and any(node.plan and node.plan.lens for node in transcript.nodes),
             silence_s=setting.begun.agents.silence_s,
             on_wait=setting.say,
+            agree=providers.agree,
         ),
     )
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stark_lsp.agents.models.editor import EditorChannel
+    from stark_lsp.agents.models.sdk import Agree
     from stark_lsp.agents.models.secret import Secret
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -23,6 +24,8 @@ class Providers:
     """Asks the front end for the key, for instance from the editor's secret storage; None where it keeps none."""
     editor: EditorChannel | None = None
     """The editor's own model, None where the editor lends none."""
+    agree: Agree | None = None
+    """Asks the user whether a model's SDK may be installed; None where nobody can be asked."""
 
     async def find_key(self) -> Secret | None:
         """Return the key of the front end, else the environment's, None if there is none.

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -356,13 +356,14 @@ async def connect(
     state: Path,
     settings: dict[str, Any],
     folders: dict[Path, dict[str, Any]] | None = None,
+    command: Sequence[str] = (sys.executable, "-m", "stark_lsp", "serve"),
 ) -> Editor:
     """Start a server and initialize it; `folders` are open, each with settings of its own."""
     for name, content in _kept.items():
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         (state / name).write_bytes(content)
     config = ClientServerConfig(
-        server_command=[sys.executable, "-m", "stark_lsp", "serve"],
+        server_command=list(command),
         client_factory=make_test_lsp_client,
         server_env=environment(state),
     )
@@ -394,9 +395,10 @@ async def session(
     state: Path,
     settings: dict[str, Any] | None = None,
     folders: dict[Path, dict[str, Any]] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Editor]:
-    """A server from start to orderly exit."""
-    editor = await connect(capabilities, state, {**SMALL, **(settings or {})}, folders)
+    """A server from start to orderly exit; options as of `connect`."""
+    editor = await connect(capabilities, state, {**SMALL, **(settings or {})}, folders, **options)
     try:
         yield editor
     finally:

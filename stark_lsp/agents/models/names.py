@@ -70,8 +70,7 @@ def import_sdk(*modules: str) -> None:
     Raises
     ------
     BadInput
-        It does not work under this Python: parts of it are compiled for each version, and an editor's extension brings
-        along those for the versions that were out when it was made.
+        It is not there, or does not work under this Python: parts of it are compiled for each version.
     """
     try:
         for module in modules:
@@ -80,8 +79,8 @@ def import_sdk(*modules: str) -> None:
         package, version = modules[0].partition(".")[0], platform.python_version()
         raise BadInput(
             f"The package {package}, by which the model is asked, cannot be imported by Python {version}: {error}.",
-            cure=f"Run stark-lsp under Python 3.10 to 3.15 (VS Code: stark.server.interpreter) with {package} "
-            "installed, or choose the playbook.",
+            cure=f"Run stark-lsp under another Python (VS Code: stark.server.interpreter) with {package} installed, or "
+            "choose the playbook.",
         ) from error
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from stark_lsp.agents.models.chunks import ChunkReader
 from stark_lsp.agents.models.failures import OPENAI
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
+from stark_lsp.agents.models.sdk import installable, missing
 from stark_lsp.agents.models.secret import Secret, from_environment
 from stark_lsp.agents.models.service import ServiceModel
 from stark_lsp.core.conversation import Question, Turn
@@ -168,11 +168,11 @@ def check(base_url: str) -> None:
     BadInput
         There is no SDK, no server, or no key where one is needed.
     """
-    if find_spec("openai") is None:
+    if missing("openai") and not installable():
         raise BadInput(
             "The package openai, by which the model is asked, is not installed.",
-            cure="Install it: pip install 'stark-lsp[openai]' (VS Code: into an environment of yours, whose stark-lsp "
-            "stark.server.path names). Ollama and vLLM can be asked without it, as docs/models.md says.",
+            cure="Install it: pip install 'stark-lsp[openai]'. Ollama and vLLM can be asked without it, as "
+            "docs/models.md says.",
         )
     if not re.match(r"https?://[^/\s]", base_url or _usual()):
         raise BadInput(f"{BASE_URL_VARIABLE} names no server.", cure="Write it as in http://localhost:11434/v1.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from stark_lsp.agents.models.editor import EditorChannel
 from stark_lsp.agents.models.patience import Patience
+from stark_lsp.agents.models.sdk import Agree, provide
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.agent_settings import SILENCE_S
 from stark_lsp.core.conversation import Exchange, Model
@@ -41,6 +42,8 @@ class Wanted:
     """Longest time in which nothing arrives of an answer."""
     on_wait: Callable[[str], None] | None = None
     """Told, for a person, when a service is waited for."""
+    agree: Agree | None = None
+    """Asks the user whether an SDK may be installed; None where nobody can be asked."""
     address: str = ""
     """Where the service is, from `openai:NAME@ADDRESS`; empty for what the environment names."""
 
@@ -84,6 +87,7 @@ async def build(kind: str, wanted: Wanted) -> Model:
 async def _anthropic(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.anthropic import AnthropicModel
 
+    await provide("anthropic", wanted.agree, wanted.on_wait)
     patience = Patience(silence=wanted.silence_s)
     model = AnthropicModel(await wanted.find_key(), name=wanted.argument, patience=patience, on_wait=wanted.on_wait)
     await model.prepare()
@@ -94,6 +98,7 @@ async def _anthropic(wanted: Wanted) -> Model:
 async def _openai(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.openai import OpenAIModel
 
+    await provide("openai", wanted.agree, wanted.on_wait)
     patience = Patience(silence=wanted.silence_s)
     model = OpenAIModel(wanted.argument, wanted.address, patience=patience, on_wait=wanted.on_wait)
     await model.prepare()

@@ -1,9 +1,13 @@
-"""What the client lends a run: an API key from its secret storage, and its own model."""
+"""What the client lends a run: an API key from its secret storage, its own model, its user's word."""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput
 from stark_lsp.server.client.abilities import LENT_KEY, LENT_MODEL
@@ -14,6 +18,9 @@ if TYPE_CHECKING:
     from stark_lsp.runs.providers import Providers
     from stark_lsp.server.client.keys import KeyHolder
     from stark_lsp.server.language_server import StarkServer
+
+
+INSTALL, SIZE = "Install", "some 10 MB"
 
 
 async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
@@ -45,8 +52,9 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
             raise BadInput(offer.problem, cure=offer.cure)
         else:
             server.log(f"the editor's model is left out: {offer.problem}")
+    agree = partial(_agree, server) if server.facts.message_actions else None
     if kind not in ("auto", "anthropic") or LENT_KEY not in server.provides:
-        return Providers(editor=editor)
+        return Providers(editor=editor, agree=agree)
     # The user is asked to type a key only where the service is what they want, and nothing else will do.
     ask = kind == "anthropic" and not any(os.environ.get(name, "").strip() for name in (KEY_VARIABLE, TOKEN_VARIABLE))
     found: list[Secret | None] = []
@@ -57,4 +65,32 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
             found.append(await keys.get(ask))
         return found[0]
 
-    return Providers(key=key, editor=editor)
+    return Providers(key=key, editor=editor, agree=agree)
+
+
+async def _agree(server: StarkServer, package: str, command: str) -> None:
+    """Ask the user whether an SDK may be installed.
+
+    Raises
+    ------
+    BadInput
+        It may not, or the editor does not ask.
+    """
+    text = (
+        f"To ask the model, STARK needs the package {package} and what that needs ({SIZE}), installed once for all "
+        "projects, in versions that were checked. Nothing of your project's environment changes."
+    )
+    server.log(f"{package} is installed by: {command}")
+    actions = [types.MessageActionItem(INSTALL)]
+    params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
+    try:
+        answer = await server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+    except JsonRpcException as error:
+        raise BadInput(
+            f"The package {package} is not installed, and the editor does not ask: {error}.", cure=f"Run: {command}"
+        ) from error
+    if getattr(answer, "title", None) != INSTALL:
+        raise BadInput(
+            f"The package {package}, by which the model is asked, was not installed.",
+            cure="Optimize again to install it, or choose the playbook in stark.model, which needs no network.",
+        )
