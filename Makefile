@@ -11,7 +11,7 @@ ISOLATION ?= auto
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format client dist lock editor-test benchmarks clean
+.PHONY: help demo test test-all lint format client dist lock site editor-test benchmarks clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,11 @@ dist: $(BIN)/uv ## Build all that is released into dist/: wheel, sdist, and the 
 
 lock: $(BIN)/uv ## Renew the versions of what the extension brings along
 	@$(BIN)/python vscode-client/pack.py --lock
+
+# Material speaks of MkDocs 2 in every build. Not `--quiet`: it takes the warnings from `--strict` too.
+site: $(BIN)/.dev ## Build the documentation as a site: .cache/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Open .cache/site/index.html"
 
 editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs)
 	@tests/editor/neovim/setup.sh || echo "A current Neovim cannot be had here; its tests are skipped."

@@ -1,7 +1,7 @@
 """Runs and their trees for a view of the editor's: requests of our own, and a word when something changed.
 
 1. `stark/runs`, `stark/runs/tree` and `stark/runs/text` are read from the store, so runs of terminals and of other
-   windows are there as well; `docs/editors.md` describes them.
+   windows are there as well; `docs/clients.md` describes them.
 2. A client that provides `runs` is told `stark/runs/changed` once it has asked. The store's file is watched for that,
    by the system's own means: where nothing changes, nothing is done.
 """

@@ -32,7 +32,7 @@ const STATES: Readonly<Record<State, "starting" | "running" | "stopped">> = {
   [State.Stopped]: "stopped",
 };
 
-/** What the features do for the server beyond the protocol; `docs/editors.md` describes it for other editors. */
+/** What the features do for the server beyond the protocol; `docs/clients.md` describes it for other editors. */
 export interface Features {
   /** Names for `initializationOptions.stark.provides`. */
   readonly provides: readonly string[];
