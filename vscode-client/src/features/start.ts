@@ -4,6 +4,7 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import demo from "../../../samples/new_gelu.py";
 import type { Launch } from "../common/launch";
+import { commandOptions } from "../common/options";
 import { serverSettings } from "../common/settings";
 
 const DEMO = "stark_demo.py";
@@ -29,15 +30,16 @@ export async function createDemo(): Promise<void> {
 
 /** Check what optimizing needs, as `stark-lsp doctor` does. */
 export async function runDoctor(server: Launch): Promise<void> {
-  const { interpreter } = await serverSettings();
-  await inTerminal("Doctor", server, ["doctor", ...(typeof interpreter === "string" ? ["--python", interpreter] : [])]);
+  const folder = vscode.workspace.workspaceFolders?.[0];
+  const options = commandOptions(await serverSettings(), ["interpreter"]);
+  await inTerminal("Doctor", server, ["doctor", ...options], folder);
 }
 
 /** Judge the file that is shown against the class of another one, as `stark-lsp judge` does. */
 export async function judgeHere(server: Launch): Promise<void> {
   const document = vscode.window.activeTextEditor?.document;
   if (document?.languageId !== "python" || document.uri.scheme !== "file") {
-    void vscode.window.showInformationMessage("Open the Python file that is to be judged: it defines ModelNew, or one class.");
+    void vscode.window.showInformationMessage("Open the Python file that is to be judged, with its class ModelNew.");
     return;
   }
   const picked = await vscode.window.showOpenDialog({
@@ -48,13 +50,20 @@ export async function judgeHere(server: Launch): Promise<void> {
   });
   const reference = picked?.[0]?.fsPath;
   if (reference !== undefined && (await document.save())) {
-    await inTerminal("Judge", server, ["judge", reference, document.fileName]);
+    const folder = vscode.workspace.getWorkspaceFolder(document.uri);
+    const settings = await serverSettings(folder?.uri);
+    const options = commandOptions(settings, ["interpreter", "device", "mode", "isolation", "compileBaseline"]);
+    await inTerminal("Judge", server, ["judge", reference, document.fileName, ...options], folder);
   }
 }
 
 /** Run a command of the server's program where its output can be read; no shell has a word in it. */
-async function inTerminal(title: string, server: Launch, words: readonly string[]): Promise<void> {
-  const folder = vscode.workspace.workspaceFolders?.[0];
+async function inTerminal(
+  title: string,
+  server: Launch,
+  words: readonly string[],
+  folder: vscode.WorkspaceFolder | undefined,
+): Promise<void> {
   const program = server.args.slice(0, server.args.indexOf("serve"));
   const execution = new vscode.ProcessExecution(server.command, [...program, ...words], folder && { cwd: folder.uri.fsPath });
   const scope = folder ?? vscode.TaskScope.Workspace;
