@@ -114,6 +114,21 @@ def test_the_menu_of_the_view_asks_for_what_the_server_says_can_be_done() -> Non
     assert asked == {("run", name) for name in run} | {("attempt", name) for name in attempt}
 
 
+def test_settings_are_shown_in_the_order_of_the_manifest() -> None:
+    # Without `order` VS Code sorts them by name.
+    groups = MANIFEST["contributes"]["configuration"]
+    assert [group["order"] for group in groups] == list(range(1, len(groups) + 1))
+    for group in groups:
+        assert [each.get("order") for each in group["properties"].values()] == list(
+            range(1, len(group["properties"]) + 1)
+        ), group["title"]
+
+
+def test_no_command_asks_for_local_files() -> None:
+    # The scheme of a file is another one in a remote window.
+    assert "Scheme == file" not in json.dumps(MANIFEST["contributes"])
+
+
 def test_commands_of_the_view_are_not_in_the_palette() -> None:
     hidden = {
         entry["command"] for entry in MANIFEST["contributes"]["menus"]["commandPalette"] if entry["when"] == "false"
