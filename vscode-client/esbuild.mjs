@@ -9,6 +9,7 @@ const common = {
   platform: "node",
   target: "node20",
   format: "cjs",
+  loader: { ".py": "text" },
   logLevel: "info",
 };
 

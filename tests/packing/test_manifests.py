@@ -81,14 +81,16 @@ def test_the_manifest_has_what_the_marketplaces_show() -> None:
 def test_the_walkthrough_names_commands_and_pictures_that_there_are() -> None:
     text = json.dumps(MANIFEST["contributes"]["walkthroughs"])
     own = {command["command"] for command in MANIFEST["contributes"]["commands"]}
-    assert set(re.findall(r"(?:command|onCommand):(stark\.\w+)", text)) <= own
+    # VS Code makes one for each view.
+    own |= {f"{view['id']}.focus" for views in MANIFEST["contributes"]["views"].values() for view in views}
+    assert set(re.findall(r"(?:command|onCommand):(stark(?:\.\w+)+)", text)) <= own
     for picture in re.findall(r'"media/([^"]+)"', text):
         assert (ROOT / "docs" / "images" / picture).is_file()
 
 
 def test_every_command_of_the_manifest_is_registered_by_the_extension() -> None:
     sources = "".join(file.read_text() for file in (CLIENT / "src").rglob("*.ts") if "test" not in file.parts)
-    registering = r"(registerCommand|asking|passing|onItem|onShown)"
+    registering = r"(registerCommand|asking|passing|withProgram|onItem|onShown)"
     for command in MANIFEST["contributes"]["commands"]:
         assert re.search(rf'{registering}\(\s*"{re.escape(command["command"])}"', sources), command["command"]
 
@@ -111,6 +113,21 @@ def test_the_menu_of_the_view_asks_for_what_the_server_says_can_be_done() -> Non
     attempt = {"source", "parent", "original", "verdict", "profile", "plan", "prompts"}
     attempt |= {"accept", "pin", "unpin", "prune", "restore", "hint"}
     assert asked == {("run", name) for name in run} | {("attempt", name) for name in attempt}
+
+
+def test_settings_are_shown_in_the_order_of_the_manifest() -> None:
+    # Without `order` VS Code sorts them by name.
+    groups = MANIFEST["contributes"]["configuration"]
+    assert [group["order"] for group in groups] == list(range(1, len(groups) + 1))
+    for group in groups:
+        assert [each.get("order") for each in group["properties"].values()] == list(
+            range(1, len(group["properties"]) + 1)
+        ), group["title"]
+
+
+def test_no_command_asks_for_local_files() -> None:
+    # The scheme of a file is another one in a remote window.
+    assert "Scheme == file" not in json.dumps(MANIFEST["contributes"])
 
 
 def test_commands_of_the_view_are_not_in_the_palette() -> None:

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
+import type { Launch } from "./common/launch";
 import { onInterpreterChanged } from "./common/python";
 import { Server, type ServerState } from "./common/server";
 import { SECTION } from "./common/settings";
@@ -14,6 +15,7 @@ import { ReviewFeature } from "./features/review";
 import { RunningFeature } from "./features/running";
 import { RunsFeature } from "./features/runs";
 import { StandingFeature } from "./features/standing";
+import { createDemo, judgeHere, runDoctor } from "./features/start";
 import { askForHint, changeBudget } from "./features/steer";
 
 let server: Server | undefined;
@@ -89,6 +91,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   /** A command of the palette that asks the server for something. */
   const asking = (command: string, ask: () => Promise<unknown>): vscode.Disposable =>
     vscode.commands.registerCommand(command, async () => ((await ready()) ? ask() : undefined));
+  /** A command of the palette that runs the server's program. */
+  const withProgram = (command: string, run: (program: Launch) => Promise<void>): vscode.Disposable =>
+    vscode.commands.registerCommand(command, async () => {
+      const program = await started.program();
+      return program === undefined ? undefined : run(program);
+    });
   const passing = (command: string, meant: string): vscode.Disposable =>
     asking(command, async () => vscode.commands.executeCommand(meant));
   context.subscriptions.push(
@@ -99,6 +107,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     keys,
     started,
     asking("stark.optimizeHere", () => doHere("stark.optimize")),
+    vscode.commands.registerCommand("stark.createDemo", createDemo),
+    withProgram("stark.doctor", runDoctor),
+    withProgram("stark.judgeHere", judgeHere),
     asking("stark.captureHere", () => doHere("stark.captureInputs")),
     vscode.commands.registerCommand("stark.restart", () => (vscode.workspace.isTrusted ? started.restart() : ready())),
     vscode.commands.registerCommand("stark.chooseInterpreter", chooseInterpreter),

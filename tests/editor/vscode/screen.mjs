@@ -84,7 +84,11 @@ export class Screen {
     await this.page.locator(".quick-input-widget input").fill(`>${title}`);
     await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
     await this.page.keyboard.press("Enter");
-    await this.page.locator(".quick-input-widget input").waitFor({ state: "hidden" }).catch(() => undefined);
+    // It goes away, or shows what the command asks.
+    await this.page.waitForFunction(() => {
+      const input = document.querySelector(".quick-input-widget input");
+      return input === null || input.offsetParent === null || !input.value.startsWith(">");
+    });
   }
 
   async openFile(name) {

@@ -48,3 +48,17 @@ function put(target: Settings, path: readonly string[], value: unknown): void {
     put(target[head] as Settings, rest, value);
   }
 }
+
+/** How the terminal's commands are told a setting. */
+const OPTIONS: Readonly<Record<string, (value: unknown) => string[]>> = {
+  interpreter: (path) => ["--python", String(path)],
+  device: (device) => ["--device", String(device)],
+  mode: (mode) => ["--mode", String(mode)],
+  isolation: (isolation) => ["--isolation", String(isolation)],
+  compileBaseline: (wanted) => (wanted === false ? ["--baselines", "eager"] : []),
+};
+
+/** Options of a terminal's command that stand for some settings, where those are set. */
+export function commandOptions(settings: Settings, names: readonly string[]): string[] {
+  return names.flatMap((name) => (settings[name] === undefined ? [] : (OPTIONS[name]?.(settings[name]) ?? [])));
+}

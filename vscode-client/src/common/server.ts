@@ -50,6 +50,8 @@ export type ServerState =
 
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
+  /** How it was started last. */
+  private launch: Launch | undefined;
   /** Why the last start failed. */
   private problem: LaunchProblem | undefined;
   /** Starts and stops wait for each other. */
@@ -87,6 +89,7 @@ export class Server implements vscode.Disposable {
       this.onState({ name: "starting" });
       const launch = await this.find();
       if (isLaunch(launch)) {
+        this.launch = launch;
         await this.startNow(launch);
         await this.offerInTerminals(launch);
       } else {
@@ -103,6 +106,11 @@ export class Server implements vscode.Disposable {
       void this.explain();
     }
     return this.running;
+  }
+
+  /** The server's program, where it can be asked for something; where it cannot, the user is told why. */
+  async program(): Promise<Launch | undefined> {
+    return (await this.ready()) ? this.launch : undefined;
   }
 
   stop(): Promise<void> {

@@ -1,7 +1,7 @@
 // What is told to a run from the command palette, where it needs a question: a hint, a change of the budget.
 
 import * as vscode from "vscode";
-import { hasText, LIMITS, parseLimit, withText } from "./steering";
+import { hasText, isAboutAttempt, LIMITS, parseLimit, withText } from "./steering";
 
 /** The arguments of `stark.hint` with a text; undefined if the user left the question with Escape. */
 export async function askForHint(args: readonly unknown[]): Promise<unknown[] | undefined> {
@@ -10,7 +10,7 @@ export async function askForHint(args: readonly unknown[]): Promise<unknown[] | 
   }
   const text = await vscode.window.showInputBox({
     title: "Tell the agents",
-    prompt: "They are told with every attempt from now on.",
+    prompt: `They are told with ${isAboutAttempt(args) ? "each attempt that goes on from this one" : "every attempt from now on"}.`,
     placeHolder: "for instance: keep float32, and look at the memory traffic first",
     ignoreFocusOut: true,
   });

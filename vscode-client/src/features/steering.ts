@@ -12,6 +12,10 @@ export function hasText(args: readonly unknown[]): boolean {
   return typeof text === "string" && text !== "";
 }
 
+export function isAboutAttempt(args: readonly unknown[]): boolean {
+  return typeof target(args)["node"] === "number";
+}
+
 export function withText(args: readonly unknown[], text: string): unknown[] {
   return [{ ...target(args), text }, ...args.slice(1)];
 }
