@@ -76,8 +76,8 @@ dist: $(BIN)/uv ## Build all that is released into dist/: wheel, sdist, and the 
 lock: $(BIN)/uv ## Renew the versions of what the extension brings along
 	@$(BIN)/python vscode-client/pack.py --lock
 
-editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs)
-	@tests/editor/neovim/setup.sh || echo "A current Neovim cannot be had here; its tests are skipped."
+editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs, Helix)
+	@for editor in neovim helix; do tests/editor/current.sh $$editor || echo "$$editor cannot be had here; its tests are skipped."; done
 	@tests/editor/vscode/setup.sh || echo "VS Code cannot be built here; its tests are skipped."
 	@$(BIN)/python -m pytest tests/editor -v
 
