@@ -79,8 +79,8 @@ site: $(BIN)/.dev ## Build the documentation as a site: .cache/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open .cache/site/index.html"
 
-editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs)
-	@tests/editor/neovim/setup.sh || echo "A current Neovim cannot be had here; its tests are skipped."
+editor-test: $(BIN)/.dev ## Try the flow in the real editors that are installed (VS Code, Neovim, Emacs, Helix)
+	@for editor in neovim helix; do tests/editor/current.sh $$editor || echo "$$editor cannot be had here; its tests are skipped."; done
 	@tests/editor/vscode/setup.sh || echo "VS Code cannot be built here; its tests are skipped."
 	@$(BIN)/python -m pytest tests/editor -v
 

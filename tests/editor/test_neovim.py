@@ -1,6 +1,6 @@
 """The flow in real Neovims, headless, with the configuration of docs/editors.md: the one on the PATH and a current one.
 
-`neovim/setup.sh` fetches the current one. `STARK_NVIM` names another one than that on the PATH.
+`current.sh` fetches the current one. `STARK_NVIM` names another one than that on the PATH.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def nvim(request: pytest.FixtureRequest) -> str:
     """The program."""
     if request.param == "current":
         if not CURRENT.exists():
-            pytest.skip("no current Neovim: tests/editor/neovim/setup.sh fetches one")
+            pytest.skip("no current Neovim: tests/editor/current.sh neovim fetches one")
         return str(CURRENT)
     if INSTALLED is None:
         pytest.skip("Neovim is not installed (Debian: apt install neovim)")

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.editor]
 
 def _neovim(program: str | None, folder: Path, settings: dict[str, object]) -> tuple[str, str, Path]:
     if program is None or not Path(program).exists():
-        pytest.skip("no such Neovim: apt install neovim, and tests/editor/neovim/setup.sh for a current one")
+        pytest.skip("no such Neovim: apt install neovim, and tests/editor/current.sh neovim for a current one")
     mine = ", ".join(f"{name} = {_lua(value)}" for name, value in settings.items())
     return program, NEOVIM + with_settings(block("neovim"), 'attempts = 30, device = "auto"', mine), folder / "init.lua"
 
