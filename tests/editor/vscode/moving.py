@@ -1,6 +1,6 @@
 """Makes the moving picture of the README from the pictures that the scenario `four-clicks` takes.
 
-    python tests/editor/vscode/moving.py PICTURES docs/images/four-clicks.webp
+python tests/editor/vscode/moving.py PICTURES docs/images/four-clicks.webp
 """
 
 from __future__ import annotations
