@@ -77,7 +77,7 @@ async def handed_in(
     return await team.code(context(), replace(FIRST_PLAN, annotated_source=""), Random(1)), model.questions
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     name=st.sampled_from(["build", "profile", "read_attempt", "search_notes", "shell"]),
     length=st.sampled_from([0, 3_000, 300_000]),

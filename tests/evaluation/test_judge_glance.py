@@ -67,7 +67,9 @@ TORCH = "for _ in range(TIMES):\n    y = torch.relu(x * self.weight + 1.0)\nretu
     "source",
     [
         candidate_with(LAUNCH, before=DECLARED + NATIVE),
-        candidate_with(TORCH, before=DECLARED.replace("128", "16").replace("64", "8")),
+        pytest.param(
+            candidate_with(TORCH, before=DECLARED.replace("128", "16").replace("64", "8")), marks=pytest.mark.slow
+        ),
     ],
     ids=["a native kernel", "torch alone"],
 )

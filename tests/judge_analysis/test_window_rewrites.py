@@ -67,7 +67,7 @@ def images(*shape: int) -> torch.Tensor:
 sizes = st.integers(1, 4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(
     rank=st.integers(1, 3),
     taps=sizes,
@@ -88,7 +88,7 @@ def test_a_depthwise_convolution_is_a_sum_of_shifted_images(
     assert not any("convolution" in name for name in names)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(taps=st.integers(3, 4), stride=st.integers(1, 3), padding=st.integers(0, 1), dilation=st.integers(1, 2))
 def test_a_maximum_over_volumes_is_one_of_shifted_images(taps: int, stride: int, padding: int, dilation: int) -> None:
     x = images(2, 3, 9, 10, 11)
@@ -102,7 +102,7 @@ def test_a_maximum_takes_windows_that_reach_beyond_the_image(ceil: bool) -> None
     same(lambda x: F.max_pool3d(x, 3, 2, 1, ceil_mode=ceil), images(2, 3, 8, 10, 12))
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(stride=st.integers(1, 3), padding=st.integers(0, 2))
 def test_a_large_average_is_one_of_shifted_images(stride: int, padding: int) -> None:
     same(lambda x: F.avg_pool3d(x, 4, stride, padding), images(2, 3, 9, 10, 11))
@@ -159,7 +159,7 @@ def test_what_is_no_diagonal_matrix_is_multiplied(name: str) -> None:
     same(NOT_DIAGONAL[name], images(24), images(24, 40), families=())
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(
     rank=st.integers(1, 3),
     taps=st.integers(1, 5),

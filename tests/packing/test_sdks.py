@@ -81,8 +81,14 @@ async def test_a_file_that_is_not_the_one_that_was_checked_is_refused(sdks: Path
 
 
 async def test_who_cancels_leaves_nothing_behind(sdks: Path) -> None:
+    def installs(child: psutil.Process) -> bool:
+        try:
+            return any(str(sdks) in word for word in child.cmdline())
+        except psutil.Error:  # it, or one that other tests left, has just ended
+            return False
+
     def pips() -> list[psutil.Process]:
-        return [child for child in psutil.Process().children() if any(str(sdks) in word for word in child.cmdline())]
+        return [child for child in psutil.Process().children() if installs(child)]
 
     task = asyncio.ensure_future(sdk.provide(NAME, yes))
     while not pips():

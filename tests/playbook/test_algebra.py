@@ -48,7 +48,11 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+SLOW = ("all places", "channels", "pools of more")
+"""What differs is rewritten graphs, which tests of the judge compare; each candidate is built for seconds."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in FORMS])
 def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Bench]) -> None:
     layer, scale, result, shape = FORMS[name]
     one = bench(HEAD + MODULE.format(layer=layer, scale=scale, result=result, shape=shape))

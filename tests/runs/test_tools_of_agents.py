@@ -194,6 +194,7 @@ async def test_a_run_that_is_cancelled_in_a_conversation_ends_at_once_and_goes_o
     assert sum(request.finished for request in server.requests) == 4
 
 
+@pytest.mark.slow
 async def test_who_goes_on_calling_tools_hands_in_what_was_tried_last(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:
@@ -221,6 +222,7 @@ async def test_a_conversation_ends_where_the_limit_of_tokens_could_be_crossed(
     assert store.exchanges.spend(run.id).usage.total <= 60_000
 
 
+@pytest.mark.slow
 async def test_the_chat_completions_api_has_conversations_too(problem: Problem, store: RunStore) -> None:
     trying = Trying([replies.call("build", source=NEW_GELU["operator"])])
     with MessagesServer(trying, key=None) as server:
