@@ -29,13 +29,14 @@ $(BIN)/.dev: $(BIN)/.user pyproject.toml
 
 demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	@mkdir -p $(DEMO_STATE)
+	@echo "Optimizing $(words $(DEMO_SAMPLES)) samples, some 2 minutes each on 2 cores"
 	@for sample in $(DEMO_SAMPLES); do \
 	  STARK_STATE_DIR=$(DEMO_STATE) $(BIN)/stark-lsp optimize samples/$$sample.py \
 	    --device cpu --model playbook --budget 6 --seed 0 --isolation $(ISOLATION) \
 	    --brief --report $(DEMO_STATE)/$$sample.html || exit $$?; \
 	  echo; \
 	done
-	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/editors.md for your editor."
+	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/start.md for your editor."
 
 # One process more than there are cores: some wait while others work.
 test: $(BIN)/.dev ## Run the tests (some 6 minutes on 2 cores)

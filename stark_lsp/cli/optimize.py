@@ -159,8 +159,7 @@ def _offer(args: argparse.Namespace, out: Console, document: Document, session: 
     if not args.write:
         out.print(f"Nothing was written. To put it into the file: stark-lsp runs apply {session.id}", style="dim")
         return
-    for path in proposal.apply(offer):
-        console.line(out, f"Written: {console.short_path(path)}", "bold green")
+    proposal.write(out, session.run, offer)
 
 
 def _report(args: argparse.Namespace, store: RunStore, run: Run) -> str:

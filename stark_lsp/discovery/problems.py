@@ -50,7 +50,7 @@ def make_problem(
     if chosen.inputs.source is InputSource.NONE:
         raise NoInputs(
             f"the class {chosen.qualname} has no inputs to run it with.",
-            cure=_inputs_cure(classes, chosen),
+            cure=_inputs_cure(path, classes, chosen),
             path=path,
             line=chosen.name_line + 1,
         )
@@ -100,10 +100,14 @@ def _read(path: str, text: str) -> tuple[ast.Module, tuple[ModuleClass, ...]]:
         ) from error
 
 
-def _inputs_cure(classes: tuple[ModuleClass, ...], chosen: ModuleClass) -> str:
+def _inputs_cure(path: str, classes: tuple[ModuleClass, ...], chosen: ModuleClass) -> str:
     alone = sum(found.reachable for found in classes) == 1 or chosen.qualname == "Model"
     function = "get_inputs()" if alone else f"get_inputs_for_{chosen.qualname.replace('.', '_')}()"
-    return f"Add a function {function} that returns a list of them, or a [[tool.stark.input]] table in pyproject.toml."
+    why = "" if alone else ", since get_inputs() could be any class's here"
+    return (
+        f"Add a function {function} that returns a list of them{why}, or a [[tool.stark.input]] table in "
+        f"pyproject.toml; `stark-lsp inputs {os.path.basename(path)}::{chosen.qualname}` finds and writes them."
+    )
 
 
 def _names(classes: tuple[ModuleClass, ...]) -> str:

@@ -91,6 +91,8 @@ _NOTES = {
     }.items()
     for path in paths.split()
 }
+OTHERS = 5
+"""Classes that are named where the one that is wanted is missing."""
 _SHAPES = listed("shape size stride numel dtype device data_ptr _version ndim dim")
 
 
@@ -99,7 +101,9 @@ def candidate(source: Source) -> Iterator[Refusal]:
     main = source.main
     if main is None:
         lines = [n.lineno for n in source.names.nodes if isinstance(n, ast.Name) and n.id == source.class_name]
-        what = f"The candidate defines no class {source.class_name}."
+        others = [node.name for node in source.tree.body if isinstance(node, ast.ClassDef)][:OTHERS]
+        instead = f", but {', '.join(others)}" if others else ""
+        what = f"The candidate defines no class {source.class_name}{instead}."
         yield Refusal(Rule.CANDIDATE, what, min(lines, default=None))
         return
     for cls in [main, *source.bases(main)]:

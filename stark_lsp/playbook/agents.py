@@ -401,7 +401,7 @@ def _note(choice: KernelChoice) -> str:
     region = choice.region
     now, then = [duration(region.time_ms)], []
     if region.saving_ms > 0:
-        then.append(f"about {duration(region.expected_ms)}")
+        then.append(f"at best {duration(region.expected_ms)}")
     if region.bytes_fused < region.bytes_now:
         now.append(size(region.bytes_now / 2**20))
         then.append(size(region.bytes_fused / 2**20))

@@ -123,7 +123,7 @@ def _where(run: Run, environment: Environment) -> str:
         parts.append(f"CUDA {environment.cuda}")
     mode = "in eval mode" if run.problem.mode is Mode.EVAL else "as constructed"
     mode += ", gradients recorded," if environment.gradients else ""
-    return f"Measured {mode} on {', '.join(parts)}."
+    return f"Measured {mode} with empty caches on {', '.join(parts)}."
 
 
 def _plain(text: str) -> str:

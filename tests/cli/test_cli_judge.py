@@ -189,7 +189,7 @@ def test_a_file_without_the_usual_class_is_a_failed_candidate(folder: Path) -> N
     write(folder, "nameless.py", CANDIDATE.replace("ModelNew", "Elsewhere"))
     done = stark("judge", "model.py", "nameless.py", *EAGER, state=folder / "state", cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "defines no class ModelNew" in done.stdout
+    assert "defines no class ModelNew, but " in done.stdout
 
 
 @pytest.mark.parametrize(

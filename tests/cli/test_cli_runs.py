@@ -62,10 +62,13 @@ def test_a_run_is_shown_with_tree_numbers_and_patch(place: Place) -> None:
         "15.0 ms",
         "2.00x (1.96–2.04)",
         "1.50x (1.47–1.53)",
-        "+class ModelNew(nn.Module):",
+        "each call with empty caches",
+        '+        return torch.nn.functional.gelu(x, approximate="tanh")',
         "stark-lsp runs apply 1f3a77c0",
     ):
         assert fragment in done.stdout
+    assert "\n@@ " not in done.stdout, "it tells how the class changes"
+    assert "\n@@ " in stark("runs", "show", "1f3", "--diff", state=state, cwd=path.parent).stdout
     report = json.loads(stark("runs", "show", "1f3", "--json", state=state).stdout)
     assert report["best"]["node"] == 1
     assert [attempt["status"] for attempt in report["attempts"]] == ["OK", "COMPILE_ERROR", "OK"]
@@ -76,7 +79,7 @@ def test_a_run_whose_class_changed_says_so(place: Place) -> None:
     path.write_text(CHAIN.replace("0.5 * x", "0.25 * x"))
     done = stark("runs", "show", "1f3a", state=state)
     assert done.returncode == 0, done.stderr
-    assert "+class ModelNew(nn.Module):" in done.stdout
+    assert '+        return torch.nn.functional.gelu(x, approximate="tanh")' in done.stdout
     assert "edited since the run began" in done.stdout
     assert "runs apply" not in done.stdout
 
@@ -99,6 +102,17 @@ def test_a_proposal_is_applied_later(place: Place, mode: str) -> None:
     assert ("class ModelNew(nn.Module)" in text) == (mode != "replace")
     (run,) = [run for run in RunStore(state / "runs.sqlite3").list() if run.id == "1f3a77c0"]
     assert run.decision is Decision.ACCEPTED
+    assert ("ModelNew is used nowhere yet" in done.stdout) == (mode != "replace")
+
+
+def test_a_proposal_that_the_file_has_already_is_not_written_again(place: Place) -> None:
+    path, state = place
+    assert stark("runs", "apply", "1f3a", state=state).returncode == 0
+    text = path.read_text()
+    again = stark("runs", "apply", "1f3a", state=state)
+    assert (again.returncode, path.read_text()) == (0, text)
+    assert "has it already" in again.stdout
+    assert "Written" not in again.stdout
 
 
 def test_what_was_edited_by_hand_stays_when_a_proposal_is_applied_again(place: Place) -> None:

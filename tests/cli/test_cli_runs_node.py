@@ -190,6 +190,18 @@ def test_an_attempt_that_is_not_there_is_bad_input(runs: Runs) -> None:
     assert "stark-lsp runs show 1f3a77c0" in done.stderr
 
 
+def test_a_candidate_is_printed_alone(place: Place, runs: Runs) -> None:
+    sources = {
+        number: node.candidate.source
+        for number, node in RunStore(place[1] / "runs.sqlite3").load("1f3a77c0").nodes.items()
+    }
+    assert runs("show", "1f3a", "--node", "2", "--source").stdout == sources[2]
+    assert runs("show", "1f3a", "--source").stdout == sources[1], "that of the proposal"
+    missing = runs("show", "1f3a", "--node", "9", "--source")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "no candidate of an attempt 9" in missing.stderr
+
+
 def test_json_has_all_of_it(place: Place, runs: Runs) -> None:
     store, _ = place
     shown = json.loads(runs("show", "1f3a", "--node", "2", "--prompts", "--json").stdout)

@@ -193,7 +193,7 @@ async def test_a_raised_error_names_the_line_of_the_candidate_and_a_long_log_kee
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param("def (", marks=pytest.mark.slow),
+        "def (",
         "raise ValueError('no')\n" + candidate_with(HONEST),
         pytest.param("import triton.nothing_here\n" + candidate_with(HONEST), marks=pytest.mark.slow),
     ],
@@ -202,6 +202,9 @@ async def test_a_file_that_does_not_load_is_a_load_error(judge: WorkerJudge, sou
     verdict = await verdict_of(judge, source)
     assert (verdict.status, verdict.failed_in) == (Status.LOAD_ERROR, Stage.LOAD)
     assert verdict.line == 1
+    if source == "def (":
+        assert "candidate.py" not in verdict.message, "that is our copy"
+        assert "Traceback" not in verdict.log
 
 
 async def test_a_file_without_the_class_is_refused(judge: WorkerJudge) -> None:

@@ -93,6 +93,6 @@ def test_the_diff_of_a_file_without_a_final_line_end_is_a_patch_that_applies(tmp
 
 
 def test_it_says_whether_gradients_were_recorded() -> None:
-    assert "in eval mode on" in comment()
+    assert "in eval mode with empty caches on" in comment()
     recorded = replace(VERDICT, environment=replace(ENVIRONMENT, gradients=True))
-    assert "in eval mode, gradients recorded, on AMD" in comment(recorded)
+    assert "in eval mode, gradients recorded, with empty caches on AMD" in comment(recorded)

@@ -54,6 +54,8 @@ def show(
                 "Each ratio was measured side by side; the times were taken at different moments on a busy machine."
             )
             line(console, remark, "dim")
+        elif how := _how(run, nodes):
+            line(console, how, "dim")
         console.print()
     best = nodes.get(run.best) if run.best is not None else None
     if best is not None and best.verdict is not None and not brief:
@@ -157,6 +159,16 @@ def compile_remark(run: Run) -> str:
     if run.best is None and baselines.compile.high_ms < baselines.eager.low_ms:
         return f"torch.compile alone is {figures.times(ratio)} as fast as eager here; it needs no new code."
     return ""
+
+
+def _how(run: Run, nodes: Mapping[int, Node]) -> str:
+    """Return how the proposal's times were taken, which differs from how a loop over one input finds them."""
+    best = nodes.get(run.best) if run.best is not None else None
+    if best is None or best.verdict is None:
+        return ""
+    without = best.verdict.speedup_without_gradients
+    plain = f"; under no_grad {figures.times_interval(without)} vs eager" if without is not None else ""
+    return f"Taken at the end, side by side, each call with empty caches{plain}."
 
 
 def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:

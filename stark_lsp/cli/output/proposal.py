@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from stark_lsp.cli.terminal import documents
-from stark_lsp.cli.terminal.console import short_path
+from stark_lsp.cli.terminal.console import line, short_path
 from stark_lsp.cli.terminal.documents import Document
 from stark_lsp.cli.terminal.figures import count
 from stark_lsp.core.editing import LINE_END
@@ -91,6 +93,24 @@ def _class(text: str, qualname: str) -> str:
     found = next((one for one in find_modules(text, "") if one.qualname == qualname), None)
     lines = split_lines(text)[found.span.start : found.span.end + 1] if found is not None else []
     return "".join(f"{line}\n" for line in lines)
+
+
+def write(out: Console, run: Run, offer: Offer) -> None:
+    """Write the offer, and tell which files were written and what is left to do.
+
+    Raises
+    ------
+    BadInput, Fault
+        As for `apply`.
+    """
+    if offer.edit.new_file is None and offer.edited == offer.document.raw:
+        line(out, f"Nothing to write: {short_path(offer.document.path)} has it already.", "bold green")
+        return
+    for path in apply(offer):
+        line(out, f"Written: {short_path(path)}", "bold green")
+    old, new = run.problem.qualname, offer.edit.qualname
+    if new != old:
+        line(out, f"{new} is used nowhere yet: make it where you make {old}.", "dim")
 
 
 def apply(offer: Offer) -> tuple[Path, ...]:

@@ -46,8 +46,7 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
     document = documents.read(Path(run.problem.path))
     offer = proposal.make(run, nodes[run.best], document, WriteMode(args.write))
     out = console.make()
-    for path in proposal.apply(offer):
-        console.line(out, f"Written: {console.short_path(path)}", "bold green")
+    proposal.write(out, run, offer)
     for note in offer.edit.notes:
         console.line(out, note)
     store.update(replace(run, decision=Decision.ACCEPTED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def configure(actions: Actions) -> None:
     showing.add_argument(
         "--sizes", action="store_true", help="show which sections the questions had, with characters and tokens"
     )
+    showing.add_argument("--diff", action="store_true", help="show the proposal as a patch of the whole file")
+    showing.add_argument(
+        "--source", action="store_true", help="print the candidate's file alone: the attempt's, or the proposal's"
+    )
     showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     showing.set_defaults(handler=_show)
 
@@ -39,11 +44,35 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
     from stark_lsp.cli.runs.lookup import find
 
     stored = store.load(find(store, args.id).id)
+    if args.source:
+        return _print_source(stored, args.node)
     if args.node is not None or args.prompts or args.sizes:
         from stark_lsp.cli.runs import attempt_page
 
         return attempt_page.show(store, stored, args.node, prompts=args.prompts, sizes=args.sizes, as_json=args.json)
-    return _show_json(store, stored) if args.json else _show_page(store, stored)
+    return _show_json(store, stored) if args.json else _show_page(store, stored, diff=args.diff)
+
+
+def _print_source(stored: StoredRun, number: int | None) -> int:
+    """Print a candidate's file as it was judged.
+
+    Raises
+    ------
+    BadInput
+        There is none.
+    """
+    from stark_lsp.core.errors import BadInput
+
+    wanted = stored.run.best if number is None else number
+    node = stored.nodes.get(wanted) if wanted is not None else None
+    if node is None or not node.candidate.source:
+        which = "no proposal" if number is None else f"no candidate of an attempt {number}"
+        raise BadInput(
+            f"Run {stored.run.id} has {which}.",
+            cure=f"stark-lsp runs show {stored.run.id} shows the attempts there are.",
+        )
+    sys.stdout.write(node.candidate.source)
+    return 0
 
 
 def _show_json(store: RunStore, stored: StoredRun) -> int:
@@ -53,7 +82,7 @@ def _show_json(store: RunStore, stored: StoredRun) -> int:
     return print_json(results.of_run(stored.run, dict(stored.nodes), store))
 
 
-def _show_page(store: RunStore, stored: StoredRun) -> int:
+def _show_page(store: RunStore, stored: StoredRun, *, diff: bool) -> int:
     from stark_lsp.cli.output import proposal
     from stark_lsp.cli.runs import run_words
     from stark_lsp.cli.terminal import console, diffs
@@ -71,7 +100,7 @@ def _show_page(store: RunStore, stored: StoredRun) -> int:
     if run.best is None:
         return 0
     offer, stale = proposal.standing(run, nodes[run.best], WriteMode.BESIDE)
-    diffs.show(out, offer.patch, whole=True)
+    diffs.show(out, offer.patch if diff else proposal.folded(run, offer), whole=diff)
     if stale:
         console.line(out, stale, "yellow")
     else:

@@ -145,7 +145,9 @@ def _raised(report: dict[str, Any], stage: str, source_path: str) -> Finding:
         if "OutOfMemoryError" in types or "MemoryError" in types or ("RuntimeError" in types and _MEMORY.search(text)):
             finding = Finding("OUT_OF_MEMORY", f"Memory ran out: {short}.", line)
         elif "SyntaxError" in types:
-            finding = Finding("LOAD_ERROR", f"The candidate does not parse: {short}.", line)
+            # What it says of the file is of our copy; a traceback would show nothing but ours.
+            said = re.sub(r" \([^()]*, line \d+\)$", "", text) or short
+            return Finding("LOAD_ERROR", f"The candidate does not parse: {said}.", line)
         elif stage == "load":
             finding = Finding("LOAD_ERROR", f"The candidate could not be loaded: {short}.", line)
         elif "NotPlain" in types:

@@ -181,7 +181,10 @@ def require_torch() -> None:
         import torch
     except (ImportError, OSError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-            cure = f"Choose the interpreter that has it, or install it: {sys.executable} -m pip install torch."
+            cure = (
+                "Choose your project's interpreter: --python PATH, in an editor the setting stark.interpreter. Or "
+                f"install torch for this one: {sys.executable} -m pip install torch."
+            )
             raise Bad(f"There is no torch in {python}.", cure) from error
         cure = "Reinstall torch for that interpreter, or choose another one."
         message = f"torch cannot be imported by {python}: {describe(error)}."
