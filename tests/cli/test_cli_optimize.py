@@ -183,7 +183,7 @@ def test_the_proposal_works_where_it_was_applied(searched: Searched, mode: str, 
     try:
         done = stark("runs", "apply", run_id, "--write", mode, state=searched.state)
         assert done.returncode == 0, done.stderr
-        written = Path(done.stdout.removeprefix("Written: ").strip())
+        written = Path(done.stdout.splitlines()[0].removeprefix("Written: "))
         works(written, name)
         text = written.read_text()
         assert f"Run {run_id}" in text
