@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from messages_api.replies import Reply
+from messages_api.server import MessagesServer, Request
 
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.events import Event
@@ -16,6 +20,8 @@ from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore
 
+Serve = Callable[[Callable[[Request], Reply]], MessagesServer]
+"""Starts a server with what answers it; the fixture `serve`."""
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "new_gelu.py"
 QUICK = EvaluationSettings(
     seeds=1,

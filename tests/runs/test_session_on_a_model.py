@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from messages_api import replies
 from messages_api.kernels import NEW_GELU, Expert
 from messages_api.replies import Reply
 from messages_api.server import TEST_KEY, MessagesServer, Request
-from model_runs import options, problem_in, session
+from model_runs import Serve, options, problem_in, session
 
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.errors import BadInput
@@ -67,25 +67,6 @@ def problem(tmp_path: Path) -> Problem:
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path / "state" / "runs.sqlite3")
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Request], Reply]], MessagesServer]]:
-    opened: list[MessagesServer] = []
-
-    def start(answer: Callable[[Request], Reply]) -> MessagesServer:
-        server = MessagesServer(answer).start()
-        opened.append(server)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", TEST_KEY)
-        return server
-
-    yield start
-    for server in opened:
-        server.close()
-
-
-Serve = Callable[[Callable[[Request], Reply]], MessagesServer]
 
 
 @pytest.mark.slow

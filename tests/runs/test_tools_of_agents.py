@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 from messages_api import replies
 from messages_api.kernels import NEW_GELU, Expert
 from messages_api.replies import Reply
-from messages_api.server import TEST_KEY, MessagesServer, Request
-from model_runs import QUICK, options, problem_in, session
+from messages_api.server import MessagesServer, Request
+from model_runs import QUICK, Serve, options, problem_in, session
 
 from stark_lsp.agents.tool_team import FIRST_STEP
 from stark_lsp.cli.runs import attempt_page
@@ -80,24 +79,6 @@ def problem(tmp_path: Path) -> Problem:
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path / "state" / "runs.sqlite3")
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Request], Reply]], MessagesServer]]:
-    opened: list[MessagesServer] = []
-
-    def start(answer: Callable[[Request], Reply]) -> MessagesServer:
-        opened.append(MessagesServer(answer).start())
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", opened[-1].url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", TEST_KEY)
-        return opened[-1]
-
-    yield start
-    for server in opened:
-        server.close()
-
-
-Serve = Callable[[Callable[[Request], Reply]], MessagesServer]
 
 
 @pytest.fixture
