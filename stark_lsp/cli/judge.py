@@ -98,7 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--final",
         action="store_true",
-        help="judge it as the proposal of a run is: more timing, and on a GPU memory checks by compute-sanitizer",
+        help="judge it as the proposal of a run is: built as stock torch builds it, and on a GPU memory checks",
     )
     how.add_argument("--counters", action="store_true", help="read hardware counters too, where permitted (slow)")
     how.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
@@ -153,7 +153,14 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     with Steps(console.make(to_stderr=True)) as steps:
         final = args.final or settings.compile_baseline
         work = judge_once(
-            problem, candidate, interpreter=found.path, settings=settings, final=final, log=log, tell=steps
+            problem,
+            candidate,
+            interpreter=found.path,
+            settings=settings,
+            final=final,
+            tools=args.final or args.counters,
+            log=log,
+            tell=steps,
         )
         outcome = driver.until_stopped(work)
     if outcome.value is None:

@@ -235,8 +235,8 @@ class WorkerJudge:
         Parameters
         ----------
         tools
-            Run it under the memory checkers and the reader of hardware counters as well, where the settings ask for
-            them and a GPU is used.
+            Build it as stock torch does and, where the settings ask for them and a GPU is used, run it under the memory
+            checker and the reader of hardware counters as well.
 
         Raises
         ------

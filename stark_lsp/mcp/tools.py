@@ -110,7 +110,7 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
             final = torch_compile and setup.evaluation.compile_baseline
             options = await asyncio.to_thread(how, problem, replace(setup.evaluation, compile_baseline=final))
             known, verdict = await work.follow(
-                context, lambda tell: judge_once(problem, given, final=final, tell=tell, **options)
+                context, lambda tell: judge_once(problem, given, final=final, tools=False, tell=tell, **options)
             )
             return answers.of_verdict(known, verdict)
 

@@ -110,7 +110,7 @@ async def confirm_best(
         verdict = await judge.confirm(node.candidate, tools=tools)
         confirmed = replace(node, verdict=verdict)
         await keep(confirmed)
-        if tools or not _on_gpu(verdict):
+        if tools:
             examined.add(node.id)
         if faster_than_eager(verdict):
             proven.append(confirmed)
@@ -119,8 +119,8 @@ async def confirm_best(
         if proven and not _may_win(node, order[0], _best(proven)):
             break
         progress(f"Timing finalist {place + 1} again, next to eager and torch.compile")
-        # The memory checkers take a minute; one who only may turn out to be better is timed without them first.
-        await confirm(node, tools=not proven)
+        # Memory checkers take their time; one who only may turn out to be better is timed without them first.
+        await confirm(node, tools=not proven or not _on_gpu(node))
     while proven:
         best = _best(proven)
         if best.id in examined:
@@ -148,8 +148,9 @@ def _best(proven: Iterable[Node]) -> Node:
     return max(proven, key=lambda node: (_loads(node), _gain(node).value))
 
 
-def _on_gpu(verdict: Verdict) -> bool:
-    return verdict.environment is not None and verdict.environment.device_type == "cuda"
+def _on_gpu(node: Node) -> bool:
+    environment = node.verdict.environment if node.verdict is not None else None
+    return environment is not None and environment.device_type == "cuda"
 
 
 def _loads(node: Node) -> bool:

@@ -57,6 +57,7 @@ async def judge_once(
     interpreter: str,
     settings: EvaluationSettings,
     final: bool,
+    tools: bool,
     log: Callable[[str], None],
     tell: Callable[[str], None],
 ) -> tuple[Reference, Verdict]:
@@ -65,13 +66,15 @@ async def judge_once(
     Parameters
     ----------
     final
-        Judge it as the proposal of a run is: torch.compile is waited for, if the candidate is right.
+        Time it as the proposal of a run is: torch.compile is waited for, if the candidate is right.
+    tools
+        With `final`: build it as stock torch does, and run it under memory checkers on a GPU as well.
 
     The others are those of `prepared`, and so is what is raised.
     """
     async with prepared(problem, interpreter=interpreter, settings=settings, log=log, tell=tell) as (judge, reference):
         tell("Judging the candidate")
-        verdict = await (judge.confirm(candidate) if final else judge.evaluate(candidate))
+        verdict = await (judge.confirm(candidate, tools=tools) if final else judge.evaluate(candidate))
         if verdict.ok and final:
             reference = replace(reference, baselines=await judge.baselines())
         elif final:

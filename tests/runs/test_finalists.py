@@ -155,8 +155,13 @@ def gained(factor: float) -> Verdict:
     return replace(ok(2.0, Interval(factor, factor - 0.1, factor + 0.1)), environment=GPU)
 
 
+def searched(ms: float) -> Verdict:
+    """Return a verdict that a search had on a GPU."""
+    return replace(ok(ms), environment=GPU)
+
+
 async def test_on_a_gpu_only_what_is_proposed_goes_through_the_memory_checkers() -> None:
-    nodes = [node(1, ok(2.00)), node(2, ok(2.01)), node(3, ok(2.02))]
+    nodes = [node(1, searched(2.00)), node(2, searched(2.01)), node(3, searched(2.02))]
     outcome, judge, _ = await confirm(nodes, {1: gained(5.0), 2: gained(4.9), 3: gained(4.8)})
     assert outcome.node is not None
     assert outcome.node.id == 1
@@ -165,7 +170,7 @@ async def test_on_a_gpu_only_what_is_proposed_goes_through_the_memory_checkers()
 
 
 async def test_a_runner_up_that_turns_out_better_is_examined_before_it_is_proposed() -> None:
-    nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
+    nodes = [node(1, searched(2.00)), node(2, searched(2.01))]
     outcome, judge, kept = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)})
     assert outcome.node is not None
     assert outcome.node.id == 2
@@ -174,7 +179,7 @@ async def test_a_runner_up_that_turns_out_better_is_examined_before_it_is_propos
 
 
 async def test_one_that_memory_checkers_find_fault_with_gives_way_to_the_next() -> None:
-    nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
+    nodes = [node(1, searched(2.00)), node(2, searched(2.01))]
     outcome, judge, kept = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)}, faulty=(2,))
     assert outcome.node is not None
     assert outcome.node.id == 1
@@ -183,7 +188,7 @@ async def test_one_that_memory_checkers_find_fault_with_gives_way_to_the_next() 
 
 
 async def test_where_all_are_found_faulty_nothing_is_proposed() -> None:
-    nodes = [node(1, ok(2.00)), node(2, ok(2.01))]
+    nodes = [node(1, searched(2.00)), node(2, searched(2.01))]
     outcome, _, _ = await confirm(nodes, {1: gained(5.0), 2: gained(5.5)}, faulty=(1, 2))
     assert outcome.node is None
 

@@ -71,7 +71,8 @@ class Attempt:
     told: Told
     """What the server read in it."""
     tools: bool = False
-    """Run a finalist on a GPU under memory checkers and, if that is set, a reader of counters."""
+    """Build a finalist as stock torch does; on a GPU run it under a memory checker and, if that is set, a reader of
+    counters."""
     until: str = ""
     """Stop after this stage of `core.Stage`, for a trial that is no verdict; empty for all of them. `glance`: run it on
     one case and time it in few rounds."""
@@ -122,6 +123,8 @@ class Attempt:
             if self.final:
                 # What it is held against may still be compiled.
                 self.judge.baselines(self.progress)
+            if self._checker is not None:
+                finalist.await_ready(self._checker)
             with self._stage("time"):
                 measured = self._time(runner)
             self._measured = measured
@@ -155,9 +158,14 @@ class Attempt:
         if self._checker is not None:
             self.judge.pool.end(self._checker)
         if self._runner is not None:
-            if self._forwarded and not self._cached:
-                self.judge.triton.keep(self._source, self._runner.files.triton)
+            self._keep_compiled()
             self._runner.files.remove()
+
+    def _keep_compiled(self) -> None:
+        """Keep what Triton compiled, once."""
+        if self._runner is not None and self._forwarded and not self._cached:
+            self.judge.triton.keep(self._source, self._runner.files.triton)
+            self._cached = True
 
     def _end_runner(self) -> None:
         if self._rest is not None:
@@ -252,12 +260,12 @@ class Attempt:
         }
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a runner's request to build; what is built for a finalist is what the user's machine will build."""
+        """Answer a runner's request to build; what may be offered is built as the user's machine will build it."""
         # The runner waits for the compiler, so others may time on the device.
         with self._aside():
             if not self._works:
                 self._bench.wake()
-            return self._asked.answer(runner, {**request, "stock": self.final}, timed=not self._works)
+            return self._asked.answer(runner, {**request, "stock": self.final and self.tools}, timed=not self._works)
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
@@ -289,6 +297,10 @@ class Attempt:
         if self._watched and self._settings["sanitizer"]:
             self.progress("Looking for memory errors", self._limit("profile"))
             checker, self._checker = self._checker, None
+            if checker is not None:
+                # Compilers are slow under the tool.
+                self._keep_compiled()
+                self.judge.triton.fill(self._source, checker.files.triton)
             self._notes += finalist.check_memory(
                 self.judge, checker, self._load_again, kernels, lambda: self._asked.resources
             )

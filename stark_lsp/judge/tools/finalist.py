@@ -42,6 +42,13 @@ def begin_memory(judge: Judge) -> RunnerProcess | None:
     return None if program is None else begin(judge.pool, partial(sanitize.command, program))
 
 
+def await_ready(runner: RunnerProcess) -> None:
+    """Wait until a process under a tool is up: what is stopped meanwhile, as for a timing, may never come up."""
+    # Where it failed, its report says so in the end.
+    with contextlib.suppress(RunnerFailure):
+        runner.wait_ready()
+
+
 def check_memory(
     judge: Judge,
     runner: RunnerProcess | None,
