@@ -94,7 +94,7 @@ def test_no_setting_holds_a_key_or_the_address_of_a_service() -> None:
 def test_the_docs_list_every_detail_of_judging_as_it_is_declared() -> None:
     text = (ROOT / "docs" / "judge.md").read_text()
     table = text[text.index("<!-- details") : text.index("### Finalists")]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
+    rows = re.findall(r"^- `(\w+)` \((.*?)\): (.*)$", table, re.MULTILINE)
     assert rows == [(s.name, json.dumps(s.default), s.description.removesuffix(".")) for s in ADJUSTABLE]
 
 
@@ -106,7 +106,7 @@ def test_the_extension_takes_no_command_name_of_the_server() -> None:
 def test_the_docs_list_every_setting_with_its_default_and_every_command() -> None:
     text, clients = DOCS.read_text(), (ROOT / "docs" / "clients.md").read_text()
     table = text[text.index("<!-- settings") :]
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", table, re.MULTILINE))
+    rows = dict(re.findall(r"^- `([\w.]+)`(?: \((.*?)\))?: ", table, re.MULTILINE))
     wanted = {s.name: "" if s.default is None else f"`{json.dumps(s.default)}`" for s in SETTINGS}
     assert rows == wanted
     for command in COMMANDS:
