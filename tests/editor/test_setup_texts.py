@@ -11,8 +11,6 @@ import pytest
 from project import DOCS, ROOT, block
 
 from stark_lsp.core.adjust import ADJUSTABLE
-from stark_lsp.core.agent_adjust import ADJUSTABLE as AGENTS
-from stark_lsp.core.status import ModelRole
 from stark_lsp.server.client.configuration import SETTINGS, read, schema
 from stark_lsp.server.features import capturing, lenses, report, steering
 from stark_lsp.server.proposals import afterwards
@@ -93,24 +91,11 @@ def test_no_setting_holds_a_key_or_the_address_of_a_service() -> None:
     assert not [name for name in PROPERTIES if re.search(r"key|secret|token$|url|address", name, re.IGNORECASE)]
 
 
-def test_the_docs_list_all_that_can_be_set_of_the_agents() -> None:
-    text = DOCS.read_text()
-    table = text[text.index("<!-- agents") : text.index("<!-- end of agents")]
-    rows = dict(re.findall(r"^\| `ROLE\.(\w+)` \| (.*?) \|", table, re.MULTILINE))
-    assert set(rows) == {setting.name.partition(".")[2] for setting in AGENTS if "." in setting.name}
-    for role in ModelRole:
-        assert f"`{role.value}`" in table
-    assert "`system_message`" in table
-
-
 def test_the_docs_list_every_detail_of_judging_as_it_is_declared() -> None:
     text = (ROOT / "docs" / "judge.md").read_text()
     table = text[text.index("<!-- details") : text.index("### Finalists")]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
-    assert rows == [
-        (s.name, json.dumps(s.default), re.sub(r"^a (whole )?number ", "", s.allowed), s.description.removesuffix("."))
-        for s in ADJUSTABLE
-    ]
+    rows = re.findall(r"^- `(\w+)` \((.*?)\): (.*)$", table, re.MULTILINE)
+    assert rows == [(s.name, json.dumps(s.default), s.description.removesuffix(".")) for s in ADJUSTABLE]
 
 
 def test_the_extension_takes_no_command_name_of_the_server() -> None:
@@ -120,8 +105,8 @@ def test_the_extension_takes_no_command_name_of_the_server() -> None:
 
 def test_the_docs_list_every_setting_with_its_default_and_every_command() -> None:
     text, clients = DOCS.read_text(), (ROOT / "docs" / "clients.md").read_text()
-    table = text[text.index("<!-- settings") : text.index("### Agents")]
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", table, re.MULTILINE))
+    table = text[text.index("<!-- settings") :]
+    rows = dict(re.findall(r"^- `([\w.]+)`(?: \((.*?)\))?: ", table, re.MULTILINE))
     wanted = {s.name: "" if s.default is None else f"`{json.dumps(s.default)}`" for s in SETTINGS}
     assert rows == wanted
     for command in COMMANDS:
