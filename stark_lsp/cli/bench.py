@@ -381,7 +381,7 @@ def _places(workers: int, device: DeviceChoice) -> list[Mapping[str, str]]:
 def _show(screen: Console, step: Step) -> None:
     from stark_lsp.cli.terminal import console
 
-    text = f"[{step.done}/{step.total}] {step.cell.problem} {_label(step.cell)}: {_outcome(step.row)}"
+    text = f"[{step.done}/{step.total}] {step.cell.problem} {_label(step.cell)}: {told(step.row)}"
     console.line(screen, text)
 
 
@@ -390,7 +390,8 @@ def _label(cell: Cell) -> str:
     return f"{cell.search.system}{policy} seed {cell.search.seed}"
 
 
-def _outcome(row: Row) -> str:
+def told(row: Row) -> str:
+    """Return what came of a cell, in a line."""
     from stark_lsp.bench.rows import Outcome
 
     if row.outcome is not Outcome.MEASURED:
@@ -398,7 +399,9 @@ def _outcome(row: Row) -> str:
     right = sum(not attempt.status.failed for attempt in row.attempts)
     tried = f"{right} of {len(row.attempts)} attempts verified"
     if row.best is None:
-        why = f": {' '.join(row.reason.split())[:200]}" if row.reason else ""
+        failed = next((attempt for attempt in row.attempts if attempt.status.failed), None)
+        reason = row.reason or (f"{failed.status.value} {failed.message}" if failed is not None else "")
+        why = f": {' '.join(reason.split())[:200]}" if reason else ""
         return f"not solved, {tried}{why}"
     gains = ", ".join(f"{gain.value:.2f}x {name}" for name, gain in row.best.gains.items())
     return f"{gains}; {tried}"

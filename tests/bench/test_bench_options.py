@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_cases import SUITE, cell
+from bench_cases import SUITE, cell, row
 
 from stark_lsp.bench import arms, campaign, prompts
 from stark_lsp.bench.cells import Cell, cells
@@ -15,7 +15,7 @@ from stark_lsp.bench.rows import Outcome, of_failure
 from stark_lsp.bench.suite import discover
 from stark_lsp.cli import bench, main, options
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.status import Grounding
+from stark_lsp.core.status import Grounding, VerdictStatus
 from stark_lsp.core.wire import dumps, loads
 
 
@@ -121,3 +121,12 @@ def test_one_option_switches_off_all_that_goes_beyond_the_paper() -> None:
         for search, agents in ((one.search, one.agents), (found.search, found.agents)):
             assert (search.in_flight, search.repair_help, search.corrections, search.tune) == (1, 0, 0, 0)
             assert (agents.playbook, agents.profile, agents.edits, agents.dialect) == (False, False, False, dialect)
+
+
+def test_a_problem_that_was_not_solved_says_why() -> None:
+    made = row(attempts="WRONG_RESULT OK")
+    wrong = replace(made.attempts[0], status=VerdictStatus.WRONG_RESULT, message="off by\n0.1")
+    assert bench.told(replace(made, attempts=(wrong, wrong))) == (
+        "not solved, 0 of 2 attempts verified: WRONG_RESULT off by 0.1"
+    )
+    assert bench.told(row(attempts="")) == "not solved, 0 of 0 attempts verified"

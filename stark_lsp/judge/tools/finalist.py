@@ -27,7 +27,7 @@ Under = Callable[[list[str], str], list[str]]
 
 SLOWER = 20.0
 """How many times longer everything may take under a tool."""
-LONGEST_S = 300.0
+LONGEST_S = 60.0
 """After so long a tool is given up in any case, which a note then says: somebody waits for the finalist."""
 LAST_WORDS_S = 60.0
 REPORT = "tool.txt"
