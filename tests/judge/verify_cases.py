@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from stark_lsp.judge.correctness import forward
+from stark_lsp.judge.correctness import forward, ieee
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.verify import Verifier
 from stark_lsp.judge.reference import modules
@@ -89,7 +89,13 @@ def verify(
             return {}
         return calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
 
-    verifier = Verifier(reference, ask, runner, "")  # type: ignore[arg-type]
+    def without_tf32() -> list[torch.Tensor]:
+        with ieee.forbidden():
+            module = construct(reference.weights_path)
+            arguments = reference.arguments(reference.cases[0].inputs_path)
+            return modules.tensors_of(forward.step(module, arguments, reference.mode))
+
+    verifier = Verifier(reference, ask, runner, "", without_tf32)  # type: ignore[arg-type]
     verifier.run()
     return verifier
 

@@ -37,7 +37,9 @@ COARSE = 1.3e-1
 WIDEN = 4.0
 """How often the reference's own rounding error (against float64) a candidate may differ by."""
 WIDEN_LIMIT = 50.0
-"""The tolerance never grows beyond this multiple."""
+"""The tolerance never grows beyond this multiple,"""
+TF32_LIMIT = 5000.0
+"""but beyond this one where only TF32 is why the reference is off, and the candidate was right without: see `ieee`."""
 NOISE = 0.05
 """A gradient whose own error is larger than this share of it is rounding noise, such as that of a bias in front of a
 normalization; it is then only held to `NOISE_LIMIT` times that error."""
@@ -73,7 +75,9 @@ class Figures:
             self.max_rel, self.tolerance = max_rel, tolerance
 
 
-def tolerance_for(dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False) -> float:
+def tolerance_for(
+    dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool = False, limit: float = WIDEN_LIMIT
+) -> float:
     """Return the tolerance for an output; 0 for integers and booleans, which must be equal.
 
     Parameters
@@ -82,13 +86,20 @@ def tolerance_for(dtype: torch.dtype, own_error: float = 0.0, *, gradient: bool 
         The reference's relative error against float64, 0 if unknown.
     gradient
         Whether it is a gradient, which can be zero but for rounding.
+    limit
+        Multiple of the usual tolerance that it never grows beyond.
     """
     if not (dtype.is_floating_point or dtype.is_complex):
         return 0.0
     base = TOLERANCE.get(dtype, COARSE)
     if gradient and own_error > NOISE:
         return NOISE_LIMIT * own_error
-    return min(max(base, WIDEN * own_error), WIDEN_LIMIT * base)
+    return min(max(base, WIDEN * own_error), limit * base)
+
+
+def exceeds(dtype: torch.dtype, own_error: float) -> bool:
+    """Whether a reference is so far from float64 that the tolerance has no room for it."""
+    return WIDEN * own_error > tolerance_for(dtype, own_error)
 
 
 def compare(
@@ -99,6 +110,7 @@ def compare(
     what: str = "output",
     *,
     dense: bool = True,
+    limit: float = WIDEN_LIMIT,
 ) -> None:
     """Check structure, shape, dtype, device, layout and values of all outputs.
 
@@ -108,10 +120,11 @@ def compare(
         For each tensor the reference's relative error against float64.
     what
         What the tensors are called in messages; empty for the tree of a training step, which names them itself.
-
     dense
         Whether an output must be contiguous where the reference's is; for inputs that are not, the layout of an
         output is a matter of which operators handed it on.
+    limit
+        See `tolerance_for`.
 
     Raises
     ------
@@ -139,6 +152,7 @@ def compare(
                 figures,
                 own,
                 dense=dense,
+                limit=limit,
             )
         elif not _same_plain(expected, found):
             raise Mismatch(
@@ -198,6 +212,7 @@ def compare_tensors(
     own_error: float = 0.0,
     *,
     dense: bool = True,
+    limit: float = WIDEN_LIMIT,
 ) -> None:
     """Check one tensor.
 
@@ -222,7 +237,7 @@ def compare_tensors(
     wrong = layout.problem(ref, out, dense)
     if wrong is not None:
         raise Mismatch("WRONG_SHAPE", f"The {name} {wrong}.")
-    tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT))
+    tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT), limit=limit)
     worst = difference(ref, out)
     if not worst.same_pattern:
         status = "NOT_FINITE" if worst.only_reference_finite is not None else "WRONG_RESULT"
@@ -231,12 +246,12 @@ def compare_tensors(
     figures.add(worst.max_abs, worst.max_rel, tolerance)
     if worst.max_rel > tolerance:
         share = 100.0 * worst.beyond(tolerance) / max(1, ref.numel())
-        limit = f"{tolerance:.0e} is allowed" if tolerance else "it must be equal"
+        allowed = f"{tolerance:.0e} is allowed" if tolerance else "it must be equal"
         raise Mismatch(
             "WRONG_RESULT",
             f"The {name} is {worst.found_text} at {_index(worst.at, ref)} where the reference gives "
             f"{worst.expected_text}: off by {worst.max_abs:.3g}, or {worst.max_rel:.2g} of the largest value "
-            f"({limit}); {share:.3g} % of the elements are off.",
+            f"({allowed}); {share:.3g} % of the elements are off.",
         )
 
 

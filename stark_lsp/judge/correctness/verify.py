@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import torch
 
 from ..inputs.cases import Case, CaseKind
 from ..processes.runners import RunnerProcess
@@ -15,9 +18,8 @@ from ..transport import claims, tensorfile, values
 from . import compare, layout
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
+from .ieee import ROOM
 
-ROOM = 1 << 20
-"""Bytes an output file may be longer than the reference's."""
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the runner keeps the first result while it makes another."""
 HELD_LIMIT = 64 << 20
@@ -37,6 +39,11 @@ OUT_OF_STREAM = (
     "torch.cuda.current_stream(), or have their own stream wait for it."
 )
 
+TF32 = (
+    "It differs from the original as that does from float64, by up to {:.1g} of the largest value: PyTorch allows TF32 "
+    "in convolutions. Without TF32 both agree."
+)
+
 
 @dataclass(eq=False)
 class Verifier:
@@ -50,12 +57,18 @@ class Verifier:
     """The candidate's runner."""
     weights_message: str
     """Why the reference's weights could not be loaded, empty if they were."""
+    without_tf32: Callable[[], list[torch.Tensor] | None]
+    """Gives what a fresh process returns for the first case without TF32; None where it fails."""
 
     def __post_init__(self) -> None:
         self._last = self.reference.cases[0]
         self._held: tensorfile.Loaded | None = None
         self.figures = compare.Figures()
         self._without_gradient = False
+        self.notes: list[str] = []
+        """What a user should know, in words."""
+        self._limit = compare.WIDEN_LIMIT
+        """See `compare.tolerance_for`."""
         self.compared = False
         """Whether any values were compared, so that `figures` say something."""
 
@@ -145,17 +158,14 @@ class Verifier:
             self._last = case
         outputs, sharing, after = self._forward(case, hold=hold)
         try:
-            compare.compare(
-                case.outputs,
-                outputs,
-                self.figures,
-                case.own_errors,
-                self.reference.what,
-                dense=case.kind is not CaseKind.STRIDED,
-            )
+            self._compare(case, outputs, self.figures, dense=case.kind is not CaseKind.STRIDED)
             self.compared = True
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
+            if error.status == "WRONG_RESULT" and self._limit == compare.WIDEN_LIMIT and self._right_without_tf32():
+                self._limit = compare.TF32_LIMIT
+                self.notes.append(TF32.format(max(self.reference.cases[0].own_errors or [0.0])))
+                return self._check(case, hold=hold)
             if self.reference.device == "cuda" and self._right_if_waited_for(case):
                 raise _failed("WRONG_RESULT", OUT_OF_STREAM, case) from error
             raise _failed(error.status, str(error), case) from error
@@ -163,11 +173,28 @@ class Verifier:
         self._check_sharing(case, outputs, sharing)
         return outputs
 
+    def _compare(self, case: Case, outputs: tensorfile.Loaded, figures: compare.Figures, *, dense: bool = True) -> None:
+        what = self.reference.what
+        compare.compare(case.outputs, outputs, figures, case.own_errors, what, dense=dense, limit=self._limit)
+
+    def _right_without_tf32(self) -> bool:
+        """Whether the reference is far from float64 by TF32 alone, and the candidate right where there is none."""
+        first = self.reference.cases[0]
+        if first.ieee_errors is None or first.exact is None:
+            return False
+        rows = first_rows(self.without_tf32() or [], first.exact)
+        errors = None if rows is None else relative_errors(first.exact, rows)
+        dtypes = [tensor.dtype for tensor in first.outputs.tensors]
+        return errors is not None and all(
+            error <= compare.tolerance_for(dtype, own)
+            for error, dtype, own in zip(errors, dtypes, first.ieee_errors)  # noqa: B905 - Python 3.9
+        )
+
     def _right_if_waited_for(self, case: Case) -> bool:
         """Whether a wrong result is right once the inputs are there before the call."""
         try:
             outputs, _, _ = self._forward(case, look_back=False, late=False)
-            compare.compare(case.outputs, outputs, compare.Figures(), case.own_errors, self.reference.what)
+            self._compare(case, outputs, compare.Figures())
         except (Failed, compare.Mismatch):
             return False
         return True
@@ -185,7 +212,7 @@ class Verifier:
         """Run a case once more; what matched before and does not now is not deterministic."""
         outputs, sharing, _ = self._forward(case, look_back=False, late=False)
         try:
-            compare.compare(case.outputs, outputs, self.figures, case.own_errors, self.reference.what)
+            self._compare(case, outputs, self.figures)
         except compare.Mismatch as error:
             raise Failed(Finding("NONDETERMINISTIC", words + str(error))) from error
         self._check_sharing(case, outputs, sharing)

@@ -96,7 +96,7 @@ def safe_text(error: BaseException) -> str:
 COMMANDS = (
     "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile",
     "warm_up_inductor", "written", "forward", "hold",
-    "profile", "counters", "use_weights", "record",
+    "profile", "counters", "use_weights", "record", "forbid_tf32",
 )  # fmt: skip
 """Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
 
@@ -321,6 +321,13 @@ class Runner:
     def record(self, *, gradients: bool) -> dict[str, Any]:
         """Have calls be timed where gradients are recorded, or where they are not."""
         self._gradients = gradients
+        return {}
+
+    def forbid_tf32(self) -> dict[str, Any]:
+        """Forbid TF32 in all that is loaded from now on."""
+        from ..correctness import ieee
+
+        ieee.forbid()
         return {}
 
     def _call(self, arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...contract.errors import Bad, Degenerate
-from ..correctness import compare, layout
+from ..correctness import compare, ieee, layout
 from ..correctness.difference import difference
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
@@ -81,9 +81,16 @@ class Examination:
         self._refuse_not_finite()
         if before.nbytes <= FLOAT64_LIMIT and self.seconds <= FLOAT64_SECONDS:
             self.exact = self.wide()
-            first.exact, first.own_errors = measure(reference, self.exact, first)
+            self._measure(self.exact, first)
         else:
             self._measure_part()
+
+    def _measure(self, exact: Exact, case: Case) -> None:
+        """Run a case of the first one's inputs in float64."""
+        first = self.first
+        first.exact, first.own_errors = measure(self.reference, exact, case)
+        if first.exact is not None and first.own_errors is not None:
+            first.ieee_errors = ieee.errors(self.reference, case, first.exact, first.own_errors)
 
     def _measure_part(self) -> None:
         """Run the first samples of the batch in float64, where all of it would take too much memory or time.
@@ -100,7 +107,7 @@ class Examination:
                 continue
             rows = first_rows(first.outputs.tensors, case.outputs.tensors)
             if rows is not None and compare.within(rows, case.outputs.tensors):
-                first.exact, first.own_errors = measure(reference, self.wide(), case)
+                self._measure(self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
 

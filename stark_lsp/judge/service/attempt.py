@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...contract.errors import cut
+from ..correctness import ieee
 from ..correctness.classify import Failed, Finding, asking, stages
 from ..correctness.verify import Verifier
 from ..processes.limits import RestWatch
@@ -115,9 +116,10 @@ class Attempt:
             with self._working():
                 with self._stage("load"):
                     self._weights_message = self._load(runner)
-                self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message)
+                self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message, self._without_tf32)
                 with self._stage("verify"):
                     self._verifier.run(until=self.until)
+            self._notes += self._verifier.notes
             if self.until in ("build", "verify"):
                 return self._verdict(self._asked.considered(Finding("OK", "")))
             if self.final:
@@ -244,11 +246,25 @@ class Attempt:
         self._path = told["path"]
         return claims.text(self._ask("load", "load_candidate", **told).get("weights_message"))
 
-    def _load_again(self, runner: RunnerProcess, seconds: float) -> None:
-        """Load what was verified into a further process."""
-        runner.ask("load_candidate", run_s=seconds, build_s=seconds, **self._loading(runner))
+    def _load_again(self, runner: RunnerProcess, seconds: float, *, weights: str = "") -> None:
+        """Load the candidate into a further process."""
+        runner.ask("load_candidate", run_s=seconds, build_s=seconds, **self._loading(runner, weights))
 
-    def _loading(self, runner: RunnerProcess) -> dict[str, Any]:
+    def _without_tf32(self) -> list[torch.Tensor] | None:
+        run_s = float(self._settings["run_timeout_s"])
+
+        def load(runner: RunnerProcess) -> None:
+            # Other weights may be in place by now.
+            self._load_again(runner, run_s, weights=self._reference.weights_path)
+
+        with self._aside():
+            runner = self.judge.pool.take(RUNNER)
+        try:
+            return ieee.outputs_of(runner, load, self._reference, run_s)
+        finally:
+            self.judge.pool.end(runner)
+
+    def _loading(self, runner: RunnerProcess, weights: str = "") -> dict[str, Any]:
         """Hand the candidate to a runner, and return what that is told to load it."""
         runner.builds = lambda request: self._build(runner, request)
         return {
@@ -256,7 +272,7 @@ class Attempt:
             "path": runner.files.write("candidate.py", self.told.judged),
             "context": self._reference.path,
             "class_name": self.candidate["class_name"],
-            **loading(self._reference, runner, self.judge.threads, self._weights),
+            **loading(self._reference, runner, self.judge.threads, weights or self._weights),
         }
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from ..correctness import ieee
 from ..correctness.classify import Failed, Finding, asking
 from ..correctness.verify import Verifier
 from ..processes.pool import RUNNER
+from ..processes.runners import RunnerProcess
 from ..timing.problem_runners import loading
 from ..transport import claims
 from .asked import Asked
@@ -69,21 +73,38 @@ def _try(judge: Judge, path: str, text: str, qualname: str, told: Told, *, compa
     """Load a text as the file at `path`, with `compare` also hold its class against the reference."""
     judge.clear()
     runner = judge.pool.take(RUNNER)
-    asked = Asked(told, judge.builds, float(judge.settings["build_timeout_s"]))
+    run_s, build_s = float(judge.settings["run_timeout_s"]), float(judge.settings["build_timeout_s"])
+    asked = Asked(told, judge.builds, build_s)
     stage = "load"
     with contextlib.ExitStack() as ending:
         ending.callback(judge.pool.end, runner)
-        # As for a finalist, whose libraries are in the cache.
-        runner.builds = lambda request: asked.answer(runner, {**request, "stock": True}, timed=False)
         ask = asking(runner, judge.settings, path)
+
+        def what(one: RunnerProcess) -> dict[str, Any]:
+            # As for a finalist, whose libraries are in the cache.
+            one.builds = lambda request: asked.answer(one, {**request, "stock": True}, timed=False)
+            how = loading(judge.reference, one, judge.threads)
+            return {"path": one.files.write(FILE, text), "document": path, "qualname": qualname, **how}
+
+        def without_tf32() -> list[torch.Tensor] | None:
+            def load(one: RunnerProcess) -> None:
+                one.ask("load_document", run_s=run_s, build_s=build_s, **what(one))
+
+            # One that has to be started waits for its turn to work.
+            working.close()
+            another = judge.pool.take(RUNNER)
+            ending.callback(judge.pool.end, another)
+            working.enter_context(judge.bench.turns.working())
+            return ieee.outputs_of(another, load, judge.reference, run_s)
+
         try:
-            with judge.bench.turns.working():
-                place, how = runner.files.write(FILE, text), loading(judge.reference, runner, judge.threads)
-                answer = ask("load", "load_document", path=place, document=path, qualname=qualname, **how)
+            with contextlib.ExitStack() as working:
+                working.enter_context(judge.bench.turns.working())
+                answer = ask("load", "load_document", **what(runner))
                 weights_message = claims.text(answer.get("weights_message"))
                 stage = "verify"
                 if compare:
-                    Verifier(judge.reference, ask, runner, weights_message).run()
+                    Verifier(judge.reference, ask, runner, weights_message, without_tf32).run()
                     finding = asked.considered(Finding("OK", ""))
                     return None if finding.status == "OK" else finding
         except Failed as failure:

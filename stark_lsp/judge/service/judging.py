@@ -14,7 +14,8 @@ from .. import sandbox
 from ..building.cache import TritonCache
 from ..building.inductor_cache import InductorCache
 from ..building.service import BuildService
-from ..correctness.verify import AFTER_LIMIT, ROOM
+from ..correctness.ieee import ROOM
+from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns
 from ..processes import confinement
 from ..processes.environment import runner_environment

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from ...contract.errors import Broken
+from ..correctness import compare
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.failures import RunnerError, RunnerFailure
@@ -269,9 +270,10 @@ class Bench:
             See `held`.
         """
         reference, looks = self.reference, min(most, self.reference.plan.looks)
-        errors = reference.cases[0].own_errors
+        first = reference.cases[0]
+        limit = compare.WIDEN_LIMIT if first.ieee_errors is None else compare.TF32_LIMIT
         eager = self.eager_with(weights)
-        return Recheck(candidate, eager, self.output_bytes, errors, looks, self.device, self.reliably)
+        return Recheck(candidate, eager, self.output_bytes, first.own_errors, limit, looks, self.device, self.reliably)
 
     def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
         reference = self.reference

@@ -57,7 +57,9 @@ class Recheck:
     expected_bytes: int
     """Bytes of the outputs of one call, as the reference has them."""
     own_errors: list[float] | None = None
-    """The reference's own rounding errors, see `compare.compare`."""
+    """The reference's own rounding errors, and"""
+    limit: float = compare.WIDEN_LIMIT
+    """how much room there is for them, see `compare.compare`."""
     most: int = MOST
     """Rounds that are looked at whenever there are so many, besides the last."""
     device: str = "cpu"
@@ -121,7 +123,7 @@ class Recheck:
 
     def _differs(self, expected: tensorfile.Loaded, found: tensorfile.Loaded) -> compare.Mismatch | None:
         try:
-            compare.compare(expected, found, compare.Figures(), self.own_errors)
+            compare.compare(expected, found, compare.Figures(), self.own_errors, limit=self.limit)
         except compare.Mismatch as error:
             return error
         return None

@@ -1,0 +1,102 @@
+"""Modules whose result TF32 makes a percent of: right ones pass, wrong ones do not, however far off both may be.
+
+There is no TF32 on a CPU. So a product here rounds its factors to 10 bits itself wherever PyTorch would let cuDNN do
+it; the candidate rounds other multiples of them, which is as right.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from verify_cases import finding, make_reference, verify
+
+from stark_lsp.judge.correctness import compare, ieee
+from stark_lsp.judge.reference.reference import Reference
+
+ROUND = """
+def short(x, half):
+    if x.dtype != torch.float32 or not torch.backends.cudnn.allow_tf32:
+        return x
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + half) & ~0x1FFF).view(torch.float32)
+"""
+DEEP = """
+for _ in range({depth}):
+    x = torch.relu({factor} @ short(self.weight, {half})) * {scale}
+return x
+"""
+INIT = "self.weight = nn.Parameter(torch.randn(64, 64) * (2 / 64) ** 0.5)\n"
+
+
+OTHERWISE = "short(x * 1.5, 0x1000) / 1.5"
+
+
+def body(factor: str = "short(x, 0x1000)", *, half: str = "0x1000", scale: str = "1.0") -> str:
+    """Return a forward that brings its own rounding."""
+    deep = DEEP.format(factor=factor, half=half, scale=scale, depth=24)
+    return ROUND.strip() + "\n" + deep.strip()
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    folder = tmp_path_factory.mktemp("r")
+    return make_reference(folder, body(), "torch.randn(32, 64)", init=INIT, special_inputs=False)
+
+
+def test_what_the_reference_is_off_by_is_measured_with_tf32_and_without(deep: Reference) -> None:
+    (first, *_) = deep.cases
+    assert first.own_errors is not None
+    assert first.ieee_errors is not None
+    assert compare.exceeds(torch.float32, first.own_errors[0])
+    assert not compare.exceeds(torch.float32, first.ieee_errors[0])
+
+
+def test_another_right_program_passes_although_it_is_far_off(deep: Reference, tmp_path: Path) -> None:
+    verifier = verify(deep, tmp_path, body(OTHERWISE), init=INIT)
+    usual = compare.tolerance_for(torch.float32) * compare.WIDEN_LIMIT
+    assert usual < verifier.figures.max_rel <= verifier.figures.tolerance
+    assert "TF32" in verifier.notes[0]
+
+
+@pytest.mark.parametrize("scale", ["1.0001", "0.97"])
+def test_a_wrong_one_does_not_pass_by_being_off_no_further(deep: Reference, tmp_path: Path, scale: str) -> None:
+    assert finding(deep, tmp_path, body(OTHERWISE, scale=scale), init=INIT)[0] == "WRONG_RESULT"
+
+
+def test_one_that_computes_in_less_than_tf32_does_not_pass(deep: Reference, tmp_path: Path) -> None:
+    coarse = body(OTHERWISE).replace("~0x1FFF", "~0x1FFFF")
+    assert finding(deep, tmp_path, coarse, init=INIT)[0] == "WRONG_RESULT"
+
+
+def test_one_that_cuts_off_where_the_original_rounds_is_too_far_off(deep: Reference, tmp_path: Path) -> None:
+    assert finding(deep, tmp_path, body("short(x, 0)", half="0"), init=INIT)[0] == "WRONG_RESULT"
+
+
+def test_where_the_usual_tolerance_has_room_nothing_else_is_measured(tmp_path: Path) -> None:
+    plain = make_reference(tmp_path, "return x @ self.weight", "torch.randn(32, 64)", init=INIT, special_inputs=False)
+    assert plain.cases[0].ieee_errors is None
+
+
+def test_what_was_allowed_is_allowed_again_afterwards() -> None:
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32
+    with ieee.forbidden():
+        assert (cudnn.allow_tf32, matmul.allow_tf32) == (False, False)
+    assert (cudnn.allow_tf32, matmul.allow_tf32) == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "conv"), reason="this torch has no fp32_precision")
+def test_where_a_class_has_set_the_newer_names_these_are_used() -> None:
+    conv = torch.backends.cudnn.conv
+    before = conv.fp32_precision
+    conv.fp32_precision = "ieee"
+    try:
+        with ieee.forbidden():
+            assert torch.backends.cudnn.rnn.fp32_precision == "ieee"
+        assert (conv.fp32_precision, torch.backends.cudnn.rnn.fp32_precision) == ("ieee", "tf32")
+    finally:
+        conv.fp32_precision = before
