@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from verify_cases import finding, make_reference, verify
 
 from stark_lsp.judge.correctness import compare, ieee
+from stark_lsp.judge.reference import examine
 from stark_lsp.judge.reference.reference import Reference
 
 ROUND = """
@@ -79,6 +80,20 @@ def test_one_that_cuts_off_where_the_original_rounds_is_too_far_off(deep: Refere
 def test_where_the_usual_tolerance_has_room_nothing_else_is_measured(tmp_path: Path) -> None:
     plain = make_reference(tmp_path, "return x @ self.weight", "torch.randn(32, 64)", init=INIT, special_inputs=False)
     assert plain.cases[0].ieee_errors is None
+
+
+def test_where_there_is_no_float64_what_it_gives_without_tf32_stands_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "reference"
+    other = make_reference(folder, body(), "torch.randn(32, 64)", init=INIT, special_inputs=False)
+    first = other.cases[0]
+    known, first.own_errors, first.exact, first.ieee_errors, first.ieee = first.own_errors, None, None, None, None
+    examine.Examination(other, first).measure_tf32()
+    assert first.own_errors == pytest.approx(known, rel=0.05)
+    for case in other.cases:
+        case.own_errors = first.own_errors
+    verifier = verify(other, tmp_path, body(OTHERWISE), init=INIT)
+    assert verifier.figures.float64_max_rel is None
+    assert finding(other, tmp_path, body(OTHERWISE, scale="1.0001"), init=INIT)[0] == "WRONG_RESULT"
 
 
 def test_what_was_allowed_is_allowed_again_afterwards() -> None:

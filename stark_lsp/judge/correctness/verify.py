@@ -180,10 +180,10 @@ class Verifier:
     def _right_without_tf32(self) -> bool:
         """Whether the reference is far from float64 by TF32 alone, and the candidate right where there is none."""
         first = self.reference.cases[0]
-        if first.ieee_errors is None or first.exact is None:
+        if first.ieee_errors is None or first.ieee is None:
             return False
-        rows = first_rows(self.without_tf32() or [], first.exact)
-        errors = None if rows is None else relative_errors(first.exact, rows)
+        rows = first_rows(self.without_tf32() or [], first.ieee)
+        errors = None if rows is None else relative_errors(first.ieee, rows)
         dtypes = [tensor.dtype for tensor in first.outputs.tensors]
         return errors is not None and all(
             error <= compare.tolerance_for(dtype, own)

@@ -47,8 +47,10 @@ class Case:
     """Tensor file of the gradients that flow into the outputs, in training mode."""
     own_errors: list[float] | None = None
     """For each output tensor the reference's relative error against float64, where it was affordable."""
+    ieee: list[torch.Tensor] | None = None
+    """Of the first case, what results without TF32 are held against, where these are to be looked at: see `ieee`,"""
     ieee_errors: list[float] | None = None
-    """The same without TF32, of the first case; None unless they differ so much that it matters, see `ieee.errors`."""
+    """and how far the reference's own are off from that."""
     exact: list[torch.Tensor] | None = None
     """The float64 outputs, kept for the first case only; of a large one those of its first samples."""
     inputs_after: tensorfile.Loaded | None = None

@@ -11,7 +11,7 @@ import torch
 
 from ...contract.errors import Bad, Degenerate
 from ..correctness import compare, ieee, layout
-from ..correctness.difference import difference
+from ..correctness.difference import difference, relative_errors
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile
@@ -91,6 +91,7 @@ class Examination:
         first.exact, first.own_errors = measure(self.reference, exact, case)
         if first.exact is not None and first.own_errors is not None:
             first.ieee_errors = ieee.errors(self.reference, case, first.exact, first.own_errors)
+            first.ieee = None if first.ieee_errors is None else first.exact
 
     def _measure_part(self) -> None:
         """Run the first samples of the batch in float64, where all of it would take too much memory or time.
@@ -110,6 +111,19 @@ class Examination:
                 self._measure(self.wide(), case)
                 return
         reference.notes.append("No float64 comparison: the reference is large or slow, and its batch takes no parts.")
+        if reference.device == "cuda":
+            self.measure_tf32()
+
+    def measure_tf32(self) -> None:
+        """Measure how far TF32 alone puts it off, where there are no float64 results that would say it."""
+        reference, first = self.reference, self.first
+        with ieee.forbidden():
+            outputs, _, _ = reference.call(first.inputs_path, first.cotangents_path, keep=False)
+        first.own_errors = relative_errors(outputs.tensors, first.outputs.tensors)
+        dtypes = [tensor.dtype for tensor in outputs.tensors]
+        off = first.own_errors is not None and any(map(compare.exceeds, dtypes, first.own_errors))
+        if off and outputs.nbytes <= FLOAT64_LIMIT:
+            first.ieee, first.ieee_errors = outputs.tensors, [0.0] * len(dtypes)
 
     def _random(self, text: str) -> Bad:
         """Return the refusal of a random reference, with what makes it random where that is known."""
