@@ -12,7 +12,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.verdict import Reference, Verdict
 from stark_lsp.evaluation.pool import RunJudge, open_judges
-from stark_lsp.runs.session import cache_dir
+from stark_lsp.store.paths import cache_dir
 
 NOT_AWAITED = "Not waited for, since the candidate failed."
 

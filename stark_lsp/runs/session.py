@@ -17,7 +17,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
@@ -37,7 +36,7 @@ from stark_lsp.runs.options import RunOptions
 from stark_lsp.runs.run_record import RunRecord
 from stark_lsp.runs.sitting import Ending, Sitting
 from stark_lsp.store import RunStore
-from stark_lsp.store.paths import state_dir
+from stark_lsp.store.paths import cache_dir
 
 
 class RunSession(RunRecord):
@@ -256,8 +255,3 @@ class RunSession(RunRecord):
     def _notice(self, text: str) -> None:
         """Show what the judge says while it works, such as that the GPU is busy."""
         self._emit(Progress(text, self._attempts, self._budget()))
-
-
-def cache_dir() -> Path:
-    """Where builds are kept between runs."""
-    return state_dir() / "builds"

@@ -19,6 +19,11 @@ def state_dir() -> Path:
     return user_state_path("stark-lsp", appauthor=False)
 
 
+def cache_dir() -> Path:
+    """Return where builds are kept between runs."""
+    return state_dir() / "builds"
+
+
 def default_store_path() -> Path:
     """Return the path of the user's store."""
     return state_dir() / "runs.sqlite3"

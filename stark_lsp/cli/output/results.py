@@ -6,13 +6,15 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.verdict import Interval, Reference, Timing, Verdict
 from stark_lsp.core.wire import to_wire
-from stark_lsp.store import RunStore
+
+if TYPE_CHECKING:
+    from stark_lsp.store import RunStore
 
 
 def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, Any]:

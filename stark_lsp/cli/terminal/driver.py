@@ -6,10 +6,11 @@ import asyncio
 import signal
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stark_lsp.core.run import Run
-from stark_lsp.runs.session import RunSession
+if TYPE_CHECKING:
+    from stark_lsp.core.run import Run
+    from stark_lsp.runs.session import RunSession
 
 T = TypeVar("T")
 
