@@ -17,7 +17,7 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
-from stark_lsp.playbook.inductor import cpp, graphs, guards, triton
+from stark_lsp.playbook.inductor import cpp, graphs, guards, naming, triton
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
@@ -58,7 +58,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     arguments = _Arguments(program, made, names)
     if on_gpu:
         imports = ["functools", "hashlib", "torch"]
-        rows = triton.rows(kernels, made["helpers"]) if kernels else []
+        rows = triton.rows(kernels, made["helpers"], naming.given(program, arguments.spelled)) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
         ready = ""
         shared = [graphs.TEXT] if replayed else []

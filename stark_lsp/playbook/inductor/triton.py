@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from stark_lsp.playbook.inductor.naming import named
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Program, Step
 from stark_lsp.playbook.inductor.tidy import constants, tidied
 
@@ -33,7 +35,9 @@ _KINDS = {
 """How a kernel goes about it, by how Inductor begins its name."""
 
 
-def rows(kernels: Mapping[str, Kernel], helpers: Mapping[str, str]) -> list[str]:
+def rows(
+    kernels: Mapping[str, Kernel], helpers: Mapping[str, str], given: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> list[str]:
     """Return the kernels, with torch's own functions that they call, as lines of Python.
 
     Parameters
@@ -42,8 +46,13 @@ def rows(kernels: Mapping[str, Kernel], helpers: Mapping[str, str]) -> list[str]
         By the name that each gets.
     helpers
         Sources of torch's own functions by name.
+    given
+        See `naming.given`.
     """
-    texts = [f"{_replaces(kernel)}\n{_function(kernel, name)}" for name, kernel in kernels.items()]
+    texts = [
+        f"{_replaces(kernel)}\n{_function(kernel, name, given.get(kernel.name, ()))}"
+        for name, kernel in kernels.items()
+    ]
     if helpers:
         functions = [_helper(text, helpers) for _, text in sorted(helpers.items())]
         texts.insert(0, "\n\n\n".join([f"{_NOTICE}\n{functions[0]}", *functions[1:]]))
@@ -127,13 +136,16 @@ def _functions(kernel: Kernel) -> list[ast.FunctionDef]:
     return functions
 
 
-def _function(kernel: Kernel, name: str) -> str:
+def _function(kernel: Kernel, name: str, given: Sequence[str]) -> str:
     """Return a kernel's function without what only Inductor needs."""
     functions = _functions(kernel)
     texts = []
     for function in functions:
         function.decorator_list = []
-        texts.append("@triton.jit\n" + ast.unparse(tidied(function, constants(function))))
+        # The last one is what is launched.
+        names = zip([one.arg for one in function.args.args], given if function is functions[-1] else (), strict=False)
+        called = dict(names)
+        texts.append("@triton.jit\n" + ast.unparse(named(tidied(function, constants(function)), called)))
     text = "\n\n\n".join(texts)
     for function in functions[:-1]:
         text = re.sub(rf"\b{function.name}\b", f"{name}_{function.name.strip('_')}", text)
