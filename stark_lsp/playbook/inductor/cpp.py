@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from stark_lsp.playbook.inductor.naming import POINTER
 from stark_lsp.playbook.inductor.reader import CannotEmit, Kernel, Step
 
 CTYPES = {"int64_t": "c_int64", "int": "c_int", "double": "c_double", "float": "c_float", "bool": "c_bool"}
@@ -17,7 +19,9 @@ _DIVISION = re.compile(r"^.*inductor_cpu_(?:integer_div_error|throw_if_integer_d
 _HEAD = re.compile(r'extern "C"\s+void\s+kernel\(([^)]*)\)')
 
 
-def source(kernels: Mapping[str, Kernel], capability: str) -> str:
+def source(
+    kernels: Mapping[str, Kernel], capability: str, given: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> str:
     """Return the file.
 
     Parameters
@@ -26,12 +30,14 @@ def source(kernels: Mapping[str, Kernel], capability: str) -> str:
         By the name that each gets.
     capability
         Vector instructions that they are written for, as `torch.backends.cpu.get_cpu_capability` names them.
+    given
+        See `naming.given`.
     """
     vectors = [f"#define CPU_CAPABILITY {capability}", f"#define CPU_CAPABILITY_{capability}"]
     head = [*(vectors if capability in ("AVX2", "AVX512") else []), HEADER]
     parts = ["\n".join(head)]
     for name, kernel in kernels.items():
-        parts.append(_renamed(kernel, name))
+        parts.append(_renamed(kernel, name, given.get(kernel.name, ())))
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,7 +66,7 @@ def short(name: str) -> str:
     return "fused_" + re.sub(r"^cpp_fused_+|native_", "", name)
 
 
-def _renamed(kernel: Kernel, name: str) -> str:
+def _renamed(kernel: Kernel, name: str, given: Sequence[str]) -> str:
     text = kernel.text
     if HEADER not in text or not _HEAD.search(text):
         raise CannotEmit(f"{kernel.name} does not begin as is known here")
@@ -68,6 +74,10 @@ def _renamed(kernel: Kernel, name: str) -> str:
     text = _DIVISION.sub("", text.replace(HEADER, ""))
     if "div_error" in text or "throw" in text:
         raise CannotEmit(f"{kernel.name} divides integers")
+    parameters = [one.split()[-1].lstrip("*") for one in _HEAD.findall(text)[0].split(",")]
     text = _HEAD.sub(lambda found: f'extern "C" void {name}({" ".join(found[1].split())})', text)
+    for parameter, word in zip(parameters, given, strict=False):
+        if word and POINTER.match(parameter) and not re.search(rf"\b{word}_ptr\b", text):
+            text = re.sub(rf"\b{parameter}\b", f"{word}_ptr", text)
     text = _OFFSET.sub("+ ", _INDEX.sub(r"[\1]", _BOUNDS.sub(r"\1\2", text)))
     return text.strip()

@@ -64,7 +64,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         shared = [graphs.TEXT] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
-        text = cpp.source(kernels, made["capability"])
+        text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
         digest = hashlib.sha256(text.encode()).hexdigest()
         imports = ["ctypes", "functools", "glob", "hashlib", "threading", "warnings", "torch"]
         rows = [

@@ -1,4 +1,4 @@
-"""Names in Inductor's Triton functions after what they are given: `x_ptr` and `x` in place of `in_ptr0` and `tmp0`."""
+"""Names in kernels of Inductor's after what they are given: `x_ptr` (and `x`, in Triton) for `in_ptr0` (and `tmp0`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from stark_lsp.playbook.inductor.reader import Program
 
-_POINTER = re.compile(r"^(in|out|in_out)_ptr\d*$")
+POINTER = re.compile(r"^(in|out|in_out)_ptr\d*$")
+"""Inductor's names of pointers."""
 _OWN = re.compile(r"^(buf|arg)\d")
 """Names of Inductor's, which say no more than its pointers do."""
 _TAKEN = {"tl", "triton", "libdevice"}
@@ -55,7 +56,7 @@ def named(function: ast.FunctionDef, names: Mapping[str, str]) -> ast.FunctionDe
             taken.add(new)
 
     for parameter, name in names.items():
-        if name and _POINTER.match(parameter):
+        if name and POINTER.match(parameter):
             call(parameter, f"{name}_ptr")
     for item in ast.walk(function):
         target, pointer = _loaded(item)
