@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -231,7 +232,8 @@ class PlaybookAgents:
             ]
         first = [one for one in offered if one == proposal.PLAIN]
         won = self._won_here(None if at_root else design, call_ms, context)
-        offered = [*first, *won, *(one for one in offered if one not in first)]
+        own = self._own_first() if at_root and self.reference.environment.device_type == "cuda" else []
+        offered = [*first, *won, *own, *(one for one in offered if one not in first)]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue
@@ -258,6 +260,12 @@ class PlaybookAgents:
                 parameters=((STRATEGY, proposal.STRATEGY), *one.kernels),
             )
         return None
+
+    def _own_first(self) -> list[Design]:
+        """Return the first design in kernels of the playbook's own, which are good where Inductor is not."""
+        if self._moves is None or self._reason:
+            return []
+        return [move.design for move in islice(self._moves.from_reference(), 1)]
 
     def _won_here(self, design: Design | None, call_ms: float, context: Context) -> list[Design]:
         """Return what won in earlier runs and can be made of a design (None: of the reference), best first."""

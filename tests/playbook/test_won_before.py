@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stark_lsp.core.run import Note, Rejection
 from stark_lsp.core.status import VerdictStatus
-from stark_lsp.core.verdict import Interval
+from stark_lsp.core.verdict import Interval, Reference
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import recipes
@@ -29,9 +30,11 @@ def won(strategy: str, *kernels: tuple[str, str], gain: float = 2.0) -> Note:
     return Note("r1", 1, "Model", ("tanh",), "", "", "", "A title", VerdictStatus.OK, gained, design=design)
 
 
-def order(one: Bench, count: int, notes: Sequence[Note], ask: Any = None) -> list[Design | None]:
+def order(
+    one: Bench, count: int, notes: Sequence[Note], ask: Any = None, reference: Reference = REFERENCE
+) -> list[Design | None]:
     """Return the designs of the first candidates for the reference, as a search with a model begins with."""
-    agents = PlaybookAgents(one.analysis, one.problem, REFERENCE, ask=ask, notes=notes)
+    agents = PlaybookAgents(one.analysis, one.problem, reference, ask=ask, notes=notes)
     return [read_design(seed.candidate.source) for seed in asyncio.run(agents.seeds(count))]
 
 
@@ -95,6 +98,23 @@ def test_what_torch_compile_writes_stays_first_and_a_recipe_that_won_is_next(con
     assert found[:2] == [PLAIN, Design(STRATEGY, (layout,))]
     foreign = [won(STRATEGY, (recipes.ALGEBRA, "sums")), won(STRATEGY, ("no such", "switch")), won(STRATEGY, layout)]
     assert order(one, 4, foreign, ask) == found, "a switch that does not serve here, or is not known, is passed over"
+
+
+def test_on_a_gpu_kernels_of_our_own_are_tried_right_behind_what_torch_compile_writes(
+    bench: Callable[..., Bench],
+) -> None:
+    kept = recorded("layer_norm")
+    one = bench(kept["text"])
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        launches = [{**one, "num_warps": 2 + len(recipe["options"])} for one in kept["made"]["launches"]]
+        return {**kept["made"], "launches": launches}
+
+    gpu = replace(REFERENCE, environment=replace(REFERENCE.environment, device_type="cuda"))
+    there, here = order(one, 3, (), ask, gpu), order(one, 3, (), ask)
+    assert there[0] == here[0] == PLAIN
+    assert [design.strategy for design in there[1:] if design is not None] == ["fuse-all", STRATEGY]
+    assert [design.strategy for design in here[1:] if design is not None] == [STRATEGY, "fuse-all"]
 
 
 def test_switches_that_won_together_are_turned_on_together(conv: tuple[Bench, Any]) -> None:
