@@ -1,4 +1,5 @@
-// Bundles the extension into out/extension.js, or with --tests each src/test/*.test.ts into out/test/.
+// Bundles the extension into out/extension.js and the language client into out/languageclient.js, or with --tests each
+// src/test/*.test.ts into out/test/.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import * as esbuild from "esbuild";
 
@@ -13,6 +14,15 @@ const common = {
   logLevel: "info",
 };
 
+/** What is imported while running stays a file of its own, so that activation need not read it. */
+const apart = {
+  name: "apart",
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /^vscode-languageclient\// }, ({ kind }) =>
+      kind === "dynamic-import" ? { path: "./languageclient.js", external: true } : undefined,
+    ),
+};
+
 if (has("--tests")) {
   const tests = readdirSync("src/test").filter((name) => name.endsWith(".test.ts"));
   // Outside of an editor there is no `vscode`: what the tests need of it is in a file of theirs.
@@ -21,9 +31,11 @@ if (has("--tests")) {
 } else {
   const options = {
     ...common,
-    entryPoints: ["src/extension.ts"],
-    outfile: "out/extension.js",
+    entryPoints: { extension: "src/extension.ts", languageclient: "vscode-languageclient/node.js" },
+    outdir: "out",
     external: ["vscode"],
+    plugins: [apart],
+    supported: { "dynamic-import": false }, // `require`: an import would find no names in what is bundled
     minify: has("--production"),
     sourcemap: has("--production") ? false : "linked",
   };

@@ -11,7 +11,8 @@ import pytest
 from project import DOCS, ROOT, block
 
 from stark_lsp.core.adjust import ADJUSTABLE
-from stark_lsp.server.client.configuration import SETTINGS, read, schema
+from stark_lsp.server.client.configuration import SETTINGS, merged, read, schema
+from stark_lsp.server.client.settings import section_of
 from stark_lsp.server.features import capturing, lenses, report, steering
 from stark_lsp.server.proposals import afterwards
 
@@ -119,3 +120,14 @@ def test_the_helix_block_starts_the_server_with_settings_it_understands() -> Non
     assert [server["command"], *server["args"]] == ["stark-lsp", "serve"]
     assert "stark-lsp" in languages["language"][0]["language-servers"]
     assert read(server["config"]["stark"])[1] == ()
+
+
+def test_the_zed_block_starts_the_server_with_settings_it_understands() -> None:
+    settings = json.loads(block("zed"))
+    (lent,) = settings["lsp"]
+    server = settings["lsp"][lent]
+    assert [server["binary"]["path"], *server["binary"]["arguments"]] == ["stark-lsp", "serve"]
+    assert lent in settings["languages"]["Python"]["language_servers"]
+    # Zed has no section of ours to be asked for.
+    configuration, problems = read(merged(section_of(server["initialization_options"]), None))
+    assert (configuration.values["attempts"], problems) == (30, ())

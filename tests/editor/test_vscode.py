@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 VSCODE = Path(__file__).parent / "vscode"
-CLIENT = VSCODE.parents[2] / "vscode-client"
+ROOT = VSCODE.parents[2]
+CLIENT = ROOT / "vscode-client"
+PICTURES = ROOT / ".cache" / "pictures"
 HOME = Path(os.environ.get("STARK_VSCODE_HOME") or Path.home() / ".cache" / "stark-vscode-test")
 CHROMIUM = os.environ.get("STARK_CHROMIUM", "/usr/bin/chromium")
 SCENARIOS = sorted(path.stem for path in (VSCODE / "scenarios").glob("*.mjs"))
@@ -47,7 +49,7 @@ def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_in_vscode(scenario: str, vsix: Path, state: Path) -> None:
     environment = {**os.environ, "STARK_TEST_PYTHON": sys.executable}
-    command = ["node", VSCODE / "run.mjs", "--vsix", vsix, "--state", state, "--only", scenario]
+    command = ["node", VSCODE / "run.mjs", "--vsix", vsix, "--state", state, "--only", scenario, "--pictures", PICTURES]
     with subprocess.Popen(command, env=environment) as played:
         try:
             assert played.wait() == 0, f"{scenario}: what happened is above"

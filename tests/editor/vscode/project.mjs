@@ -87,6 +87,15 @@ export function leaveOffer(root, python, state) {
   }
 }
 
+/** Put a finished run on the module into a state folder, whose figures are made up; its offer is open. See stored.py. */
+export function storeRun(root, python, file, state) {
+  mkdirSync(state, { recursive: true });
+  const script = path.join(root, "tests", "editor", "vscode", "stored.py");
+  const env = { ...process.env, PYTHONPATH: root };
+  const made = spawnSync(python, [script, file, state], { encoding: "utf8", env });
+  assert.equal(made.status, 0, made.stdout + made.stderr);
+}
+
 /** Hide programs of this machine, by their names, from an editor with this home: it takes the PATH of a login shell. */
 export function hide(names, home) {
   const programs = path.join(home, "programs");

@@ -12,7 +12,8 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { descendants, HOME, install, openEditor } from "./editor.mjs";
-import { COMPILER, FILE, hide, leaveOffer, makeProject, PYTHON as PYTHONS } from "./project.mjs";
+import { COMPILER, FILE, hide, leaveOffer, makeProject, PYTHON as PYTHONS, storeRun } from "./project.mjs";
+import { inBothThemes } from "./pictures.mjs";
 import { Screen } from "./screen.mjs";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
@@ -94,11 +95,13 @@ async function play(name, extensions) {
   const scenario = await import(pathToFileURL(path.join(HERE, "scenarios", `${name}.mjs`)));
   console.log(`${name}: ${scenario.about}`);
   const own = path.join(scratch, name);
-  const wishes = { settings: {}, trusted: true, torch: true, compilers: true, pythons: true, offer: false, ...scenario.options };
+  const wishes = { settings: {}, trusted: true, torch: true, compilers: true, pythons: true, offer: false, stored: false, ...scenario.options };
   const project = makeProject(path.join(own, "net"), PYTHON, wishes.torch);
   const state = path.join(own, "state");
   if (wishes.offer) {
     cpSync(earlier(), state, { recursive: true });
+  } else if (wishes.stored) {
+    storeRun(ROOT, PYTHON, project.path(), state);
   }
   const hidden = wishes.compilers ? (wishes.pythons ? undefined : PYTHONS) : COMPILER;
   if (!wishes.pythons) {
@@ -115,15 +118,16 @@ async function play(name, extensions) {
     environment: { STARK_STATE_DIR: state, STARK_LOCKS_DIR: path.join(own, "locks"), ...environment },
   });
   const { page, pid } = open;
+  const fileOf = (title) => options.pictures && path.join(options.pictures, `${name}-${title}.png`);
   const picture = async (title) => {
     if (options.pictures !== undefined) {
-      mkdirSync(options.pictures, { recursive: true });
-      await page.screenshot({ path: path.join(options.pictures, `${name}-${title}.png`) });
+      await page.screenshot({ path: fileOf(title) });
     }
   };
+  const pictures = (title, shown = page) => inBothThemes(shown, (theme) => fileOf(`${title}-${theme}`));
   const servers = () => descendants(pid).filter(({ command }) => / serve\b/.test(command) && command.includes("stark"));
   try {
-    await scenario.run({ page, screen: new Screen(page), project, step, picture, servers, pid, log: open.log });
+    await scenario.run({ page, screen: new Screen(page), project, step, picture, pictures, state, servers, pid, log: open.log });
   } catch (error) {
     const failed = path.join(options.pictures ?? os.tmpdir(), `stark-vscode-${name}-failed.png`);
     await page.screenshot({ path: failed }).catch(() => undefined);
@@ -138,6 +142,9 @@ async function play(name, extensions) {
 
 const failures = [];
 try {
+  if (options.pictures !== undefined) {
+    mkdirSync(options.pictures, { recursive: true });
+  }
   step(options.vsix ? "installing the extension" : "packing and installing the extension");
   const extensions = path.join(scratch, "extensions");
   install(options.vsix ? path.resolve(options.vsix) : packExtension(), extensions, scratch);

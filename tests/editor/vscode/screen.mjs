@@ -166,8 +166,8 @@ export class Screen {
   }
 
   async reload() {
-    await this.command("Developer: Reload Window");
-    await this.page.waitForEvent("load");
+    // Listened for before it is asked for: it may be there before the palette is gone.
+    await Promise.all([this.page.waitForEvent("load"), this.command("Developer: Reload Window").catch(() => undefined)]);
     await this.page.waitForSelector(".monaco-workbench");
   }
 

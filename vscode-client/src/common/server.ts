@@ -3,13 +3,7 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import {
-  DidChangeConfigurationNotification,
-  LanguageClient,
-  type LanguageClientOptions,
-  type Middleware,
-  State,
-} from "vscode-languageclient/node";
+import type { LanguageClient, LanguageClientOptions, Middleware } from "vscode-languageclient/node";
 import { parseExecute } from "../features/protocol";
 import { redacting } from "./redact";
 import { findLaunch, isLaunch, type Launch, type LaunchProblem } from "./launch";
@@ -25,12 +19,6 @@ const STOP_TIMEOUT_MS = 5_000;
  * editor's own windows (a diff, a question, a choice). Only the commands that do are taken.
  */
 const EXECUTE = "stark/execute";
-
-const STATES: Readonly<Record<State, "starting" | "running" | "stopped">> = {
-  [State.Starting]: "starting",
-  [State.Running]: "running",
-  [State.Stopped]: "stopped",
-};
 
 /** What the features do for the server beyond the protocol; `docs/clients.md` describes it for other editors. */
 export interface Features {
@@ -121,7 +109,7 @@ export class Server implements vscode.Disposable {
   async sendSettings(): Promise<void> {
     if (this.client?.isRunning()) {
       const settings = { [SECTION]: await serverSettings() };
-      await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings });
+      await this.client.sendNotification("workspace/didChangeConfiguration", { settings });
     }
   }
 
@@ -193,6 +181,9 @@ export class Server implements vscode.Disposable {
       },
     };
     const executable = { command: launch.command, args: [...launch.args], options: { cwd: await this.home() } };
+    // Most of the extension's code: loaded here, it does not hold up the activation.
+    const { LanguageClient, State } = await import("vscode-languageclient/node.js");
+    const states = { [State.Starting]: "starting", [State.Running]: "running", [State.Stopped]: "stopped" } as const;
     const client = new LanguageClient(SECTION, "STARK", executable, options);
     this.client = client;
     for (const [method, answer] of Object.entries(this.features.answers)) {
@@ -204,7 +195,7 @@ export class Server implements vscode.Disposable {
     }
     client.onDidChangeState(({ newState }) => {
       if (client === this.client) {
-        this.onState({ name: STATES[newState] });
+        this.onState({ name: states[newState] });
       }
     });
     try {
