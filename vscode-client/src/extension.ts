@@ -1,7 +1,7 @@
 // Entry point: puts the parts together. The features themselves are the server's.
 
 import * as vscode from "vscode";
-import type { Middleware } from "vscode-languageclient/node";
+import type { Middleware, ShowDocumentResult } from "vscode-languageclient/node";
 import type { Launch } from "./common/launch";
 import { onInterpreterChanged } from "./common/python";
 import { Server, type ServerState } from "./common/server";
@@ -11,6 +11,7 @@ import { KeyFeature } from "./features/key";
 import { LendingFeature } from "./features/lending";
 import { doHere } from "./features/optimize";
 import { askForReason } from "./features/reject";
+import { showInTab } from "./features/report";
 import { ReviewFeature } from "./features/review";
 import { RunningFeature } from "./features/running";
 import { RunsFeature } from "./features/runs";
@@ -19,6 +20,7 @@ import { createDemo, judgeHere, runDoctor } from "./features/start";
 import { askForHint, changeBudget } from "./features/steer";
 
 let server: Server | undefined;
+const noCancel = new vscode.CancellationTokenSource().token;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const output = vscode.window.createOutputChannel("STARK", { log: true });
@@ -29,6 +31,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const keys = new KeyFeature(context.secrets, () => void server?.tell("stark/key/changed"));
 
   const middleware: Middleware = {
+    window: {
+      showDocument: async (params, next) => {
+        const shown = await showInTab(params.uri, params.external);
+        return shown ? { success: true } : ((await next(params, noCancel)) as ShowDocumentResult);
+      },
+    },
     handleWorkDoneProgress: (token, work, next) => {
       running.take(token, work);
       standing.look();

@@ -124,10 +124,10 @@ async function play(name, extensions) {
       await page.screenshot({ path: fileOf(title) });
     }
   };
-  const pictures = (title, shown = page) => inBothThemes(shown, (theme) => fileOf(`${title}-${theme}`));
+  const pictures = (title) => inBothThemes(page, (theme) => fileOf(`${title}-${theme}`));
   const servers = () => descendants(pid).filter(({ command }) => / serve\b/.test(command) && command.includes("stark"));
   try {
-    await scenario.run({ page, screen: new Screen(page), project, step, picture, pictures, state, servers, pid, log: open.log });
+    await scenario.run({ page, screen: new Screen(page), project, step, picture, pictures, servers, pid, log: open.log });
   } catch (error) {
     const failed = path.join(options.pictures ?? os.tmpdir(), `stark-vscode-${name}-failed.png`);
     await page.screenshot({ path: failed }).catch(() => undefined);

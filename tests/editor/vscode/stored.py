@@ -1,7 +1,5 @@
 """Writes a run into a state folder, with an open proposal and verdicts that were made up: a search takes a minute.
 
-Beside the store lies the run's page, `report.html`.
-
 python tests/editor/vscode/stored.py FILE FOLDER
 """
 
@@ -15,7 +13,6 @@ sys.path.append(str(Path(__file__).parents[2] / "cli"))
 
 from cli_runs import finished_run, plan
 
-from stark_lsp.cli.page import run_page
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Span
@@ -62,9 +59,7 @@ def main() -> None:
             node, candidate=Candidate(SOURCE.format(number=node.id), Dialect.TORCH), plan=made, verdict=verdict
         )
 
-    store = RunStore(folder / "runs.sqlite3")
-    store.create(run, [of_this_class(node) for node in nodes.values()])
-    run_page.write(store, run.id, folder / "report.html")
+    RunStore(folder / "runs.sqlite3").create(run, [of_this_class(node) for node in nodes.values()])
 
 
 if __name__ == "__main__":

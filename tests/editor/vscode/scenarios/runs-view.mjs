@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import path from "node:path";
-import { pathToFileURL } from "node:url";
 import { MODULE } from "../project.mjs";
 import { until } from "../screen.mjs";
 
@@ -18,7 +16,7 @@ function used(processes) {
   }, 0);
 }
 
-export async function run({ page, screen, project, step, picture, pictures, state, servers }) {
+export async function run({ page, screen, project, step, picture, pictures, servers }) {
   await screen.ready();
   const view = page.locator(".pane-body .monaco-list", { has: page.locator("[role=treeitem]") }).last();
   const row = (text) => view.locator("[role=treeitem]", { hasText: text }).first();
@@ -78,12 +76,12 @@ export async function run({ page, screen, project, step, picture, pictures, stat
   await page.locator(".monaco-hover .hover-language-status", { hasText: "STARK: 1 proposal to review" }).waitFor();
   await pictures("3-status");
 
-  step("the page of the run");
-  const shown = await page.context().newPage();
-  await shown.goto(pathToFileURL(path.join(state, "report.html")).href);
-  await shown.getByRole("heading", { name: "NewGELU" }).first().waitFor();
-  await pictures("5-report", shown);
-  await shown.close();
+  step("the page of the run, in a tab: for VS Code the server is on another machine here");
+  await menu("NewGELU", "Open report");
+  const tab = page.frameLocator("iframe.webview").frameLocator("iframe#active-frame");
+  await tab.getByRole("heading", { name: "NewGELU" }).first().waitFor();
+  await pictures("5-report");
+  await page.keyboard.press("Control+F4");
 
   step("the view costs nothing while nothing goes on");
   await page.bringToFront();
