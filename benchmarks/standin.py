@@ -23,11 +23,11 @@ after `--wait` seconds to ask again, which costs it nothing.
     python benchmarks/standin.py questions -- \
         stark-lsp optimize model.py --resume --model anthropic --parallel 4 --budget 8
 
-A run that was stopped takes up the attempts that were under way, from the same nodes and with the same lens, and asks
-for what it has no answer to. The prompt is not quite the same as before, since the reference was timed anew, and other
-attempts may have ended. So a question is known again by its role (the tool), the node that it starts from, the plan or
-lens that it names, and its place in a conversation; an equal one is preferred, then the oldest. An answer is handed out
-once. The exit code is the command's: 130 where a further round is needed.
+A run that was stopped takes up the attempts that were under way, from the same nodes, and asks for what it has no
+answer to. The prompt is not quite the same as before: the reference was timed anew, which may bring another lens
+along, and other attempts may have ended. So a question is known again by its role (the tool), the node that it starts
+from, the plan that is to be carried out, and its place in a conversation; an equal one is preferred, then the oldest.
+An answer is handed out once. The exit code is the command's: 130 where a further round is needed.
 
 Tokens are counted as the service would count them, roughly, and when a question is answered: one that was cut off by
 the end of a round costs nothing. A transcript of such a run says so of its model, tokens and dollars.
@@ -140,7 +140,8 @@ def _about(request: Request) -> tuple[object, ...]:
     starts_from = _STARTS_FROM.search(latest)
     again = "what you have just handed in" in task or "You have answered this already" in task
     turns = len(request.body.get("messages") or ())
-    return request.tool, turns, again, starts_from and starts_from[0], tuple(_BOLD.findall(task))
+    planned = () if request.tool == "submit_plan" else tuple(_BOLD.findall(task))
+    return request.tool, turns, again, starts_from and starts_from[0], planned
 
 
 def _reply(place: Path) -> Reply | None:
@@ -190,14 +191,16 @@ def main() -> int:
     parser.add_argument("--port", type=int, help="default: 8765, in a round a free one")
     parser.add_argument("--wait", type=float, default=3600.0, metavar="S", help="most seconds until an answer")
     parser.add_argument("--quiet", type=float, default=60.0, metavar="S", help="seconds without a new question")
-    parser.add_argument("command", nargs="*", help="after --: what asks the questions")
-    options = parser.parse_args()
+    given, command = sys.argv[1:], []
+    if "--" in given:
+        given, command = given[: given.index("--")], given[given.index("--") + 1 :]
+    options = parser.parse_args(given)
     standin = Standin(options.folder, options.wait)
-    port = options.port if options.port is not None else 0 if options.command else 8765
+    port = options.port if options.port is not None else 0 if command else 8765
     with MessagesServer(standin.answer, key=KEY, port=port, models=()) as server:
         os.environ.update(ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=KEY)
-        if options.command:
-            return run_round(standin, options.command, options.quiet)
+        if command:
+            return run_round(standin, command, options.quiet)
         print(f"ANTHROPIC_BASE_URL={server.url} ANTHROPIC_API_KEY={KEY}", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()

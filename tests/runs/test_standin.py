@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +19,7 @@ from stark_lsp.store import RunStore
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from standin import Standin, run_round
+from standin import Standin
 
 ASKS = """
 import json, os, urllib.request
@@ -74,11 +75,10 @@ async def test_a_run_goes_on_round_by_round_and_asks_nothing_twice(serve: Serve,
     assert store.exchanges.spend(run.id).usage.total == sum(one.answer.usage.total for one in exchanges)
 
 
-def test_a_round_ends_when_its_command_can_do_no_more(serve: Serve, tmp_path: Path) -> None:
-    standin = Standin(tmp_path)
-    serve(standin.answer)
-    command = [sys.executable, "-c", ASKS]
-    assert run_round(standin, command, quiet_s=60) == 130
+def test_a_round_ends_when_its_command_can_do_no_more(tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[2] / "benchmarks" / "standin.py"
+    command = [sys.executable, str(script), str(tmp_path), "--quiet", "60", "--", sys.executable, "-c", ASKS]
+    assert subprocess.run(command).returncode == 130
     (tmp_path / "0001-text" / "answer.txt").write_text("Sleep.")
     assert "What now?" in (tmp_path / "0001-text" / "question.md").read_text()
-    assert run_round(standin, command, quiet_s=60) == 0
+    assert subprocess.run(command).returncode == 0
