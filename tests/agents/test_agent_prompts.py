@@ -200,6 +200,17 @@ def test_what_the_playbook_wrote_is_said_to_be_its_own() -> None:
     assert "by a built-in expert" not in later(ModelRole.CODE, replace(seed, role=AgentRole.DEBUG), FIRST.plan).body
 
 
+def test_what_the_playbook_wrote_says_nothing_of_the_code_agent() -> None:
+    assert FIRST.plan is not None
+    elsewhere = FIRST.candidate.source.replace("super()", "S()")
+    strayed = replace(FIRST, candidate=replace(FIRST.candidate, source=elsewhere))
+    seed = replace(strayed, plan=replace(FIRST.plan, strategy="fuse-all"))
+    for node, said in ((strayed, True), (seed, False)):
+        body = frame().question(ModelRole.PLAN, context(ROOT, (ROOT, node)), TOOLS[ModelRole.PLAN]).body
+        assert ("what the code agent can do" in body) is said
+        assert ("also edited outside the marked lines" in body) is said
+
+
 def test_something_else_is_asked_for_where_attempts_are_many_whatever_the_window_shows() -> None:
     other = "something of another kind"
     assert other in many().body

@@ -1,6 +1,5 @@
-"""The test server itself: what else than questions it answers, its mailbox, and its expert."""
+"""The test server itself: what else than questions it answers, and its expert."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -11,12 +10,10 @@ from typing import Any
 
 import pytest
 from messages_api import kernels, replies
-from messages_api.mailbox import Mailbox
 from messages_api.server import TEST_KEY, Request
 from model_cases import PLAN, question
 
 from stark_lsp.core.conversation import Tool
-from stark_lsp.core.status import StopReason
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -46,32 +43,6 @@ def test_tokens_are_counted(serve: Any) -> None:
 def test_a_request_without_the_key_is_refused(serve: Any) -> None:
     with pytest.raises(urllib.error.HTTPError, match="401"):
         _post(serve([replies.empty()]), "/v1/messages", BODY, key="wrong")
-
-
-async def test_a_mailbox_is_answered_by_files(serve: Any, connect: Any, tmp_path: Path) -> None:
-    server = serve(Mailbox(tmp_path).answer)
-    asking = asyncio.create_task(connect(server).ask(question(body="What now?")))
-    while not (tmp_path / "0001.question.json").exists():
-        await asyncio.sleep(0.02)
-    asked = json.loads((tmp_path / "0001.question.json").read_text())
-    assert asked["messages"][0]["content"][-1]["text"] == "What now?"
-    (tmp_path / "0001.answer.json").write_text('{"tool_input": {"title"')  # written in two goes
-    await asyncio.sleep(0.1)
-    assert not asking.done()
-    (tmp_path / "0001.answer.json").write_text('{"tool_input": {"title": "This"}}')
-    answer = await asyncio.wait_for(asking, 10)
-    assert answer.tool_input == {"title": "This"}
-    assert answer.stop is StopReason.COMPLETE
-
-
-async def test_a_mailbox_goes_on_counting_after_a_restart(serve: Any, connect: Any, tmp_path: Path) -> None:
-    (tmp_path / "0007.answer.json").write_text("{}")
-    asking = asyncio.create_task(connect(serve(Mailbox(tmp_path).answer)).ask(question()))
-    while not (tmp_path / "0008.question.json").exists():
-        await asyncio.sleep(0.02)
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
 
 
 def _asked(tool: str, text: str) -> Request:

@@ -5,7 +5,6 @@
 `wire`     the form of a message, and of the events of a stream
 `chat`     the same of the chat completions API, `/v1/chat/completions`, which the server speaks too
 `manners`  what the real service refuses, and in which words
-`mailbox`  answers written as files by a person, or by another model
 `kernels`  an expert that writes CPU candidates by rule
 
     with MessagesServer(lambda request: tool({"title": "…"})) as server:

@@ -8,10 +8,9 @@ In a test:
 What answers is a list of replies, used up in order (the last one stays), or a function of the request, which may also
 return a `concurrent.futures.Future` of a reply: the stream then begins at once and is kept alive by pings.
 
-As a command, for a person or another program to play the model:
+As a command (`benchmarks/standin.py` lets a person or another model answer, by files):
 
     python tests/messages_api/server.py --port 8765 --script kernels
-    python tests/messages_api/server.py --mailbox /tmp/questions
     ANTHROPIC_BASE_URL=http://127.0.0.1:8765 ANTHROPIC_API_KEY=test-key stark-lsp optimize …
 """
 
@@ -273,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(request, reply)
             elif request.body.get("stream"):
                 self._open_stream()
-                self._stream(request, reply, skip=0)
+                self._stream(request, reply)
             else:
                 self._json(request, 200, wire.message(request, reply, self._usage(request, reply)))
         except (_Gone, ConnectionError):
@@ -284,9 +283,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _later(self, request: Request, promise: Future[Reply]) -> None:
         streamed = bool(request.body.get("stream"))
         if streamed:
+            # The message begins with its answer: one that is given up before has cost nothing.
             self._open_stream()
-            # Whoever answers is not known yet; the model asked for stands for it.
-            self._event("message_start", json.dumps(wire.start_of(request, Reply(), self._usage(request, Reply()))))
         last_ping = time.monotonic()
         while True:
             try:
@@ -301,13 +299,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not streamed:
             self._json(request, 200, wire.message(request, reply, self._usage(request, reply)))
         else:
-            self._stream(request, reply, skip=1)
+            self._stream(request, reply)
 
-    def _stream(self, request: Request, reply: Reply, skip: int) -> None:
+    def _stream(self, request: Request, reply: Reply) -> None:
         events = chat.events if request.chat else wire.events
         for count, (name, data) in enumerate(events(request, reply, self._usage(request, reply))):
-            if count < skip:
-                continue
             if reply.cut_after is not None and count >= reply.cut_after:
                 self._break_off()
                 return
@@ -432,17 +428,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8765, help="0 for a free one")
     parser.add_argument("--key", default="test-key", help="the key that is asked for; empty takes any")
     parser.add_argument("--script", default="kernels", help="`kernels`, or a JSON file with a list of replies")
-    parser.add_argument("--mailbox", metavar="DIR", help="write questions to DIR and wait for answers there")
     parser.add_argument("--any-model", action="store_true", help="take a question to a model of any name")
     options = parser.parse_args()
-    if options.mailbox:
-        from messages_api.mailbox import Mailbox
-
-        answer: Any = Mailbox(Path(options.mailbox)).answer
-    elif options.script == "kernels":
+    if options.script == "kernels":
         from messages_api.kernels import expert
 
-        answer = expert
+        answer: Any = expert
     else:
         scripted = json.loads(Path(options.script).read_text(encoding="utf-8"))
         answer = [Reply(**entry) for entry in scripted]
