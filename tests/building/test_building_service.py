@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stark_lsp.contract import process_trees
-from stark_lsp.judge.building import cache, proxy
+from stark_lsp.judge.building import cache, loops, proxy
 from stark_lsp.judge.building.service import BuildService, Built, Failure
 
 SECONDS = 120.0
@@ -278,6 +278,28 @@ extern "C" void rows(const float* x, float* y, int64_t rows, int64_t cols) {
   }
 }
 """
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [(1, 0), (2, 0), (4, 4), (6, 7), (9, 0), (10, 10), (11, 0), (12, 12), (13, 0), (99, 0)], ids=str
+)
+def test_of_loops_within_loops_the_innermost_are_told(line: int, found: int) -> None:
+    text = """\
+#pragma omp parallel for
+for (int row = 0; row < rows; ++row) {
+  float* to = y + row * cols;
+  for (int i = 0; i < cols; ++i) to[i] = 0.0f;
+}
+#pragma omp parallel for
+for (int i = 0; i < n; ++i) {  // for all
+  if (x[i] > 0) { y[i] = x[i]; }
+}
+while (more(left)) left -= 1;
+for (; j + LANES <= end; j += LANES)
+  for (int k = 0; k < LANES; ++k) sum[k] += x[j + k];
+int after = 0;
+"""
+    assert loops.innermost(text.splitlines(), line) == found
 
 
 @pytest.mark.skipif(

@@ -19,7 +19,9 @@ _REPORT = ".loops"
 _TOLD = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>optimized|missed): +(?P<text>.*)$", re.M
 )
-_OUTER = re.compile(r"loop nest|nested loop|outer.?loop|inner.?loop")
+_LOOP = re.compile(r"\b(?:for|while)\s*\(")
+LONGEST = 200
+"""Lines of a loop that are looked at."""
 
 
 def told_by(command: Sequence[str]) -> list[str]:
@@ -49,7 +51,6 @@ def scalar(target: str, source: str) -> list[str]:
     except OSError:
         return []
     places: dict[tuple[int, int], bool] = {}
-    last: tuple[int, int] | None = None
     for told in _TOLD.finditer(report):
         if os.path.basename(told["file"]) != os.path.basename(source):
             continue
@@ -59,8 +60,30 @@ def scalar(target: str, source: str) -> list[str]:
             places[place] = False
         elif "couldn't vectorize loop" in told["text"]:
             places.setdefault(place, True)
-            last = place
-        elif last is not None and told["text"].startswith("not vectorized") and _OUTER.search(told["text"]):
-            places[last] = False
-    left = sorted(line for (line, _), is_scalar in places.items() if is_scalar and 0 < line <= len(lines))
+    left = sorted(filter(None, (innermost(lines, line) for (line, _), is_scalar in places.items() if is_scalar)))
     return [f"line {line}: {' '.join(lines[line - 1].split())[:WIDTH]}" for line in dict.fromkeys(left)][:MOST]
+
+
+def innermost(lines: Sequence[str], line: int) -> int:
+    """Return the line of the loop that begins in a line (from 1), or behind a pragma there; 0 if one lies within it.
+
+    The compiler tells of outer loops too, also where those within were unrolled or vectorized.
+    """
+    plain = [one.partition("//")[0] if not one.lstrip().startswith("#") else "" for one in lines]
+    code = "\n".join(plain[line - 1 : line + LONGEST])
+    found = _LOOP.search(code)
+    if found is None or code[: found.start()].strip():
+        return 0
+    body = code[_closed(code, code.find("(", found.start())) :].lstrip()
+    end = _closed(body, 0) if body.startswith("{") else body.find(";")
+    return 0 if _LOOP.search(body[:end]) else line + code[: found.start()].count("\n")
+
+
+def _closed(code: str, begin: int) -> int:
+    """Return where what opens at `begin` is closed, behind the bracket; the end where it is not."""
+    depth = 0
+    for place in range(begin, len(code)):
+        depth += (code[place] in "({") - (code[place] in ")}")
+        if depth == 0:
+            return place + 1
+    return len(code)
