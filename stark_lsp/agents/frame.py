@@ -58,7 +58,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.roles import Context
 from stark_lsp.core.run import Node, Note
 from stark_lsp.core.status import Grounding, Mode, ModelRole
-from stark_lsp.core.verdict import Reference
+from stark_lsp.core.verdict import Baselines, Reference
 from stark_lsp.search.tree import is_empty
 
 NEW_CLASS = "ModelNew"
@@ -231,7 +231,7 @@ class Frame:
                 "profile": profile_lines(self._reference.profile, self._reference.baselines.eager) if profiled else (),
                 "diagnosis": self.diagnosis(context.root).sentences if profiled else (),
             },
-            "where": self._where(),
+            "where": self._where(context.reference.baselines),
             "rejections": [
                 {"title": one_line(each.title, 200), "reason": one_line(each.reason, HINT)}
                 for each in (context.rejections[-NEWEST:] if deciding else ())
@@ -288,8 +288,9 @@ class Frame:
             "annotated": source_text(plan.annotated_source, SELECTED_SOURCE) if grounded else "",
         }
 
-    def _where(self) -> dict[str, Any]:
-        environment, baselines = self._reference.environment, self._reference.baselines
+    def _where(self, timed: Baselines) -> dict[str, Any]:
+        """Return facts of the machine; `timed` has torch.compile's time, which comes while a search goes on."""
+        environment = self._reference.environment
         bandwidth = bandwidth_gbs(self._reference)
         dtypes = environment.dtypes
         kinds = dtypes if len(dtypes) == len(environment.shapes) else (", ".join(dtypes),)
@@ -311,9 +312,9 @@ class Frame:
             "outputs": one_line(", ".join(self._reference.outputs), TENSORS),
             "mode": _MODES[self._problem.mode],
             "bandwidth": f"{three(bandwidth)} GB/s" if bandwidth is not None else "",
-            "eager": timing(baselines.eager),
-            "compiled": timing(baselines.compile),
-            "max_autotuned": timing(baselines.max_autotune),
+            "eager": timing(self._reference.baselines.eager),
+            "compiled": timing(timed.compile),
+            "max_autotuned": timing(timed.max_autotune),
             "notes": tuple(one_line(note, 4 * NAME) for note in self._reference.notes[:NOTES]),
         }
 

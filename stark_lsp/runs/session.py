@@ -180,6 +180,8 @@ class RunSession(RunRecord):
         if found != reference.baselines:
             reference = replace(reference, baselines=found)
             self.run = replace(self.run, reference=reference)
+            if self._sitting is not None:
+                self._sitting.timed(reference)
             await self._save()
             eager, compiled = found.eager, found.compile or found.max_autotune
             if compiled is not None:
@@ -202,7 +204,7 @@ class RunSession(RunRecord):
         """Steps 3 and 4; return why the search ended."""
         begun = models.Begun(
             run=self.run,
-            reference=reference,
+            reference=self.run.reference or reference,
             nodes=self.nodes,
             state=self._state,
             choice=self._choice,

@@ -21,6 +21,7 @@ from stark_lsp.core.events import Event, Notice, Outlook, Progress, Spent
 from stark_lsp.core.run import Budget, Rejection
 from stark_lsp.core.status import Limit
 from stark_lsp.core.steering import Course, Steering, SteeringKind
+from stark_lsp.core.verdict import Reference
 from stark_lsp.evaluation.pool import RunJudge
 from stark_lsp.runs import models
 from stark_lsp.runs.follower import SteeringFollower
@@ -78,6 +79,7 @@ class Sitting:
         log: Callable[[str], None],
     ) -> None:
         self._begun = begun
+        self._reference = begun.reference
         self._store = store
         self._judge = judge
         self._emit = emit
@@ -155,6 +157,12 @@ class Sitting:
         await self._follower.catch_up()
         self._emit(Notice("The run was paused; it goes on now."))
 
+    def timed(self, reference: Reference) -> None:
+        """Take in what the reference takes under torch.compile: agents are told from now on."""
+        self._reference = reference
+        if self._engine is not None:
+            self._engine.reference = reference
+
     def _setting(self, spend: Spend, rejections: tuple[Rejection, ...]) -> models.Setting:
         begun, run_id = self._begun, self._begun.run.id
         return models.Setting(
@@ -182,7 +190,7 @@ class Sitting:
             policy = Recorded(parents, policy)
         return Engine(
             problem=begun.run.problem,
-            reference=begun.reference,
+            reference=self._reference,
             tree=tree,
             settings=settings,
             proposer=SeededProposer(team.seeds, proposer),

@@ -118,7 +118,8 @@ class Engine:
     ) -> None:
         self.tree = tree
         self._problem = problem
-        self._reference = reference
+        self.reference = reference
+        """What agents are told of the reference; may be replaced while the search goes on."""
         self._settings = settings
         self._policy = policy or make_policy(settings.policy, settings)
         self._proposer = proposer
@@ -411,7 +412,7 @@ class Engine:
     def _context(self, attempt: Attempt, window: tuple[Node, ...], tried: tuple[Node, ...]) -> Context:
         return Context(
             self._problem,
-            self._reference,
+            self.reference,
             selected=self.tree.nodes[attempt.selected],
             root=self.tree.root,
             window=window,

@@ -22,7 +22,7 @@ from stark_lsp.core.plan import Plan
 from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import AgentRole, Dialect, InputSource, ModelRole, VerdictStatus
 from stark_lsp.core.steering import Hint
-from stark_lsp.core.verdict import CompilerMessage, Environment, Verdict
+from stark_lsp.core.verdict import CompilerMessage, Environment, Timing, Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = bool(os.environ.get("STARK_WRITE_GOLDEN"))
@@ -394,3 +394,15 @@ def test_the_dialect_of_a_candidate_is_read_from_its_source(name: str) -> None:
     assert detect(source) is (Dialect.RAW if name == "cpu" else Dialect(name))
     assert detect(PromptLibrary().text(f"examples/{name}/reference.py")) is Dialect.TORCH
     assert detect("not python (") is Dialect.TORCH
+
+
+def test_the_time_to_beat_is_told_from_when_it_is_known() -> None:
+    written = frame()
+    unknown = replace(reference(), baselines=replace(reference().baselines, compile=None, max_autotune=None))
+    known = replace(unknown, baselines=replace(unknown.baselines, compile=Timing(0.5, 0.4, 0.6, 20)))
+    before, after = (
+        written.question(ModelRole.PLAN, replace(context(attempt=1), reference=one), TOOLS[ModelRole.PLAN]).shared
+        for one in (unknown, known)
+    )
+    assert "with torch.compile" not in before
+    assert "with torch.compile 500 µs (400 µs to 600 µs)" in after

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scripted import (
+    REFERENCE,
     ROOT,
     Agents,
     HashJudge,
@@ -30,7 +31,7 @@ from stark_lsp.core.roles import Context, NothingToPropose
 from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, Limit, VerdictStatus
-from stark_lsp.core.verdict import Verdict
+from stark_lsp.core.verdict import Timing, Verdict
 from stark_lsp.search.randomness import dump_state, load_state, parse_state
 from stark_lsp.search.tree import Tree
 
@@ -199,6 +200,21 @@ async def test_a_source_that_utf8_cannot_encode_does_no_harm() -> None:
 
     engine = make_engine(settings=SearchSettings(attempts=2), agents=Odd(), judge=Fine())
     assert await engine.run() == "All 2 attempts were made."
+
+
+async def test_what_is_learned_of_the_reference_is_told_from_the_next_question_on() -> None:
+    timed = dataclasses.replace(REFERENCE.baselines, compile=Timing(5.0, 4.9, 5.1, 100))
+    compiled = dataclasses.replace(REFERENCE, baselines=timed)
+
+    class Learning(HashJudge):
+        async def evaluate(self, candidate: Candidate) -> Verdict:
+            engine.reference = compiled
+            return ok(3.0)
+
+    agents = Agents()
+    engine = make_engine(settings=SearchSettings(attempts=2), agents=agents, judge=Learning())
+    await engine.run()
+    assert [context.reference for what, context in agents.contexts if what == "plan"] == [REFERENCE, compiled]
 
 
 # --- ends ------------------------------------------------------------------------------------------
