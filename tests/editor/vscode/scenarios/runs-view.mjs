@@ -81,6 +81,17 @@ export async function run({ page, screen, project, step, picture, pictures, serv
   const tab = page.frameLocator("iframe.webview").frameLocator("iframe#active-frame");
   await tab.getByRole("heading", { name: "NewGELU" }).first().waitFor();
   await pictures("5-report");
+  // What somebody asks who has seen nothing else: which won, by how much, how sure, against what, why, at what cost.
+  const read = (await tab.locator("body").innerText()).replace(/\s+/g, " ");
+  for (const answer of [
+    /2\.00x as fast as eager/,
+    /attempt 1 15\.0 ms \(14\.8–15\.2\) 2\.00x \(1\.96–2\.04\) 1\.50x \(1\.4/,
+    /torch\.compile 20\.0 ms/,
+    /One pass over memory/,
+    /What it cost attempts 3/,
+  ]) {
+    assert.match(read, answer);
+  }
   await page.keyboard.press("Control+F4");
 
   step("the view costs nothing while nothing goes on");
