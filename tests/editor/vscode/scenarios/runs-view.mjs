@@ -5,7 +5,7 @@ import { until } from "../screen.mjs";
 
 export const about = "the view of runs: a stored run with its tree, what it has to read, a candidate accepted from there, and a live run";
 
-export const options = { stored: true, settings: { "stark.attempts": 4, "window.autoDetectColorScheme": true } };
+export const options = { stored: true, settings: { "stark.attempts": 8, "window.autoDetectColorScheme": true } };
 
 /** Seconds of a processor that these have used, to hundredths. */
 function used(processes) {
@@ -23,7 +23,8 @@ export async function run({ page, screen, project, step, picture, pictures, serv
   /** Choose from the context menu; an editor that opens meanwhile takes the menu away. */
   const menu = (text, entry) =>
     until(`${entry} is chosen`, async () => {
-      await row(text).click({ button: "right" });
+      await page.keyboard.press("Escape"); // a menu that is still open from a try before lies over the rows
+      await row(text).click({ button: "right", timeout: 3000 });
       const found = page.locator(".monaco-menu .action-item", { hasText: entry }).first();
       await found.hover({ timeout: 3000 });
       await page.waitForTimeout(500); // a menu takes no click right after it opened
