@@ -100,6 +100,9 @@ _EDITS = {
 }
 
 
+_QUOTED = _text(
+    "The marked places alone, one after the other: the lines to be changed as they stand, between the marker comments."
+)
 _COMBINES = {
     "type": "integer",
     "description": "Number of one other attempt whose code is to be taken along, where the question offers some.",
@@ -112,18 +115,18 @@ def tool_of(role: ModelRole, *, edits: bool, merging: bool = False) -> Tool:
     Parameters
     ----------
     edits
-        Whether those of a source are taken in place of a whole file.
+        Whether those of a source are taken in place of a whole file, and quotations in a plan.
     merging
         Whether a plan may name another attempt to combine with.
     """
     tool = TOOLS[role]
-    if role is ModelRole.PLAN and merging:
-        properties = {**tool.schema["properties"], "combine_with": _COMBINES}
-        return replace(tool, schema={**tool.schema, "properties": properties})
-    if not edits or role is ModelRole.PLAN:
-        return tool
-    properties = {**tool.schema["properties"], "edits": _EDITS}
-    required = [name for name in tool.schema["required"] if name != "source"]
+    properties, required = dict(tool.schema["properties"]), tool.schema["required"]
+    if role is ModelRole.PLAN:
+        properties |= {"annotated_source": _QUOTED} if edits else {}
+        properties |= {"combine_with": _COMBINES} if merging else {}
+    elif edits:
+        properties["edits"] = _EDITS
+        required = [name for name in required if name != "source"]
     return replace(tool, schema={**tool.schema, "properties": properties, "required": required})
 
 

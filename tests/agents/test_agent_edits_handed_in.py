@@ -109,16 +109,18 @@ async def test_without_edits_whole_files_are_asked_for_and_taken() -> None:
     agents, model = team(answered(edits=[ONE_LINE]), settings)
     with pytest.raises(NoCandidate, match="no Python"):
         await agents.code(context(), FIRST_PLAN, Random(0))
-    assert model.questions[0].tool is TOOLS[ModelRole.CODE]
+    assert model.questions[0].tool == TOOLS[ModelRole.CODE]
     assert "edits" not in model.questions[0].body
     assert (await coded(answered(source=MADE), settings)).source == MADE
 
 
-def test_the_tool_of_a_plan_takes_no_edits_and_nobody_must_give_a_source_with_them() -> None:
-    assert tool_of(ModelRole.PLAN, edits=True) is TOOLS[ModelRole.PLAN]
+def test_a_plan_quotes_and_nobody_must_give_a_source_with_edits() -> None:
+    fields = [tool_of(ModelRole.PLAN, edits=edits).schema["properties"] for edits in (True, False)]
+    assert ["alone" in field["annotated_source"]["description"] for field in fields] == [True, False]
+    assert "edits" not in fields[0]
     assert tool_of(ModelRole.CODE, edits=True).schema["required"] == ["summary"]
     assert tool_of(ModelRole.DEBUG, edits=True).schema["required"] == ["cause"]
-    assert tool_of(ModelRole.DEBUG, edits=False) is TOOLS[ModelRole.DEBUG]
+    assert tool_of(ModelRole.DEBUG, edits=False) == TOOLS[ModelRole.DEBUG]
 
 
 # --- corrections -----------------------------------------------------------------------------------

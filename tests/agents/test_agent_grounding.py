@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stark_lsp.agents.grounding.check import NO_MARKS, NOT_READABLE, document_anchors, ground, mark, unmarked
-from stark_lsp.agents.grounding.edits import Edits, describe, edits, report
+from stark_lsp.agents.grounding.edits import Edits, describe, edits, is_marked, report
 from stark_lsp.agents.grounding.markers import annotate, parse
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Span
@@ -20,6 +20,7 @@ from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole
 from stark_lsp.store import transcripts
 
+SAMPLES = Path(__file__).parents[2] / "samples" / "transcripts"
 SLICE = PROBLEM.slice.text
 LINES = SLICE.splitlines()
 MOVED = LINES.index("        moved = x * self.scale + self.shift")
@@ -146,7 +147,7 @@ def test_anchors_on_a_candidate_stand_at_the_lines_it_rewrote() -> None:
 
 def test_what_a_model_marked_in_its_kernels_stands_at_the_header_of_forward() -> None:
     # A run of a language model: from its second plan on, it is about kernels that stand before the candidate's class.
-    transcript = transcripts.read(Path(__file__).parents[2] / "samples" / "transcripts" / "focal_loss-cpu.json")
+    transcript = transcripts.read(SAMPLES / "focal_loss-cpu.json")
     nodes = {node.id: node for node in transcript.nodes}
     planned = [(node, node.plan) for node in transcript.nodes if node.plan is not None and node.parent]
     assert len(planned) == 5
@@ -281,3 +282,64 @@ def test_texts_of_few_different_lines_are_not_compared_at_length() -> None:
     begun = time.process_time()
     assert ground(before, f"# <<<IMPROVE BEGIN>>>\n{after}# <<<IMPROVE END>>>\n").remark == NOT_READABLE
     assert time.process_time() - begun < 2.0
+
+
+@given(
+    st.sets(st.sampled_from([n for n, line in enumerate(LINES) if line.strip()]), min_size=1, max_size=5),
+    st.integers(0, 3),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_quoted_places_are_found_where_they_stand(rows: set[int], around: int, dotted: bool) -> None:
+    kept = {row + step for row in rows for step in range(-around, around + 1)}
+    pieces: list[str] = []
+    for number, line in enumerate(LINES):
+        if number in rows:
+            pieces += ["# <<<IMPROVE BEGIN>>> here", line, "# <<<IMPROVE END>>>"]
+        elif number in kept:
+            pieces.append(line)
+        elif dotted and number - 1 in kept:
+            pieces.append("# ...")
+    grounded = ground(SLICE, "\n".join(pieces))
+    said = [LINES[span.start].strip() for span in grounded.spans]
+    assert said == [LINES[row].strip() for row in sorted(rows)]
+    assert parse(grounded.annotated_source).source == SLICE
+    assert grounded.remark == ""
+    if len(rows) == len({LINES[row].strip() for row in range(len(LINES)) if LINES[row].strip() in said}):
+        assert [span.start for span in grounded.spans] == sorted(rows)
+
+
+def test_a_quoted_line_that_stands_twice_is_found_by_its_neighbour() -> None:
+    source = "#define N 4\na = 1\nb = f(a)\nc = 2\nb = f(a)\n#define M 4\n"
+    begin, end = "# <<<IMPROVE BEGIN>>> here", "# <<<IMPROVE END>>>"
+    for quoted, line in (
+        (["c = 2", begin, "b = f(a)", end], 4),
+        ([begin, "b = f(a)", end, "c = 2"], 2),
+        ([begin, "b = f(a)", end], 2),
+        ([begin, "#define M 4", end], 5),
+    ):
+        assert ground(source, "\n".join(quoted)).spans == (Span(line, line),)
+    twice = ground(source, "\n".join([begin, "b = f(a)", end, "", begin, "b = f(a)", end]))
+    assert [span.start for span in twice.spans] == [2, 4]
+
+
+def test_what_models_marked_is_found_when_they_quote_it_alone() -> None:
+    found = 0
+    for path in sorted(SAMPLES.glob("*.json")):
+        transcript = transcripts.read(path)
+        nodes = {node.id: node for node in transcript.nodes}
+        for node in transcript.nodes:
+            if node.plan is None or node.parent is None or not is_marked(node.plan.annotated_source):
+                continue
+            selected = nodes[node.parent].candidate.source
+            whole = ground(selected, node.plan.annotated_source)
+            inside, quoted = 0, [""]
+            for line in whole.annotated_source.splitlines():
+                inside += "IMPROVE BEGIN" in line
+                if inside or "IMPROVE END" in quoted[-1]:
+                    quoted.append(line)  # what is marked, and the line behind it
+                inside -= "IMPROVE END" in line
+            alone = ground(selected, "\n".join(quoted))
+            assert (alone.spans, alone.remark) == (whole.spans, ""), (path.name, node.id)
+            found += len(alone.spans)
+    assert found > 30

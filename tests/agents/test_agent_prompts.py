@@ -121,6 +121,7 @@ CASES = {
     "reflexion-first": lambda: first(ModelRole.REFLEXION).body,
     "reflexion-repair": lambda: later(ModelRole.REFLEXION, SECOND).body,
     "reflexion-later": lambda: later(ModelRole.REFLEXION).body,
+    "plan-whole-source": lambda: first(ModelRole.PLAN, AgentSettings(edits=False)).body,
     "code-whole-file": lambda: first(ModelRole.CODE, AgentSettings(edits=False), FIRST_PLAN).body,
     "debug-whole-file": lambda: corrected(ModelRole.DEBUG, settings=AgentSettings(edits=False)).body,
     "correct-code": lambda: corrected(ModelRole.CODE).body,

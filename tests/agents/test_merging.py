@@ -102,7 +102,7 @@ async def test_nothing_is_offered_where_it_is_switched_off_and_to_systems_withou
     agents, model = planning(7, settings, tried=tried)
     assert (await agents.plan(GIVEN, Random(0))).combines is None
     question = model.questions[0]
-    assert question.tool == tool_of(ModelRole.PLAN, edits=True)
+    assert question.tool == tool_of(ModelRole.PLAN, edits=settings.edits)
     assert BY_NAME not in question.body
 
 

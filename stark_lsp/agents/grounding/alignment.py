@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 from stark_lsp.agents.grounding.markers import parse, strip
 from stark_lsp.core.problem import Span
@@ -68,6 +69,46 @@ def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
         places = [counterpart[line] for line in range(span.start, span.end + 1) if line in counterpart]
         spans.append(Span(min(p[0] for p in places), max(p[1] for p in places)) if places else None)
     return tuple(spans)
+
+
+def located(original: str, excerpt: str) -> tuple[Span, ...] | None:
+    """Return where in `original` the spans of `excerpt` stand, in the order of `parse(excerpt).spans`.
+
+    An excerpt quotes marked lines as they stand, with or without lines around them, and leaves out the rest. Of several
+    places at which the same lines stand the one counts whose neighbours are quoted too, else the first one behind the
+    place before. None unless each span is found; blank lines and spacing do not matter.
+    """
+    parsed = parse(excerpt)
+    there, quoted = _words(original), _words(parsed.source)
+    texts, quotes = [text for _, text in there], [text for _, text in quoted]
+    found: list[Span] = []
+    behind = 0
+    for span in parsed.spans:
+        run = [index for index, (line, _) in enumerate(quoted) if span.start <= line <= span.end]
+        if not run:
+            return None
+        first, end = run[0], run[-1] + 1
+        size, wanted = end - first, quotes[first:end]
+        starts = [at for at in range(len(texts)) if texts[at] == wanted[0] and texts[at : at + size] == wanted]
+        if not starts:
+            return None
+        alike = {
+            at: _same(texts[:at][::-1], quotes[:first][::-1]) + _same(texts[at + size :], quotes[end:]) for at in starts
+        }
+        best = max(starts, key=lambda at: (alike[at], at >= behind, -at))
+        found.append(Span(there[best][0], there[best + size - 1][0]))
+        behind = best + size
+    return tuple(found)
+
+
+def _same(one: list[str], two: list[str]) -> int:
+    """Return how many lines two texts have in common at their beginnings."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False)))
+
+
+def _words(text: str) -> list[tuple[int, str]]:
+    """Return the lines that are not blank, each with its 0-based number, in uniform spacing without indentation."""
+    return [(number, " ".join(line.split())) for number, line in enumerate(split_lines(text)) if line.strip()]
 
 
 def meaning(text: str) -> list[tuple[int, str]]:

@@ -1,10 +1,11 @@
 """Grounded instructions: the anchors of a plan, checked before the code agent sees them (paper, section 4.3).
 
-A plan agent returns the whole source of the selected node with marker comments. What comes back is read like this:
+A plan agent quotes the lines it is about, or, as in the paper, the whole source of the selected node, with marker
+comments around them. What comes back is read like this:
 
-1. Markers are taken off and the rest is held against the selected source. If more than markers differs, the markers
-   are carried over to the selected source by what the lines say (`alignment`), so that the code agent only ever sees
-   the code that is really there; `GroundedPlan.remark` tells.
+1. The marked lines are looked up in the selected source. Where they do not stand there as quoted, the markers are
+   carried over by what the lines say (`alignment`), so that the code agent only ever sees the code that is really
+   there; `GroundedPlan.remark` tells.
 2. The spans become anchors on the user's document. The reference is a slice of it, line by line. Any other node is a
    candidate file: its lines are matched with the reference's by what they say, and lines that took the place of others
    stand for those. What has no counterpart at all (a kernel of its own, say) belongs to where the reference's work is
@@ -19,7 +20,7 @@ import ast
 from dataclasses import dataclass
 from itertools import pairwise
 
-from stark_lsp.agents.grounding.alignment import check, meaning, realign
+from stark_lsp.agents.grounding.alignment import check, located, meaning, realign
 from stark_lsp.agents.grounding.anchors import to_document
 from stark_lsp.agents.grounding.edits import MARKED_LINE, comparable, readable
 from stark_lsp.agents.grounding.markers import annotate, parse, strip
@@ -54,7 +55,7 @@ class GroundedPlan:
 
 
 def ground(selected: str, annotated: str) -> GroundedPlan:
-    """Return the marks of `annotated` on `selected`, which it was to repeat."""
+    """Return the marks of `annotated` on `selected`, which it was to repeat, or to quote at the marked places."""
     if not annotated.strip():
         return GroundedPlan(selected, remark=NO_MARKS)
     if not readable(annotated) or not readable(selected):
@@ -70,6 +71,9 @@ def ground(selected: str, annotated: str) -> GroundedPlan:
         return GroundedPlan(annotated, parsed.spans, notes)
     if not _comparable(selected, parsed.source):
         return GroundedPlan(selected, remark=NOT_READABLE)
+    places = located(selected, annotated)
+    if places is not None:
+        return GroundedPlan(mark(selected, places, notes), places, notes)
     changed = check(selected, annotated)
     found = [(span, note) for span, note in zip(realign(selected, annotated), notes, strict=True) if span is not None]
     remark = ""
