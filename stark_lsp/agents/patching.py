@@ -2,21 +2,26 @@
 
 All edits are applied to the source as it was shown, at once, so their order means nothing. Text that is not there as
 it stands may be whole lines that differ in trailing blanks, or in the indentation of all of them alike, where only one
-place does. Nothing is guessed beyond that: what stands for no place or for several is told with the places to look at.
+place does. A line of three dots stands for all between two passages, each of which is there once, so that a long piece
+need not be quoted to be replaced. Nothing is guessed beyond that: what stands for no place or for several is told with
+the places to look at.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from os.path import commonprefix
 
 SHOWN = 8
 """Lines of the source that are shown for an edit that fits nowhere."""
 TOLD = 5
 """Edits that are told of."""
+_OMITTED = re.compile(r"[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$").match
+"""Whether a line stands for lines that are left out."""
 _COMPARED = 6_000
 """Lines that are looked at for the nearest one, and"""
 _WIDTH = 200
@@ -96,7 +101,30 @@ def _place(source: str, edit: Edit) -> _Place:
                 start = sum(len(line) + 1 for line in lines[: starts[0]])
                 end = start + sum(len(line) + 1 for line in lines[starts[0] : starts[0] + len(wanted)])
                 return _Place(start, end, f"{moved}\n" if moved else "")
+    if any(map(_OMITTED, wanted[1:-1])):
+        return _span(lines, wanted, text)
     raise Misfit(f"what it searches for is not in the source.{_nearest(lines, wanted)}")
+
+
+def _span(lines: Sequence[str], wanted: Sequence[str], text: str) -> _Place:
+    """Return the place from the first of two passages, with a line of dots between them, to the end of the second."""
+    passages = [list(group) for omitted, group in groupby(wanted, key=lambda line: bool(_OMITTED(line))) if not omitted]
+    if len(passages) > 2:
+        raise Misfit("lines are left out at several places. Make an edit for each, or quote them.")
+    if any(map(_OMITTED, text.split("\n"))):
+        raise Misfit("lines are left out of what is to take its place. Write all of them.")
+    there = [line.rstrip() for line in lines]
+    at: list[int] = []
+    for passage in passages:
+        starts = _line_matches(there, [line.rstrip() for line in passage])
+        if len(starts) > 1:
+            raise Misfit(_several([start + 1 for start in starts]))
+        if not starts or starts[0] < (at or [0])[-1]:
+            raise Misfit(f"a passage of it is not in the source, or not in that order.{_nearest(lines, passage)}")
+        at += [starts[0], starts[0] + len(passage)]
+    start, end = (sum(len(line) + 1 for line in lines[:number]) for number in (at[0], at[-1]))
+    new = text.strip("\n")
+    return _Place(start, end, f"{new}\n" if new else "")
 
 
 def _occurrences(text: str, wanted: str) -> list[int]:

@@ -117,6 +117,18 @@ def test_blanks_at_the_end_and_the_margin_may_differ(search: str, replace: str) 
     assert applied(SOURCE, [edit(search, replace)]) == wanted
 
 
+@pytest.mark.parametrize("dots", ["...", "    # ...", "        …", "// ..."])
+def test_of_a_long_piece_both_ends_will_do(dots: str) -> None:
+    first, last = "    def forward(self, x):", "        return y"
+    assert applied(SOURCE, [edit(f"{first}\n{dots}\n{last}\n", "    forward = f\n")]) == SOURCE.replace(
+        SOURCE[SOURCE.index(first) : SOURCE.index(last) + len(last)], "    forward = f"
+    )
+    assert "forward" not in applied(SOURCE, [edit(f"{first}\n{dots}\n{last}")])
+    # Dots that stand in the source are code.
+    stub = SOURCE.replace("        return x\n", "        ...\n        return x\n")
+    assert applied(stub, [edit("        ...\n        return x", "        return x")]) == SOURCE
+
+
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
@@ -130,6 +142,11 @@ def test_blanks_at_the_end_and_the_margin_may_differ(search: str, replace: str) 
         ([edit("qqqq\n")], r"Edit 1: what it searches for is not in the source\.$"),
         ([edit("y = x + 1\n        y ="), edit("y = torch.relu(y)")], "Two edits change line 6"),
         ([edit("a" * 9), edit("b" * 9)], r"Edit 1: .*\nEdit 2: "),
+        ([edit("class Model(torch.nn.Module):\n...\n        return z", "a")], "a passage of it is not in.*line 7"),
+        ([edit("        return y\n...\n        y = x + 1", "a")], "or not in that order"),
+        ([edit("import torch\n...\n        return y\n...\n        return x", "a")], "at several places"),
+        ([edit("import torch\n...\n        return y", "import torch\n# ...\n")], "lines are left out"),
+        ([edit("    def forward(self, x):\n...\n", "a")], r"Edit 1: .* not in the source\."),
         ([edit("y = x + 1\n  y = torch.relu(y)")], "Edit 1: .* not in the source"),
     ],
 )
@@ -144,6 +161,6 @@ def test_the_same_edit_twice_is_one() -> None:
 
 def test_hostile_edits_take_no_time() -> None:
     source = "x\n" * 100_000
-    for search in ("x\n" * 50_000 + "y", "x" * 200_000, " x \n" * 60_000 + "z"):
+    for search in ("x\n" * 50_000 + "y", "x" * 200_000, " x \n" * 60_000 + "z", "x\n...\n" * 40_000 + "y"):
         with pytest.raises(Misfit):
             applied(source, [edit(search)] * 20)
