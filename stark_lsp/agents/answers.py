@@ -90,7 +90,7 @@ _EDITS = {
         "properties": {
             "search": _text(
                 "Whole lines as they stand in that source, without marker comments; as many as it takes for them to "
-                "occur there exactly once. Of a long piece its first and its last lines will do, each of the two passages "
+                "occur there exactly once. Of a long piece its first and last lines will do, each of the two passages "
                 "occurring once, with a line of `...` between them."
             ),
             "replace": _text("What takes their place; empty to take them out."),
