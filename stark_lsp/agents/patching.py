@@ -10,18 +10,17 @@ the places to look at.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from os.path import commonprefix
 
+from stark_lsp.agents.texts import omits
+
 SHOWN = 8
 """Lines of the source that are shown for an edit that fits nowhere."""
 TOLD = 5
 """Edits that are told of."""
-_OMITTED = re.compile(r"[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$").match
-"""Whether a line stands for lines that are left out."""
 _COMPARED = 6_000
 """Lines that are looked at for the nearest one, and"""
 _WIDTH = 200
@@ -101,17 +100,17 @@ def _place(source: str, edit: Edit) -> _Place:
                 start = sum(len(line) + 1 for line in lines[: starts[0]])
                 end = start + sum(len(line) + 1 for line in lines[starts[0] : starts[0] + len(wanted)])
                 return _Place(start, end, f"{moved}\n" if moved else "")
-    if any(map(_OMITTED, wanted[1:-1])):
+    if any(map(omits, wanted[1:-1])):
         return _span(lines, wanted, text)
     raise Misfit(f"what it searches for is not in the source.{_nearest(lines, wanted)}")
 
 
 def _span(lines: Sequence[str], wanted: Sequence[str], text: str) -> _Place:
     """Return the place from the first of two passages, with a line of dots between them, to the end of the second."""
-    passages = [list(group) for omitted, group in groupby(wanted, key=lambda line: bool(_OMITTED(line))) if not omitted]
+    passages = [list(group) for omitted, group in groupby(wanted, key=omits) if not omitted]
     if len(passages) > 2:
         raise Misfit("lines are left out at several places. Make an edit for each, or quote them.")
-    if any(map(_OMITTED, text.split("\n"))):
+    if any(map(omits, text.split("\n"))):
         raise Misfit("lines are left out of what is to take its place. Write all of them.")
     there = [line.rstrip() for line in lines]
     at: list[int] = []

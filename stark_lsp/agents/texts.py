@@ -14,6 +14,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2
 """Control characters but tab and line feed, and those that turn the direction of writing."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_OMISSION = re.compile(r"[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$")
 _FENCE = re.compile(r"`{3,}")
 
 
@@ -32,6 +33,11 @@ def one_line(text: str, limit: int) -> str:
     """Return a clean text in one line of at most `limit` characters."""
     line = " ".join(clean(text[: 20 * limit]).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def omits(line: str) -> bool:
+    """Whether a line of code stands for lines that a model left out."""
+    return _OMISSION.match(line) is not None
 
 
 def capped(text: str, limit: int) -> str:

@@ -319,6 +319,9 @@ def test_a_quoted_line_that_stands_twice_is_found_by_its_neighbour() -> None:
         ([begin, "#define M 4", end], 5),
     ):
         assert ground(source, "\n".join(quoted)).spans == (Span(line, line),)
+    assert ground(source, "\n".join([begin, "a = 1", "...", "c = 2", end])).spans == (Span(1, 3),)
+    assert ground(source, "\n".join([begin, "c = 2", "# ...", "b = f(a)", end])).spans == (Span(3, 4),)
+    assert ground(source, "\n".join([begin, "c = 2", "...", "a = 1", end])).remark, "not in that order"
     twice = ground(source, "\n".join([begin, "b = f(a)", end, "", begin, "b = f(a)", end]))
     assert [span.start for span in twice.spans] == [2, 4]
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from stark_lsp.agents.grounding.markers import parse, strip
+from stark_lsp.agents.texts import omits
 from stark_lsp.core.problem import Span
 from stark_lsp.discovery.syntax import split_lines
 
@@ -74,9 +75,10 @@ def realign(original: str, annotated: str) -> tuple[Span | None, ...]:
 def located(original: str, excerpt: str) -> tuple[Span, ...] | None:
     """Return where in `original` the spans of `excerpt` stand, in the order of `parse(excerpt).spans`.
 
-    An excerpt quotes marked lines as they stand, with or without lines around them, and leaves out the rest. Of several
-    places at which the same lines stand the one counts whose neighbours are quoted too, else the first one behind the
-    place before. None unless each span is found; blank lines and spacing do not matter.
+    An excerpt quotes marked lines as they stand, with or without lines around them, and leaves out the rest; inside a
+    span a line of three dots stands for what is left out. Of several places at which the same lines stand the one
+    counts whose neighbours are quoted too, else the first one behind the place before. None unless each span is found;
+    blank lines and spacing do not matter.
     """
     parsed = parse(excerpt)
     there, quoted = _words(original), _words(parsed.source)
@@ -85,20 +87,28 @@ def located(original: str, excerpt: str) -> tuple[Span, ...] | None:
     behind = 0
     for span in parsed.spans:
         run = [index for index, (line, _) in enumerate(quoted) if span.start <= line <= span.end]
-        if not run:
-            return None
-        first, end = run[0], run[-1] + 1
-        size, wanted = end - first, quotes[first:end]
-        starts = [at for at in range(len(texts)) if texts[at] == wanted[0] and texts[at : at + size] == wanted]
+        passages = [list(group) for dots, group in groupby(run, lambda index: omits(quotes[index])) if not dots]
+        starts: list[int] = []
+        for passage in passages[:1] + passages[1:][-1:]:
+            start = _find(texts, quotes, passage[0], passage[-1] + 1, behind)
+            if start is None or (starts and start < behind):
+                return None
+            starts.append(start)
+            behind = start + len(passage)
         if not starts:
             return None
-        alike = {
-            at: _same(texts[:at][::-1], quotes[:first][::-1]) + _same(texts[at + size :], quotes[end:]) for at in starts
-        }
-        best = max(starts, key=lambda at: (alike[at], at >= behind, -at))
-        found.append(Span(there[best][0], there[best + size - 1][0]))
-        behind = best + size
+        found.append(Span(there[starts[0]][0], there[behind - 1][0]))
     return tuple(found)
+
+
+def _find(texts: list[str], quotes: list[str], first: int, end: int, behind: int) -> int | None:
+    """Return where `quotes[first:end]` stands in `texts`; None if nowhere."""
+    size, wanted = end - first, quotes[first:end]
+    starts = [at for at in range(len(texts)) if texts[at] == wanted[0] and texts[at : at + size] == wanted]
+    alike = {
+        at: _same(texts[:at][::-1], quotes[:first][::-1]) + _same(texts[at + size :], quotes[end:]) for at in starts
+    }
+    return max(starts, key=lambda at: (alike[at], at >= behind, -at), default=None)
 
 
 def _same(one: list[str], two: list[str]) -> int:
