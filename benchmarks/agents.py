@@ -43,7 +43,7 @@ from stark_lsp.store import RunStore
 
 FAULTS = ("none", "include", "bracket", "class", "prose", "cut off", "misquoted")
 _FENCED = re.compile(r"^(`{3,})python\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
-_HEADINGS = ("# Your latest attempt", "# The reference")
+_HEADINGS = ("# The attempt you start from", "# The reference")
 
 
 class Writer:

@@ -135,7 +135,7 @@ class Standin:
 
 def _about(request: Request) -> tuple[object, ...]:
     """What tells a question from others whatever was measured meanwhile."""
-    _, _, latest = request.text.partition("\n# Your latest attempt\n")
+    _, _, latest = request.text.partition("\n# The attempt you start from\n")
     _, _, task = request.text.rpartition("\n# Your task\n")
     starts_from = _STARTS_FROM.search(latest)
     again = "what you have just handed in" in task or "You have answered this already" in task

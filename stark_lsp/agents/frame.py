@@ -1,7 +1,7 @@
 """The frame of a question: from what an agent is given to what a model is sent (paper, Figure 4 and Appendix C).
 
 In order: system message; example in the chosen dialect, rules, reference, machine, what else is alike for the whole run
-(`Question.shared`, which a server may cache); the latest attempt, the attempts of the context window with source,
+(`Question.shared`, which a server may cache); the attempt to start from, those of the context window with source,
 compiler observation and execution result, hints, the role's instruction (`Question.body`).
 
 The words are `prompts/frame.md` and what it includes; here are the values they are filled in with. What each role is

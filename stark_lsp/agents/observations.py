@@ -193,7 +193,8 @@ def tuned(verdict: Verdict) -> str:
     shown = [f"{values} ({three(-gain)}x)" for gain, values in (*timed[:TRIED], *timed[TRIED:][-1:])]
     failed = len(verdict.swept) - len(timed)
     more = f"; {failed} did not work" if failed else ""
-    best = f"Its constants were left open and {len(verdict.swept)} choices timed: {verdict.tuned} won"
+    kept = f"{verdict.tuned} was kept; another than what it came with only if no slower when judged in full"
+    best = f"Its constants were left open and {len(verdict.swept)} choices timed: {kept}"
     return one_line(f"{best}. Fastest first, the last the slowest: {'; '.join(shown)}{more}.", 8 * NAME)
 
 

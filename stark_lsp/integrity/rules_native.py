@@ -62,6 +62,11 @@ _PYTHON = re.compile(
     r"|PyObject_(GenericSetAttr|SetAttr\w*|GC_\w+)"
 )
 _THREADS = listed("thread jthread")
+_TEMPLATES = listed(
+    "vector array deque list map set unordered_map unordered_set pair tuple optional variant function span bitset "
+    "atomic unique_ptr shared_ptr"
+)
+"""Those of namespace std; `<` behind them never compares."""
 _OURS = listed(
     "cudaEventRecord cudaEventElapsedTime cudaEventSynchronize cudaEventQuery cudaDeviceSynchronize cudaMalloc "
     "cudaStreamSynchronize cudaLaunchKernel cudaLaunchKernelExC cudaMemcpy cudaMemcpyAsync cuLaunchKernel "
@@ -151,6 +156,7 @@ def calls(source: Source) -> Iterator[Refusal]:
             texts = {token.text for token in tokens if token.kind == NAME}
             # A function object: `auto open = [](...) {...};`.
             own |= {tokens[at + 1].text for at in range(len(tokens) - 2) if tokens[at].text == "auto"}
+            own |= _containers(tokens)
             threads = {tokens[at + 1].text for at in range(len(tokens) - 1) if tokens[at].text in _THREADS}
             for at, token in enumerate(tokens):
                 rule = _call(tokens, at, texts, own, threads) if token.kind == NAME else None
@@ -162,6 +168,23 @@ def calls(source: Source) -> Iterator[Refusal]:
             if function.exported and function.name in _OURS:
                 line = native.line(unit.tokens[function.begin].at)
                 yield Refusal(Rule.PATCHING, f"Its C++ code gives {function.name} another meaning.", line)
+
+
+def _containers(tokens: list[Token]) -> set[str]:
+    """Return names of variables whose type is a template of C++: `std::vector<uint64_t> open(n);` calls nothing."""
+    found: set[str] = set()
+    for at in range(2, len(tokens) - 3):
+        if tokens[at].text not in _TEMPLATES or tokens[at + 1].text != "<" or tokens[at - 2].text != "std":
+            continue
+        depth = 0
+        for end in range(at + 1, min(at + 60, len(tokens) - 1)):
+            text = tokens[end].text
+            depth += 1 if text == "<" else -len(text) if text in (">", ">>>") else 0
+            if depth <= 0 or text in (";", "{", "}"):
+                break
+        if depth == 0 and tokens[end + 1].kind == NAME:
+            found.add(tokens[end + 1].text)
+    return found
 
 
 def _call(tokens: list[Token], at: int, texts: set[str], own: set[str], threads: set[str]) -> Rule | None:

@@ -74,7 +74,7 @@ async def test_edits_outside_the_marks_are_found_as_in_a_whole_file() -> None:
 async def test_a_repair_and_a_single_agent_edit_what_they_were_shown() -> None:
     agents, model = team(answered(cause="A typo.", edits=[REPAIR]))
     assert (await agents.debug(context(SECOND, (ROOT, SECOND)), Random(0))).source == REPAIRED
-    assert "as `edits` to the source of your latest attempt" in model.questions[0].body
+    assert "as `edits` to the source of the attempt you start from" in model.questions[0].body
     for role, selected, edit, wanted in (
         (ModelRole.SAMPLING, ROOT, ONE_LINE, MADE),
         (ModelRole.REFLEXION, ROOT, ONE_LINE, MADE),

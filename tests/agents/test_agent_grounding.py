@@ -192,6 +192,17 @@ def test_new_definitions_and_imports_are_helpers() -> None:
     assert set(found.helpers) == {"_CUDA", "launch"}
 
 
+def test_a_function_renamed_between_marks_keeps_its_other_lines() -> None:
+    body = "    y = x + 1\n    return y * 2\n\n\nclass ModelNew:\n    def forward(self, x):\n        return _old(x)\n"
+    before = f"def _old(x):\n{body}"
+    annotated = annotate(before, [Span(0, 1), Span(7, 7)])
+    after = before.replace("_old", "_new").replace("x + 1", "x + 2")
+    assert (found := edits(annotated, after)) is not None
+    assert (found.outside, found.helpers) == ((), ("_new",))
+    assert (found := edits(annotated, after.replace("y * 2", "y * 3"))) is not None
+    assert found.outside == (Span(2, 2),)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [

@@ -109,7 +109,7 @@ async def test_a_single_agent_gives_a_candidate_with_its_summary() -> None:
     assert draft.candidate.source == SOURCE
     assert draft.plan == Plan("Everything in one expression", "Everything in one expression. Nothing else.")
     assert model.questions[0].temperature == 0.7
-    assert "Your latest attempt is correct" in model.questions[0].body
+    assert "The attempt you start from is correct" in model.questions[0].body
 
 
 async def test_a_single_agent_without_words_has_no_plan() -> None:

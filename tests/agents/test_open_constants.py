@@ -50,7 +50,7 @@ def test_every_role_is_told_how_unless_nothing_is_tuned(role: ModelRole, dialect
 def test_what_won_is_told_with_the_fastest_and_the_slowest() -> None:
     verdict = Verdict(VerdictStatus.OK, speedup_vs_eager=gain(16.0), tuned="BLOCK = 1024", swept=SWEPT)
     said = tuned(verdict)
-    assert "8 choices timed: BLOCK = 1024 won" in said
+    assert "8 choices timed: BLOCK = 1024 was kept" in said
     assert "BLOCK = 1024 (16x); BLOCK = 512 (8x)" in said
     assert "BLOCK = 16 (0.25x); 1 did not work." in said
     assert "BLOCK = 32 " not in said

@@ -70,7 +70,7 @@ def test_the_expert_plans_what_was_not_tried_and_codes_what_was_planned(sample: 
 def test_the_expert_marks_the_source_that_is_to_be_improved() -> None:
     reference = (ROOT / "samples" / "new_gelu.py").read_text()
     example = "```python\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n```\n"
-    asked = f"# An example\n{example}# The reference\n```python\n{reference}```\n# Your latest attempt\n"
+    asked = f"# An example\n{example}# The reference\n```python\n{reference}```\n# The attempt you start from\n"
     first = kernels.expert(_asked("submit_plan", f"{asked}There is none here yet: you start from the reference."))
     assert "0.044715" in (first.tool_input or {})["annotated_source"]
     attempt = kernels.NEW_GELU["exact"]

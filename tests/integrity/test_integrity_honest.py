@@ -92,6 +92,7 @@ NATIVE = {
     "a tensor that is detached": "#include <torch/extension.h>\n#include <thread>\nat::Tensor run(at::Tensor x) { std::thread t([] {}); t.join(); return x.detach(); }",
     "functions of one's own": 'static float signal(float x) { return x; }\nstatic int open(int a) { return a; }\nextern "C" float run() { return signal(1) + open(2); }',
     "lambdas of one's own": 'extern "C" int run() { auto connect = [](int a) { return a; }; return connect(1); }',
+    "variables of one's own": '#include <vector>\nextern "C" long run(long n) { std::vector<std::pair<long, int>> open(n); return open.size(); }',
     "names in namespaces": "namespace n { int clock_gettime(int, void*) { return 0; } int kill(int a) { return a; } }\nint run() { return n::kill(1); }",
     "methods of one's own": 'struct Kernel { static int exec(int a) { return a; } };\nextern "C" int run() { return Kernel::exec(1); }',
     "a launcher's name": 'extern "C" int cudaLaunchSoftmax(int a) { return a; }\nextern "C" int run() { return cudaLaunchSoftmax(1); }',

@@ -78,6 +78,7 @@ NATIVE = {
     "a process behind another name": (Rule.PROCESSES, '#define RUN system\nvoid f() { RUN("id"); }'),
     "a thread left behind": (Rule.PROCESSES, "void f() { std::thread([] {}).detach(); }"),
     "a file": (Rule.FILES, 'void f() { fopen("x", "r"); }'),
+    "a file that is compared": (Rule.FILES, 'int f(int vector, int b) { return vector < b > open("x", 0); }'),
     "a stream of a file": (Rule.FILES, 'void f() { std::ifstream in("x"); }'),
     "a header of files": (Rule.SYSTEM, "#include <fstream>\nvoid f() {}"),
     "an absolute path": (Rule.FILES, '#include "/etc/passwd"\nvoid f() {}'),

@@ -161,7 +161,7 @@ CANDIDATES = {"new_gelu": NEW_GELU, "rms_norm": RMS_NORM}
 _KNOWN_BY = {"new_gelu": "0.044715", "rms_norm": "torch.rsqrt(variance + self.eps)"}
 _PLANNED = re.compile(r"Carry out the idea called (\w+)")
 _FENCED = re.compile(r"^(`{3,})python\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
-_LATEST, _REFERENCE = "# Your latest attempt", "# The reference"
+_LATEST, _REFERENCE = "# The attempt you start from", "# The reference"
 """Headings of the prompts, below which the source to improve stands: the first that has one."""
 
 

@@ -82,6 +82,18 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
     if not before or not comparable([text for _, text in before], [text for _, text in after]):
         return None
     allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
+    outside, inside = _changed(before, after, allowed)
+    if outside and helpers:
+        # One that is an old function by a new name, which was changed between marks, kept its other lines.
+        after = _lines(source, _silent(after_tree, ()), ("", ""))
+        if comparable([text for _, text in before], [text for _, text in after]):
+            outside &= _changed(before, after, allowed)[0]
+    found = {name for statement in helpers for name in Definition(statement).binds}
+    return Edits(tuple(_spans(outside)), inside, tuple(sorted(found)))
+
+
+def _changed(before: list[tuple[int, str]], after: list[tuple[int, str]], allowed: set[int]) -> tuple[set[int], int]:
+    """Return which lines outside of what is allowed were changed or inserted at, and how many inside were changed."""
     ordered = sorted(allowed)
     outside: set[int] = set()
     inside = 0
@@ -96,8 +108,7 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
         above, below = before[max(0, first - 1)][0], before[min(first, len(before) - 1)][0]
         if above not in allowed and below not in allowed and not _between(ordered, above, below):
             outside.add(below)
-    found = {name for statement in helpers for name in Definition(statement).binds}
-    return Edits(tuple(_spans(outside)), inside, tuple(sorted(found)))
+    return outside, inside
 
 
 def report(parent: Node, node: Node) -> Edits | None:
