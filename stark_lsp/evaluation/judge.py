@@ -20,7 +20,7 @@ from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference,
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
-from stark_lsp.integrity import Reading, read, told
+from stark_lsp.integrity import Reading, Refusal, read, told
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -101,6 +101,27 @@ class WorkerJudge:
         except BaseException:
             await asyncio.shield(self.close())
             raise
+
+    async def read(self, candidate: Candidate) -> Verdict | None:
+        """Return the verdict on a candidate that fails already when it is read, before anything is prepared.
+
+        Whether it parses is asked of the worker's Python, which may be another one than this.
+
+        Raises
+        ------
+        Fault
+            The worker broke.
+        """
+        reading, checked = await self._check(candidate)
+        if reading.refusal is not None:
+            return self._refused(reading.refusal, checked)
+        params = {"source": candidate.source}
+        error = await self._supervisor.request("parse", params, limit_s=START_LIMIT_S)
+        if error["message"] is None:
+            return None
+        message = f"The candidate does not parse: {error['message']}."
+        status, stage = VerdictStatus.LOAD_ERROR, Stage.LOAD
+        return Verdict(status, message, error["line"], stages_s=(checked,), failed_in=stage)
 
     async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         """Load the reference, make its inputs and expected outputs, and take the baselines.
@@ -290,14 +311,7 @@ class WorkerJudge:
             tell(READING)
             reading, checked = await self._check(candidate)
             if reading.refusal is not None:
-                return Verdict(
-                    VerdictStatus.REFUSED,
-                    reading.refusal.message,
-                    reading.refusal.line,
-                    environment=self._environment,
-                    stages_s=(checked,),
-                    failed_in=Stage.CHECK,
-                )
+                return self._refused(reading.refusal, checked)
             # Those before it may have to end first; each word from the worker sets a limit of its own.
             params = {"candidate": to_wire(candidate), "told": to_wire(reading.told), "tools": tools}
             params["until"] = until
@@ -313,6 +327,16 @@ class WorkerJudge:
         problem = self._problem
         reading = await asyncio.to_thread(read, candidate.source, candidate.class_name, problem.text, problem.qualname)
         return reading, (Stage.CHECK.value, time.monotonic() - begin)
+
+    def _refused(self, refusal: Refusal, checked: tuple[str, float]) -> Verdict:
+        return Verdict(
+            VerdictStatus.REFUSED,
+            refusal.message,
+            refusal.line,
+            environment=self._environment,
+            stages_s=(checked,),
+            failed_in=Stage.CHECK,
+        )
 
     def _limit_s(self, steps: int) -> float:
         """Return a limit for so many runs; the worker holds one for each step, this is for one that no longer does."""

@@ -21,6 +21,10 @@ from stark_lsp.evaluation.judge import Tell, WorkerJudge, open_judge
 class RunJudge(Protocol):
     """What a run needs: one worker, or several that are used as one."""
 
+    async def read(self, candidate: Candidate) -> Verdict | None:
+        """See `WorkerJudge.read`."""
+        ...
+
     async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         """See `WorkerJudge.prepare`."""
         ...
@@ -79,6 +83,10 @@ class JudgePool:
         self._all = tuple(judges)
         self._usable = list(judges)
         self._log = log
+
+    async def read(self, candidate: Candidate) -> Verdict | None:
+        """Return what reading finds, as the first worker does."""
+        return await self._all[0].read(candidate)
 
     async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
         """Prepare all workers at the same time; a worker that fails is left out, unless it is the first.

@@ -34,10 +34,10 @@ def answer(result: dict[str, Any], page: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=page)], structured_content=result)
 
 
-def of_verdict(reference: Reference, verdict: Verdict) -> CallToolResult:
+def of_verdict(reference: Reference | None, verdict: Verdict) -> CallToolResult:
     """Return a verdict with its evidence."""
     verdict = replace(verdict, log=cut(verdict.log, LOG_LIMIT))
-    result = results.of_verdict(reference, verdict, conclusion=evidence.compared(reference, verdict))
+    result = results.of_verdict(reference, verdict, conclusion=evidence.compared(verdict))
     return answer(result, console.page(lambda out: evidence.show(out, reference, verdict)))
 
 

@@ -26,7 +26,7 @@ from stark_lsp.mcp import answers
 from stark_lsp.mcp.answers import Answer
 from stark_lsp.mcp.work import Tell, Work
 from stark_lsp.mcp.workspace import Workspace
-from stark_lsp.runs.judging import judge_once, prepared
+from stark_lsp.runs.judging import judge_once, opened
 from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
 
 INSTRUCTIONS = """\
@@ -130,7 +130,8 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
         """
 
         async def look(tell: Tell) -> CallToolResult:
-            async with prepared(problem, tell=tell, **options) as (judge, known):
+            async with opened(problem, tell=tell, **options) as judge:
+                known = await judge.prepare(tell)
                 if given is None:
                     if known.profile is None:
                         raise Fault("The reference could not be profiled.", cure="Try again.")

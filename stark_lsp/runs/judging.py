@@ -18,15 +18,15 @@ NOT_AWAITED = "Not waited for, since the candidate failed."
 
 
 @asynccontextmanager
-async def prepared(
+async def opened(
     problem: Problem,
     *,
     interpreter: str,
     settings: EvaluationSettings,
     log: Callable[[str], None],
     tell: Callable[[str], None],
-) -> AsyncIterator[tuple[RunJudge, Reference]]:
-    """Give a judge of a problem and what preparing it found out; no process of it is left afterwards.
+) -> AsyncIterator[RunJudge]:
+    """Give a judge of a problem that is not prepared yet; no process of it is left afterwards.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ async def prepared(
 
     Raises
     ------
-    BadInput, Fault
-        As `WorkerJudge.prepare` does.
+    BadInput
+        The interpreter cannot be run.
     """
     tell("Starting")
     judge = await open_judges(
         problem, interpreter=interpreter, settings=settings, cache_dir=cache_dir(), log=log, notice=tell
     )
     try:
-        yield judge, await judge.prepare(tell)
+        yield judge
     finally:
         await asyncio.shield(judge.close())
 
@@ -60,8 +60,10 @@ async def judge_once(
     tools: bool,
     log: Callable[[str], None],
     tell: Callable[[str], None],
-) -> tuple[Reference, Verdict]:
+) -> tuple[Reference | None, Verdict]:
     """Judge a candidate, and return what preparing found out with the verdict.
+
+    What reading the candidate finds is told before anything is prepared; there is no reference then.
 
     Parameters
     ----------
@@ -70,9 +72,17 @@ async def judge_once(
     tools
         With `final`: build it as stock torch does, and run it under memory checkers on a GPU as well.
 
-    The others are those of `prepared`, and so is what is raised.
+    The others are those of `opened`.
+
+    Raises
+    ------
+    BadInput, Fault
+        As `WorkerJudge.prepare` does.
     """
-    async with prepared(problem, interpreter=interpreter, settings=settings, log=log, tell=tell) as (judge, reference):
+    async with opened(problem, interpreter=interpreter, settings=settings, log=log, tell=tell) as judge:
+        if (unfit := await judge.read(candidate)) is not None:
+            return None, unfit
+        reference = await judge.prepare(tell)
         tell("Judging the candidate")
         verdict = await (judge.confirm(candidate, tools=tools) if final else judge.evaluate(candidate))
         if verdict.ok and final:

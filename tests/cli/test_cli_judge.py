@@ -184,12 +184,26 @@ def test_classes_can_be_named_in_the_path_or_by_option(folder: Path) -> None:
         assert "judging Negated in candidate.py against Other in model.py" in done.stdout
 
 
-@pytest.mark.slow
-def test_a_file_without_the_usual_class_is_a_failed_candidate(folder: Path) -> None:
-    write(folder, "nameless.py", CANDIDATE.replace("ModelNew", "Elsewhere"))
-    done = stark("judge", "model.py", "nameless.py", *EAGER, state=folder / "state", cwd=folder)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "defines no class ModelNew, but " in done.stdout
+@pytest.mark.parametrize(
+    ("text", "status", "line", "told"),
+    [
+        (CANDIDATE.replace("ModelNew", "Elsewhere"), "REFUSED", None, "defines no class ModelNew, but "),
+        ("import subprocess\n" + CANDIDATE, "REFUSED", 1, "It imports subprocess."),
+        ("import torch\nclass ModelNew(torch.nn.Module:\n", "LOAD_ERROR", 2, "does not parse: "),
+    ],
+    ids=["no-class", "refused", "no-python"],
+)
+def test_what_reading_finds_is_told_before_torch_is_imported(
+    folder: Path, text: str, status: str, line: int | None, told: str
+) -> None:
+    write(folder, "unread.py", text)
+    done = stark("judge", "model.py", "unread.py", *EAGER, "--json", "-", state=folder / "state", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert told in done.stderr
+    assert "Importing torch" not in done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["status"], verdict["line"]) == (status, line)
+    assert verdict["environment"] is verdict["isolation"] is verdict["baselines"]["eager"] is None
 
 
 @pytest.mark.parametrize(

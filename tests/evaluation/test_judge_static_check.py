@@ -32,6 +32,8 @@ class FakeSupervisor:
         self.asked.append((method, params))
         if method == "prepare":
             return to_wire(Reference(ENVIRONMENT, Baselines(TIMING)))
+        if method == "parse":
+            return {"message": "invalid syntax", "line": 2} if "(:" in params["source"] else {"message": None}
         if method == "check_edit":
             return to_wire(EditCheck(True, True))
         return to_wire(Verdict(Status.OK, runtime=TIMING, stages_s=(("start", 0.5),), notes=("A loaded machine.",)))
@@ -73,6 +75,33 @@ async def test_what_is_refused_never_reaches_the_worker(
     assert [method for method, _ in supervisor.asked] == ["prepare"]
     assert told == [READING, READING]
     assert judge.under_way == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "stage", "asked"),
+    [
+        ("import subprocess\n" + candidate_with(HONEST), Status.REFUSED, Stage.CHECK, []),
+        ("import torch\n", Status.REFUSED, Stage.CHECK, []),
+        ("class ModelNew(:\n", Status.LOAD_ERROR, Stage.LOAD, ["parse"]),
+        (candidate_with(HONEST), None, None, ["parse"]),
+    ],
+)
+async def test_what_reading_finds_is_told_before_anything_is_prepared(
+    tmp_path: Path,
+    supervisor: FakeSupervisor,
+    source: str,
+    status: Status | None,
+    stage: Stage | None,
+    asked: list[str],
+) -> None:
+    hire: Any = lambda: supervisor  # noqa: E731
+    judge = WorkerJudge(make_problem(tmp_path / "model.py"), QUICK, tmp_path, hire, lambda text: None)
+    verdict = await judge.read(Candidate(source))
+    assert (verdict and verdict.status, verdict and verdict.failed_in) == (status, stage)
+    assert [method for method, _ in supervisor.asked] == asked
+    if stage is Stage.LOAD:
+        assert verdict is not None
+        assert (verdict.message, verdict.line) == ("The candidate does not parse: invalid syntax.", 2)
 
 
 async def test_the_worker_is_told_of_what_it_runs(judge: WorkerJudge, supervisor: FakeSupervisor) -> None:

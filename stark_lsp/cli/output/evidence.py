@@ -25,7 +25,7 @@ BEFORE = ", before the candidate came"
 """Told of times that are not of the candidate's own rounds: the machine may have changed since."""
 
 
-def show(console: Console, reference: Reference, verdict: Verdict) -> None:
+def show(console: Console, reference: Reference | None, verdict: Verdict) -> None:
     """Show a verdict with its evidence.
 
     Parameters
@@ -33,13 +33,15 @@ def show(console: Console, reference: Reference, verdict: Verdict) -> None:
     console
         Where to print.
     reference
-        What preparing the problem found out.
+        What preparing the problem found out; None if it was not prepared.
     verdict
         The verdict.
     """
     _conclusion(console, verdict)
+    if reference is None:
+        return
     _section(console, "Time", list(times(reference, verdict)))
-    sentence = compared(reference, verdict)
+    sentence = compared(verdict)
     if sentence:
         line(console, f"  {sentence}", "bold" if verdict.ok else "")
     _section(console, "Correctness", list(errors(verdict)))
@@ -56,7 +58,7 @@ def stages(verdict: Verdict) -> str:
     return ", ".join(f"{clean(name)} {seconds:.2f} s" for name, seconds in verdict.stages_s)
 
 
-def compared(reference: Reference, verdict: Verdict) -> str:
+def compared(verdict: Verdict) -> str:
     """Return one plain sentence on what the times mean; empty if the candidate has none."""
     gain, versus = verdict.speedup_vs_eager, verdict.speedup_vs_compile
     if not verdict.ok or gain is None:

@@ -52,11 +52,13 @@ def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, An
     }
 
 
-def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[str, Any]:
+def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -> dict[str, Any]:
     """Return the report of one verdict: what a script looks for first, then all the rest.
 
     Parameters
     ----------
+    reference
+        None if it was not prepared.
     about
         What was judged, by name; stands at the end.
 
@@ -67,7 +69,10 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
     runtime, tuned = verdict.runtime, verdict.speedup_vs_max_autotune
     eager, compiled = verdict.speedup_vs_eager, verdict.speedup_vs_compile
     without = verdict.speedup_without_gradients
-    profile, environment = verdict.profile, verdict.environment or reference.environment
+    profile, environment = verdict.profile, verdict.environment
+    if environment is None and reference is not None:
+        environment = reference.environment
+    baselines = reference.baselines if reference is not None else None
     stages: dict[str, float] = {}
     for name, seconds in verdict.stages_s:
         stages[name] = round(stages.get(name, 0.0) + seconds, 4)
@@ -84,8 +89,8 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
         "speedup_without_gradients": without.value if without is not None else None,
         "errors": to_wire(verdict.errors) if verdict.errors is not None else None,
         "launched": [to_wire(launch) for launch in profile.launched] if profile is not None else [],
-        "environment": to_wire(environment),
-        "isolation": environment.isolation,
+        "environment": to_wire(environment) if environment is not None else None,
+        "isolation": environment.isolation if environment is not None else None,
         "stages_s": stages,
         "intervals": {
             "runtime_ms": [runtime.low_ms, runtime.high_ms] if runtime is not None else None,
@@ -97,7 +102,7 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
         "samples": runtime.n if runtime is not None else None,
         "compiler": [to_wire(message) for message in verdict.compiler],
         "weights_loaded": verdict.weights_loaded,
-        "notes": list(dict.fromkeys([*reference.notes, *verdict.notes])),
+        "notes": list(dict.fromkeys([*(reference.notes if reference is not None else ()), *verdict.notes])),
         "profile": to_wire(profile) if profile is not None else None,
         "same_rounds": {
             "eager": _times(verdict.eager),
@@ -105,13 +110,13 @@ def of_verdict(reference: Reference, verdict: Verdict, /, **about: Any) -> dict[
             "max_autotune": _times(verdict.max_autotuned),
         },
         "baselines": {
-            "eager": _times(reference.baselines.eager),
-            "compile": _times(reference.baselines.compile),
-            "compile_message": reference.baselines.compile_message,
-            "max_autotune": _times(reference.baselines.max_autotune),
-            "max_autotune_message": reference.baselines.max_autotune_message,
+            "eager": _times(baselines.eager) if baselines is not None else None,
+            "compile": _times(baselines.compile) if baselines is not None else None,
+            "compile_message": baselines.compile_message if baselines is not None else "",
+            "max_autotune": _times(baselines.max_autotune) if baselines is not None else None,
+            "max_autotune_message": baselines.max_autotune_message if baselines is not None else "",
         },
-        "outputs": list(reference.outputs),
+        "outputs": list(reference.outputs) if reference is not None else [],
         "log": verdict.log,
         **about,
     }

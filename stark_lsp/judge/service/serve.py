@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import platform
@@ -115,6 +116,8 @@ class Worker:
 
         if method == "prepare":
             return self._prepare(params, progress)
+        if method == "parse":
+            return parse(params["source"])
         if method in ("try_class", "try_inputs"):
             return self._try(method, params, progress)
         if self._judge is None:
@@ -164,6 +167,17 @@ class Worker:
         self._judge = Judge(params["problem"], params["settings"], self._folder, cache_dir, progress, writing=writing)
         self._threads = ThreadPoolExecutor(self._judge.parallel, thread_name_prefix="stark-attempt")
         return self._judge.describe()
+
+
+def parse(source: str) -> dict[str, Any]:
+    """Return why this Python cannot parse a source, and the line; None if it can."""
+    # What else there is against it is told to whoever loads it.
+    with contextlib.suppress(ValueError, RecursionError, MemoryError):
+        try:
+            ast.parse(source)
+        except SyntaxError as error:
+            return {"message": error.msg, "line": error.lineno}
+    return {"message": None}
 
 
 def require_torch() -> None:
