@@ -36,12 +36,8 @@ def build(*, folder: str, request: dict[str, Any], aids: dict[str, str]) -> dict
 
     Parameters
     ----------
-    folder
-        The private folder.
     request
         In the normal form of `request.normal`.
-    aids
-        Paths of what `prepare` has made before.
 
     Returns
     -------
@@ -79,8 +75,6 @@ def prepare(*, folder: str, what: str, request: dict[str, Any]) -> dict[str, Any
 
     Parameters
     ----------
-    folder
-        The private folder.
     what
         `support` or `pch`.
     request

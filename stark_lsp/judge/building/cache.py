@@ -162,10 +162,6 @@ class Cache(Store):
         ----------
         source
             Where the builder left it.
-        name
-            What it is to be called.
-        facts
-            Noted with it; JSON values.
 
         Raises
         ------

@@ -36,13 +36,7 @@ def told_by(command: Sequence[str]) -> list[str]:
 
 
 def scalar(target: str, source: str) -> list[str]:
-    """Return the innermost loops that the compiler left as they are, each with its line.
-
-    Parameters
-    ----------
-    target, source
-        Paths of what was made and of what was compiled.
-    """
+    """Return the innermost loops that the compiler left as they are, each with its line."""
     try:
         with open(target + _REPORT, encoding="utf-8", errors="replace") as file:
             report = file.read(1 << 20)

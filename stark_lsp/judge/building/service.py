@@ -118,8 +118,6 @@ class BuildService:
         ----------
         request
             As it came from the candidate's process; with `stock: true` it is built exactly as on the user's machine.
-        seconds
-            How long a build may take.
         """
         try:
             asked = normal(request)

@@ -67,15 +67,7 @@ Ask = Callable[..., dict[str, Any]]
 
 
 def asking(runner: RunnerProcess, settings: dict[str, Any], path: str) -> Ask:
-    """Return what asks one process.
-
-    Parameters
-    ----------
-    settings
-        `core.EvaluationSettings` in wire form.
-    path
-        The candidate file, for the lines of messages.
-    """
+    """Return what asks one process."""
     run_s, build_s = float(settings["run_timeout_s"]), float(settings["build_timeout_s"])
 
     def ask(stage: str, command: str, **params: Any) -> dict[str, Any]:
@@ -94,8 +86,6 @@ def classify(error: Exception, stage: str, source_path: str) -> Finding:
     ----------
     stage
         `load` until the module stands, `forward` afterwards, `time` while it is timed.
-    source_path
-        The candidate file.
 
     Raises
     ------

@@ -123,8 +123,6 @@ def compare(
     dense
         Whether an output must be contiguous where the reference's is; for inputs that are not, the layout of an
         output is a matter of which operators handed it on.
-    limit
-        See `tolerance_for`.
 
     Raises
     ------

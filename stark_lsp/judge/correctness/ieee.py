@@ -87,8 +87,6 @@ def outputs_of(runner: RunnerProcess, load: Load, reference: Reference, run_s: f
     ----------
     runner
         One that has loaded nothing yet; it is of no other use afterwards.
-    run_s
-        Seconds that the call may take.
     """
     case = reference.cases[0]
     path = f"{runner.files.out}/ieee.raw"

@@ -72,15 +72,7 @@ def addresses(tensor: torch.Tensor) -> Range:
 
 
 def report(outputs: Any, arguments: Any, module: Any, held: list[torch.Tensor]) -> dict[str, list[Range]]:
-    """Return where everything lies after a forward pass, as JSON values.
-
-    Parameters
-    ----------
-    outputs, arguments
-        Trees of tensors.
-    held
-        Outputs of an earlier call that are still alive.
-    """
+    """Return where everything lies after a forward pass, as JSON values."""
     state = [*module.parameters(), *module.buffers()]
     return {
         "outputs": [addresses(tensor) for tensor in modules.tensors_of(outputs)],

@@ -138,8 +138,6 @@ class Strangers:
 
         Parameters
         ----------
-        states
-            The GPU while somebody was timed on it.
         ours
             Our own processes, by their numbers here, both before and after.
         """

@@ -47,8 +47,6 @@ class Recorder:
 
     Parameters
     ----------
-    wanted
-        The class.
     limit
         Calls after which the script is stopped; 0 for never.
     script

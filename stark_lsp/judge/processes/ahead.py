@@ -46,11 +46,6 @@ def use_gpu(timed: Timed) -> None:
     """Start using the GPU, and Triton where it is installed, and time something.
 
     Whatever fails here fails again for a candidate that needs it, where it can be told.
-
-    Parameters
-    ----------
-    timed
-        What the candidate is going to be timed with.
     """
     try:
         ones = torch.ones(128, device="cuda")

@@ -18,8 +18,6 @@ def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, s
     ----------
     threads
         CPU threads for torch and for kernels with OpenMP.
-    cache_dir
-        Folder that is kept between runs.
     """
     jobs = str(max(1, min(4, os.cpu_count() or 1)))
     environment = {

@@ -187,8 +187,6 @@ class Runner:
         ----------
         init, weights
             Tensor files with the constructor's arguments and the state dict.
-        device, mode, gradients
-            Where and how calls are made.
         """
         self._torch.set_num_threads(threads)
         self._init, self._weights = init, weights
@@ -201,12 +199,8 @@ class Runner:
 
         Parameters
         ----------
-        path
-            The candidate file.
         context
             The user's document, whose imports (also relative ones) work in the candidate.
-        how
-            See `_start`.
         """
         self._start(**how)
         proxy.install(self._ask_to_build)
@@ -228,8 +222,6 @@ class Runner:
             The file with the document's text.
         document
             Where the document lies in the project.
-        how
-            See `_start`.
         """
         self._start(**how)
         proxy.install(self._ask_to_build)

@@ -149,8 +149,6 @@ def merge(launches: list[dict[str, Any]], resources: Figures | None) -> list[dic
 
     Parameters
     ----------
-    launches
-        `core.Launch`es in wire form; left as they are.
     resources
         Of `cuobjdump --dump-resource-usage`, read by the build.
     """

@@ -21,8 +21,6 @@ def measure(module: Any, call: Callable[[], Any], arguments: Any) -> dict[str, A
         The reference, whose parameters and buffers are read.
     call
         Runs it on `arguments` and returns its outputs.
-    arguments
-        Its inputs, any tree of tensors.
 
     Returns
     -------

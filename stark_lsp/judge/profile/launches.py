@@ -40,8 +40,6 @@ def profile_call(call: Callable[[], Any], device: str) -> dict[str, Any]:
     ----------
     call
         One forward pass. It is made once untold, so that what is built or tuned at first use does not count.
-    device
-        `cpu` or `cuda`.
 
     Returns
     -------

@@ -54,10 +54,6 @@ def floor(bytes: int | None, flops: int | None, dtype: str, calibration: Calibra
 
     Parameters
     ----------
-    bytes
-        Bytes that must move.
-    flops
-        Floating-point operations that must be done.
     dtype
         Of the operations, for instance `float32`; those count at the rate of tf32 if that is faster.
     calibration

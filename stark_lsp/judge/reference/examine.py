@@ -182,11 +182,6 @@ def refuse_constant(reference: Reference, make: Callable[[], Any]) -> None:
     the inputs are the same for each seed, or differ too little, a case with others is added instead. Where the scale of
     weights is why the result depends on the inputs so little that a wrong one could pass, it is refused as well.
 
-    Parameters
-    ----------
-    make
-        Makes inputs of another seed.
-
     Raises
     ------
     Degenerate

@@ -37,12 +37,6 @@ class Reference(Original):
     ----------
     problem
         `core.Problem` in wire form.
-    seeds
-        How many different inputs to make.
-    folder
-        Private folder for input files.
-    progress
-        Told what begins.
     special_inputs
         Whether to make cases of other batch sizes, strided, large and non-finite inputs.
     gradients

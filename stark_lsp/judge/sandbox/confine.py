@@ -46,8 +46,6 @@ def confine(text: str, *, keep: Iterable[int] = ()) -> Policy:
 
     Parameters
     ----------
-    text
-        What `instructions` returned.
     keep
         Open descriptors to keep besides the standard streams; all others are closed.
 

@@ -65,10 +65,6 @@ def run_policy(folder: str, *, gpu: bool, watched: bool = False, read: Iterable[
 
     Parameters
     ----------
-    folder
-        The child's private folder.
-    gpu
-        Whether it computes on a GPU.
     watched
         Whether it runs under a tool such as a memory checker.
     read

@@ -63,8 +63,6 @@ def choose(wanted: str, *, gpu: bool) -> Choice:
     ----------
     wanted
         `auto`: bubblewrap, else Landlock; `strict`: bubblewrap only; `off`: none.
-    gpu
-        Whether a GPU must work inside.
 
     Raises
     ------

@@ -235,16 +235,12 @@ def program(
     ----------
     machine
         `x86_64` or `aarch64`.
-    pid
-        The process that is filtered.
     shared
         Whether it sees the machine's own processes and files.
     hold_signals
         Whether signals must be held back here.
     pin_threads
         Whether it may set the processors of its threads (a thread cannot be told from a foreign process).
-    sockets
-        Which sockets it may make.
     """
     which = 0 if machine == "x86_64" else 1
     deny, nosys = ERRNO | EPERM, ERRNO | ENOSYS

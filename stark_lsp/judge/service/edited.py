@@ -43,10 +43,6 @@ def check(judge: Judge, path: str, text: str, qualname: str, told: Told, progres
         Where the text would stand: the document, or a new file beside it.
     text
         The whole file after the edit.
-    qualname
-        The class that the edit brings.
-    told
-        What the server read in the text.
 
     Returns
     -------

@@ -58,10 +58,6 @@ class Judge:
         `core.Problem` and `core.EvaluationSettings` in wire form.
     folder
         Private folder, removed by whoever made it.
-    cache_dir
-        Folder that is kept between runs.
-    progress
-        Told what begins and how long it may take.
     writing
         Whether `written` will be asked, so that it may come up already.
     """

@@ -145,8 +145,6 @@ class Clock:
             The calls' numbers, which `before` is given.
         before, after
             Run before and after each call and are not timed.
-        flush
-            Empty the caches before each call.
         """
         collects = gc.isenabled()
         # A collection in the midst of a call would be charged to it.

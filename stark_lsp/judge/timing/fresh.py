@@ -208,8 +208,6 @@ class Mixer:
     sets
         Argument trees of one call each, on the device, of equal structure; later ones that differ in it from
         the first are left out.
-    lookup
-        Finds the user's own classes by name.
     picking
         Mix elements and pick samples, columns and integers each for itself; without it, what can be mixed is mixed as a
         whole, and other inputs are those of one set.

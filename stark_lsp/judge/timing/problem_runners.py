@@ -259,8 +259,6 @@ class Bench:
 
         Parameters
         ----------
-        weights
-            File of the weights that it has.
         most
             See `Recheck`; of large outputs it may be fewer.
 

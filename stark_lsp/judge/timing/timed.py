@@ -67,18 +67,10 @@ class Timed:
 
         Parameters
         ----------
-        call
-            Runs the module on the arguments of one call.
         sets
             Such arguments on the device, that timed calls get mixtures of.
-        warmup
-            Untimed calls.
-        round_ms
-            Aimed length of a round in milliseconds.
         gradients
             Tells whether calls are made where gradients are recorded; they are not, by default.
-        lookup
-            Finds the user's own classes by name.
         picking
             See `fresh.Mixer`.
         """
@@ -177,12 +169,8 @@ class Timed:
         ----------
         seed
             What the inputs of these calls are made from.
-        calls
-            How many.
         flush
             Empty the caches before each call.
-        pledge
-            Return the digests of the outputs.
         """
         if self._clock is None or self._kept is None:
             raise LookupError("no inputs are held")

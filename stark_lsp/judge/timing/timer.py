@@ -57,16 +57,12 @@ class Timer:
         self.calls = calls
 
     def round(self, seed: str, calls: int = 0, *, flush: bool = True, pledge: bool = False) -> Round:
-        """Time one round.
+        """Time one round, see `timed.Timed.time`.
 
         Parameters
         ----------
-        seed
-            What the inputs are made from.
         calls
-            How many; as many as make a round by default.
-        flush
-            See `timed.Timed.time`.
+            As many as make a round by default.
         pledge
             Have digests made also where they are of no use.
         """

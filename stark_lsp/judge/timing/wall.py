@@ -68,8 +68,6 @@ def judged(
         What was reported; once the judge's figure agrees with that, no more measurements are made.
     trusted_ms
         How long a call of the original takes.
-    device
-        `cpu` or `cuda`.
     most
         Most calls of a round whose outputs can all be kept.
     """
@@ -130,12 +128,6 @@ def agreement(judged: Judged, claimed_ms: float, device: str, *, busy: bool) -> 
 
     Parameters
     ----------
-    judged
-        See `judged`.
-    claimed_ms
-        What was reported.
-    device
-        `cpu` or `cuda`.
     busy
         Whether other programs kept the processors busy meanwhile.
     """

@@ -62,8 +62,6 @@ def check_memory(
     ----------
     runner
         As of `begin_memory`; it has ended afterwards.
-    kernels
-        Names of the kernels that it defines.
     resources
         Returns what the compiler said of each of its kernels.
 
@@ -120,14 +118,8 @@ def run(children: Pool, runner: RunnerProcess, load: Load, command: str, *, limi
     ----------
     runner
         As of `begin`; ended afterwards.
-    load
-        Has a runner load it.
-    command
-        The runner's command for the pass.
     limit
         How many seconds loading it may take, and how many the pass.
-    inputs
-        File with the inputs.
 
     Returns
     -------

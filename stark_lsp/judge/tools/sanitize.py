@@ -90,8 +90,6 @@ def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Findin
 
     Parameters
     ----------
-    log
-        What the tool wrote.
     own
         Names of the kernels that its source defines: these count whatever they are called. Others count unless they
         are called like those that come with torch or CUDA's libraries.

@@ -82,12 +82,6 @@ def exchange_bytes(asked: list[int], answered: list[int], *, children: int, resi
     ----------
     asked, answered
         Bytes of what goes into one request, and of what comes back, for each kind of request.
-    children
-        How many children there are at most.
-    resident
-        Bytes of all inputs.
-    total
-        Bytes of the GPU's memory.
     """
     most = max([*asked, *answered], default=0)
     fits = (most + SLACK) * children <= EXCHANGE_SHARE * total and resident <= RESIDENT_SHARE * total

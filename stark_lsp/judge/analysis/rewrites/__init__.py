@@ -54,8 +54,6 @@ def apply(graph: torch.fx.Graph, families: Iterable[str], own: Own | None = None
         Of ATen operators, each node with its `val`, as AOTAutograd hands it to Inductor.
     families
         Whose rules are used, one after the other; also names of the user's own.
-    own
-        The user's.
     """
     used = 0
     for family in families:

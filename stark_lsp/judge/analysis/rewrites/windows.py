@@ -146,8 +146,6 @@ def _given(node: Node, more: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     ----------
     more
         Defaults of what follows the input and the window's size.
-    rank
-        Dimensions of an image.
     """
     x, sizes, *given = node.args
     if node.kwargs:
