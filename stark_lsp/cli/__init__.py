@@ -64,23 +64,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     asked = next((word for word in arguments if not word.startswith("-")), None)
     command: Any = None
-    for name, line in COMMANDS.items():
-        if name == asked:
-            command = importlib.import_module(f"stark_lsp.cli.{name}")
-            command.configure(
-                commands.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
-            )
-        else:
-            commands.add_parser(name, help=line)
-    # What stands behind `--` is for the script that `capture` runs.
-    end = arguments.index("--") if asked == "capture" and "--" in arguments else len(arguments)
-    args = parser.parse_args(arguments[:end])
-    args.passed_on = arguments[end + 1 :]
-    args.arguments = arguments  # as they were typed, to say how to go on
-    if command is None:
-        parser.print_help()
-        return 0
     try:
+        for name, line in COMMANDS.items():
+            added = commands.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
+            if name == asked:
+                command = importlib.import_module(f"stark_lsp.cli.{name}")
+                command.configure(added)
+        # What stands behind `--` is for the script that `capture` runs.
+        end = arguments.index("--") if asked == "capture" and "--" in arguments else len(arguments)
+        args = parser.parse_args(arguments[:end])
+        args.passed_on = arguments[end + 1 :]
+        args.arguments = arguments  # as they were typed, to say how to go on
+        if command is None:
+            parser.print_help()
+            return 0
         return int(command.run(args))
     except Exception as error:  # noqa: BLE001 - the outermost frame: every error is told to the user and logged
         from stark_lsp.cli.terminal.failures import report

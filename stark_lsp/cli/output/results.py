@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +145,20 @@ class Report:
 
     def __init__(self, out: str | None) -> None:
         self._out = out
+
+    def of(self, work: Callable[[], int]) -> int:
+        """Return what `work` does; if it fails, that is the result, and is raised as an error to show."""
+        from stark_lsp.cli.terminal.failures import as_stark_error
+
+        try:
+            return work()
+        except Exception as error:
+            shown = as_stark_error(error)
+            try:
+                self.write(of_error(shown))
+            except StarkError as second:
+                print(second, file=sys.stderr)  # the first error is the one that ends the command
+            raise shown from error
 
     def write(self, result: dict[str, Any]) -> None:
         """Write the result unless one was written before.

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from stark_lsp.cli.runs.lookup import find
+from stark_lsp.cli.terminal import console, documents, figures
+from stark_lsp.store import transcripts
 
 if TYPE_CHECKING:
     from stark_lsp.cli.runs.lookup import Actions
@@ -40,12 +46,6 @@ def configure(actions: Actions) -> None:
 
 
 def _export(args: argparse.Namespace, store: RunStore) -> int:
-    import sys
-    from pathlib import Path
-
-    from stark_lsp.cli.runs.lookup import find
-    from stark_lsp.cli.terminal import console, documents, figures
-    from stark_lsp.store import transcripts
 
     to_stdout = args.out == "-"
     path = Path(args.out).absolute()
@@ -64,8 +64,6 @@ def _export(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _import(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.terminal import console
-    from stark_lsp.store import transcripts
 
     transcript = transcripts.read(args.file)
     run = transcripts.keep(store, transcript)
