@@ -18,15 +18,7 @@ _DEFAULTS = EvaluationSettings()
 
 
 def problem(name: str, value: Any) -> str:
-    """Return what is wrong with a name and its value, as the rest of a sentence; empty if nothing.
-
-    Parameters
-    ----------
-    name
-        Of a field.
-    value
-        A JSON value.
-    """
+    """Return what is wrong with a name and its value, as the rest of a sentence; empty if nothing."""
     if name == "isolation":
         return "cannot be set here: isolation is a setting of its own."
     one = _BY_NAME.get(name)

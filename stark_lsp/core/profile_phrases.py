@@ -56,8 +56,8 @@ def amount(bytes: int) -> str:
 def duration(us: float) -> str:
     """Return microseconds in the unit that suits them: `38.5 µs`, `1.42 ms`."""
     if us < 999.5:
-        return f"{_three(us)} µs"
-    return f"{_three(us / 1e3)} ms" if us < 999.5e3 else f"{_three(us / 1e6)} s"
+        return f"{three(us)} µs"
+    return f"{three(us / 1e3)} ms" if us < 999.5e3 else f"{three(us / 1e6)} s"
 
 
 def traffic(profile: Profile, environment: Environment | None = None) -> str:
@@ -135,6 +135,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %" if share >= 0.095 or share == 0 else f"{share * 100:.2g} %"
 
 
-def _three(value: float) -> str:
-    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+def three(value: float) -> str:
+    """Return a figure with about three digits, never in exponent form."""
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{value:.{digits}f}"

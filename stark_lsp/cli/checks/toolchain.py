@@ -27,15 +27,7 @@ int main() {
 
 
 def triton(info: InterpreterInfo, interpreter: str) -> Check:
-    """Say whether Triton is there and works; a GPU's torch.compile and kernels in Triton need it.
-
-    Parameters
-    ----------
-    info
-        What the interpreter told; its torch can be imported.
-    interpreter
-        Its path.
-    """
+    """Say whether Triton is there and works; a GPU's torch.compile and kernels in Triton need it."""
     name = "Triton"
     if info.triton is None and info.triton_problem:
         cure = "Install torch again: it brings the Triton that it was built for." if info.gpus else ""

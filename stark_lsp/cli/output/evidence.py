@@ -26,17 +26,7 @@ BEFORE = ", before the candidate came"
 
 
 def show(console: Console, reference: Reference, verdict: Verdict) -> None:
-    """Show a verdict with its evidence.
-
-    Parameters
-    ----------
-    console
-        Where to print.
-    reference
-        What preparing the problem found out.
-    verdict
-        The verdict.
-    """
+    """Show a verdict with its evidence."""
     _conclusion(console, verdict)
     _section(console, "Time", list(times(reference, verdict)))
     sentence = compared(reference, verdict)

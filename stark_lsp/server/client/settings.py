@@ -46,7 +46,7 @@ async def pull(server: StarkServer) -> None:
     if len(folders) < 2:
         folders = {}
     items = [types.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in (None, *folders.values())]
-    answer = await server.ask_or(None, types.WORKSPACE_CONFIGURATION, types.ConfigurationParams(items))
+    answer = await server.ask_or_none(types.WORKSPACE_CONFIGURATION, types.ConfigurationParams(items))
     sections = list(answer) if isinstance(answer, (list, tuple)) else []
     sections += [None] * (len(items) - len(sections))
     take(server, sections[0], dict(zip(folders, sections[1:], strict=False)))
@@ -60,7 +60,7 @@ async def start(server: StarkServer) -> None:
             types.WORKSPACE_DID_CHANGE_CONFIGURATION,
             types.DidChangeConfigurationRegistrationOptions(section=SECTION),
         )
-        await server.ask_or(None, types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
+        await server.ask_or_none(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
     if server.facts.configuration:
         await pull(server)
     else:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.problem import Span
 from stark_lsp.server.features.inputs import MARK, unfinished
 from stark_lsp.server.text import wording
@@ -60,7 +61,7 @@ def message(view: RunView, plans: list[AnchoredPlan]) -> tuple[str, AnchoredPlan
         text += f": {wording.outcome(result)}"
     if len(plans) > 1:
         judged = sum(1 for item in plans if (node := view.nodes.get(item.node)) and node.verdict is not None)
-        text += f" ({'best of ' if best is not None else ''}{wording.count(max(judged, 1), 'attempt')})"
+        text += f" ({'best of ' if best is not None else ''}{figures.count(max(judged, 1), 'attempt')})"
     return text, chosen
 
 
@@ -199,7 +200,7 @@ class Diagnostics:
         if news and self._server.facts.pull_diagnostics:
             self._news.set()
             self._news = asyncio.Event()
-            refresh = self._server.ask_or(None, types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
+            refresh = self._server.ask_or_none(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
             self._server.spawn(refresh, "diagnostics refresh")
 
 
