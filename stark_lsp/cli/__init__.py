@@ -3,7 +3,7 @@
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
 
-To add a command, add a line to `COMMANDS` and a file with `configure(parser)` and `run(args) -> int`.
+To add a command, add a line to `COMMANDS` and a file with `DESCRIPTION`, `configure(parser)` and `run(args) -> int`.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             added = commands.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
             if name == asked:
                 command = importlib.import_module(f"stark_lsp.cli.{name}")
+                added.description, added.epilog = command.DESCRIPTION, getattr(command, "EPILOG", None)
                 command.configure(added)
         # What stands behind `--` is for the script that `capture` runs.
         end = arguments.index("--") if asked == "capture" and "--" in arguments else len(arguments)

@@ -80,8 +80,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "stark-lsp bench SUITE_DIR --out DIR [options]\n       stark-lsp bench report DIR [DIR ...] [--out DIR]"
     )
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("target", metavar="SUITE_DIR", help="the suite, or the word report with folders of results")
     parser.add_argument("folders", metavar="DIR", nargs="*", help="with report: folders of results")
     parser.add_argument("--out", metavar="DIR", help="where results go; with report, default is the first DIR")
@@ -109,17 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--seed", default="0", metavar="LIST", help="seeds, each a run of its own (default: %(default)s)")
     what.add_argument("--resume", action="store_true", help="go on with what --out holds")
 
-    spend = parser.add_argument_group("budget of each problem")
-    spend.add_argument("--budget", type=int, default=30, metavar="N", help="attempts (default: %(default)s)")
-    spend.add_argument("--time-limit", type=float, metavar="S", help="seconds of searching")
-    spend.add_argument("--tokens", type=int, metavar="N", help="tokens read and written by models")
-    spend.add_argument(
-        "--dollars",
-        type=float,
-        metavar="X",
-        help="US dollars (default: 10, where prices are known and there is no limit of tokens)",
-    )
-
+    options.add_budget(parser.add_argument_group("budget of each problem"))
     options.add_agents(parser.add_argument_group("language model"))
 
     how = parser.add_argument_group("measuring")
@@ -155,7 +143,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-
     if not args.folders:
         raise BadInput("No folder of results is named.", cure="stark-lsp bench report DIR [DIR ...]")
     folders = [Path(folder).absolute() for folder in args.folders]
@@ -165,7 +152,6 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-
     if args.folders:
         raise BadInput(f"{args.folders[0]} is one folder too many.", cure="Name one suite.")
     if not args.out:
@@ -214,7 +200,6 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _write_what_there_is(out: Path) -> Path | None:
-
     if not (out / ledger.NAME).is_file():
         return None
     return report.write(report.collect([out]), out)
@@ -284,7 +269,6 @@ def _model(text: str) -> str:
 
 
 def _evaluation(args: argparse.Namespace) -> EvaluationSettings:
-
     baselines = _list(args.baselines, "--baselines", str)
     unknown = [name for name in baselines if name not in BASELINES]
     if unknown or "eager" not in baselines:
@@ -353,7 +337,6 @@ def _places(workers: int, device: DeviceChoice) -> list[Mapping[str, str]]:
 
 
 def _show(screen: Console, step: Step) -> None:
-
     text = f"[{step.done}/{step.total}] {step.cell.problem} {_label(step.cell)}: {told(step.row)}"
     console.line(screen, text)
 

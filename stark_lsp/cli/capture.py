@@ -25,7 +25,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.usage = "stark-lsp capture SCRIPT --class MODULE:CLASS [options] [-- ARGUMENT ...]"
     parser.add_argument("script", metavar="SCRIPT", help="the script to run")
     parser.add_argument(

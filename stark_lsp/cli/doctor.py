@@ -46,8 +46,6 @@ LOW_SPACE = 1 << 30
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp doctor`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -85,7 +83,6 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
 
 
 def _ourselves() -> Check:
-
     return Check("stark-lsp", Health.GOOD, f"{__version__}, on Python {platform.python_version()} ({sys.executable})")
 
 
@@ -146,7 +143,6 @@ def _openai() -> tuple[Check, ...]:
 
 
 def _state() -> Check:
-
     folder = state_dir()
     try:
         store = RunStore(default_store_path())
@@ -174,7 +170,6 @@ def _conclusion(*, cpu: bool, cuda: bool) -> str:
 
 
 def _print(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
-
     marks = {Health.GOOD: ("ok", "green"), Health.ABSENT: ("-", "yellow"), Health.BROKEN: ("missing", "bold red")}
     out = console.make()
     for check in checks:
@@ -188,7 +183,6 @@ def _print(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool)
 
 
 def _print_json(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
-
     report = {
         "ready": {"cpu": cpu, "cuda": cuda},
         "isolation": isolation.summary(),

@@ -25,7 +25,6 @@ to its file as get_inputs() and get_init_inputs().
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.description = DESCRIPTION
     parser.add_argument("target", metavar="FILE[::CLASS]", help="the file, and the class if it has several")
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has your project's torch")
     parser.add_argument("--device", choices=[d.value for d in DeviceChoice], default=DeviceChoice.AUTO.value)

@@ -59,8 +59,6 @@ BASELINES = ("eager,compile", "eager", "eager,compile,max-autotune")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp judge`."""
     parser.usage = "stark-lsp judge REFERENCE[::Class] CANDIDATE[::Class] [options]"
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("reference", metavar="REFERENCE[::Class]", help="the file with the original class")
     parser.add_argument("candidate", metavar="CANDIDATE[::Class]", help="the file with the class to judge")
 
@@ -122,7 +120,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
-
     settings = _settings(args)
     problem = _problem(args)
     document, candidate = _candidate(args)
@@ -166,7 +163,6 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
 
 
 def _settings(args: argparse.Namespace) -> EvaluationSettings:
-
     chosen = replace(
         PRESETS[args.settings],
         compile_baseline="compile" in args.baselines.split(","),
@@ -178,12 +174,10 @@ def _settings(args: argparse.Namespace) -> EvaluationSettings:
 
 
 def _problem(args: argparse.Namespace) -> Problem:
-
     mode = args.mode or (Mode.AS_CONSTRUCTED if args.settings == "kernelbench" else Mode.EVAL)
     file, qualname = documents.target(args.reference, args.qualname, "--class")
     return documents.problem(file, qualname, mode=Mode(mode), device=DeviceChoice(args.device))[1]
 
 
 def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
-
     return documents.candidate(*documents.target(args.candidate, args.candidate_class, "--candidate-class"))

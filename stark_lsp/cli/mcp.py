@@ -25,8 +25,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp mcp`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument(
         "--root", metavar="DIR", default=".", help="the only folder whose files are used (default: the working folder)"
     )

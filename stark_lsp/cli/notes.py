@@ -33,8 +33,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="list this many (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(handler=_list)
@@ -65,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:
-
     found = list(islice(store.notes.all(), max(args.limit, 1)))
     if args.json:
         return print_json([_as_json(run, note) for run, note in found])
@@ -78,7 +75,6 @@ def _list(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _show(args: argparse.Namespace, store: RunStore) -> int:
-
     run, note = _find(store, args.id)
     if args.json:
         return print_json(_as_json(run, note))
@@ -93,7 +89,6 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _edit(args: argparse.Namespace, store: RunStore) -> int:
-
     _, note = _find(store, args.id)
     store.notes.rewrite(note, args.text)
     console.line(console.make(), f"Kept as {note.id}.")
@@ -129,7 +124,6 @@ def _find(store: RunStore, given: str) -> tuple[Run, Note]:
 
 
 def _as_json(run: Run, note: Note) -> dict[str, Any]:
-
     return {
         "id": note.id,
         "line": noted(note),

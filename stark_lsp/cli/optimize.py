@@ -60,8 +60,6 @@ exit codes:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp optimize`."""
     parser.usage = "stark-lsp optimize FILE[::Class] [options]"
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     options.add_arguments(parser)
 
 
@@ -75,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-
     if args.json == "-" and args.diff and args.quiet:
         raise BadInput("Both --json - and --diff --quiet write to standard output.", cure="Give --json a file name.")
     run_options = options.run_options(args)

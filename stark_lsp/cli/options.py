@@ -40,20 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="FILE[::Class]", help="a Python file, and which of its classes")
 
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--budget", type=int, default=defaults.attempts, metavar="N", help="attempts to make (default: %(default)s)"
-    )
-    search.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds")
-    search.add_argument(
-        "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
-    )
-    search.add_argument(
-        "--dollars",
-        type=float,
-        metavar="X",
-        help="spend at most X US dollars on a language model (default: 10, where its price is known and there is no "
-        "limit of tokens)",
-    )
+    add_budget(search)
     search.add_argument(
         "--parallel",
         dest="in_flight",
@@ -117,6 +104,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--quiet", "-q", action="store_true", help="show nothing but errors and what was asked for")
 
     add_tuning(parser.add_argument_group("hyper-parameters of the search"))
+
+
+def add_budget(group: argparse._ArgumentGroup) -> None:
+    """Add what a run may spend."""
+    attempts = SearchSettings().attempts
+    group.add_argument(
+        "--budget", type=int, default=attempts, metavar="N", help="attempts to make (default: %(default)s)"
+    )
+    group.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds")
+    group.add_argument(
+        "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
+    )
+    group.add_argument(
+        "--dollars",
+        type=float,
+        metavar="X",
+        help="spend at most X US dollars on a language model (default: 10, where its price is known and there is no "
+        "limit of tokens)",
+    )
 
 
 def add_tuning(group: argparse._ArgumentGroup, besides: Collection[str] = ()) -> None:

@@ -25,8 +25,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp report`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("id", metavar="RUN", help="the first characters of its id; stark-lsp runs lists them")
     parser.add_argument("-o", "--output", metavar="FILE", help="write it here (default: into the state directory)")
 

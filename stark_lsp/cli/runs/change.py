@@ -39,7 +39,6 @@ def configure(actions: Actions) -> None:
 
 
 def _apply(args: argparse.Namespace, store: RunStore) -> int:
-
     stored = store.load(find(store, args.id).id)
     run, nodes = stored.run, dict(stored.nodes)
     if run.best is None:
@@ -55,7 +54,6 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _delete(args: argparse.Namespace, store: RunStore) -> int:
-
     if args.all == bool(args.ids):
         raise BadInput("Name the runs to delete, or use --all.", cure="stark-lsp runs lists them.")
     if args.all and not args.yes:

@@ -39,7 +39,6 @@ def configure(actions: Actions) -> None:
 
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:
-
     summaries = [summary(run, store) for run in store.list(limit=max(args.limit, 1))]
     if args.json:
         return print_json(summaries)

@@ -48,7 +48,6 @@ def configure(actions: Actions) -> None:
 
 
 def _show(args: argparse.Namespace, store: RunStore) -> int:
-
     stored = store.load(find(store, args.id).id)
     if args.source:
         return _print_source(stored, args.node)
@@ -80,12 +79,10 @@ def _print_source(stored: StoredRun, number: int | None) -> int:
 
 
 def _show_json(store: RunStore, stored: StoredRun) -> int:
-
     return print_json(results.of_run(stored.run, dict(stored.nodes), store))
 
 
 def _show_page(store: RunStore, stored: StoredRun, *, diff: bool) -> int:
-
     run, nodes = stored.run, dict(stored.nodes)
     out = console.make()
     show_run(out, run, nodes)

@@ -70,7 +70,6 @@ def _add(actions: Actions, name: str, say: Say, line: str) -> argparse.ArgumentP
 
 
 def _steer(args: argparse.Namespace, store: RunStore) -> int:
-
     stored = store.load(find(store, args.id).id)
     run = stored.run
     if run.state is RunState.FINISHED:
@@ -128,7 +127,6 @@ def _restore(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steeri
 
 
 def _hint(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
-
     node = None if args.node is None else _node(args.node, stored)
     text = args.text.encode("utf-8", "replace").decode().strip()  # an argument may hold what UTF-8 cannot encode
     if is_told_nothing(stored.run.model):
@@ -209,7 +207,6 @@ def _sensible(said: Steering, stored: StoredRun, now: Course) -> Steering:
 
 
 def _target(stored: StoredRun) -> str:
-
     problem = stored.run.problem
     return shlex.quote(f"{short_path(problem.path)}::{problem.qualname}")
 

@@ -46,7 +46,6 @@ def configure(actions: Actions) -> None:
 
 
 def _export(args: argparse.Namespace, store: RunStore) -> int:
-
     to_stdout = args.out == "-"
     path = Path(args.out).absolute()
     if not to_stdout:
@@ -64,7 +63,6 @@ def _export(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _import(args: argparse.Namespace, store: RunStore) -> int:
-
     transcript = transcripts.read(args.file)
     run = transcripts.keep(store, transcript)
     out = console.make()
