@@ -6,15 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stark_lsp.cli.terminal.documents import write
+from stark_lsp.cli.terminal.failures import as_stark_error
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.verdict import Interval, Reference, Timing, Verdict
 from stark_lsp.core.wire import to_wire
-
-if TYPE_CHECKING:
-    from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore
 
 
 def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, Any]:
@@ -148,8 +148,6 @@ class Report:
 
     def of(self, work: Callable[[], int]) -> int:
         """Return what `work` does; if it fails, that is the result, and is raised as an error to show."""
-        from stark_lsp.cli.terminal.failures import as_stark_error
-
         try:
             return work()
         except Exception as error:
@@ -176,8 +174,6 @@ class Report:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        from stark_lsp.cli.terminal.documents import write
-
         write(Path(out).absolute(), text.encode())
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stark_lsp.cli.output import proposal
 from stark_lsp.cli.page.run_page import kept_at
-from stark_lsp.cli.runs.lookup import ALL, find
+from stark_lsp.cli.runs.lookup import ALL, Actions, find
 from stark_lsp.cli.terminal import console, documents, figures
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import Decision, WriteMode
-
-if TYPE_CHECKING:
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore
 
 
 def configure(actions: Actions) -> None:

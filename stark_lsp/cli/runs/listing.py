@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
-from stark_lsp.cli.runs.lookup import local_time, print_json
+from stark_lsp.cli.runs.lookup import Actions, local_time, print_json
 from stark_lsp.cli.terminal import console, figures, words
 from stark_lsp.cli.terminal.console import clean, short_path
+from stark_lsp.core.run import Run
 from stark_lsp.core.status import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rich.console import Console
-
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.core.run import Run
-    from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

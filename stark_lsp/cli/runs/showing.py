@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
 
 from stark_lsp.cli.output import outcome, proposal, results
 from stark_lsp.cli.runs import run_words
-from stark_lsp.cli.runs.lookup import find, local_time, print_json
+from stark_lsp.cli.runs.lookup import Actions, find, local_time, print_json
 from stark_lsp.cli.terminal import console, diffs, figures, words
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rich.console import Console
-
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.core.run import Node, Run
-    from stark_lsp.core.steering import Steering
-    from stark_lsp.store import RunStore, StoredRun
+from stark_lsp.core.steering import Steering
+from stark_lsp.store import RunStore, StoredRun
 
 
 def configure(actions: Actions) -> None:

@@ -11,22 +11,19 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from stark_lsp.cli.runs import run_words
-from stark_lsp.cli.runs.lookup import find
+from stark_lsp.cli.runs.lookup import Actions, find
 from stark_lsp.cli.terminal import console
 from stark_lsp.cli.terminal.console import short_path
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import RunState
 from stark_lsp.core.steering import Course, Steering, SteeringKind, course, objection
 from stark_lsp.runs.choice import is_told_nothing
+from stark_lsp.store import RunStore, StoredRun
 
-if TYPE_CHECKING:
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.store import RunStore, StoredRun
-
-    Say = Callable[[argparse.Namespace, StoredRun, Course], "Steering | str"]
+Say: TypeAlias = Callable[[argparse.Namespace, StoredRun, Course], Steering | str]
 
 MOST_HINT = 2000
 """Characters of a hint; it stands in every prompt that it is about."""

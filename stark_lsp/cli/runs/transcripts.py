@@ -5,15 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from stark_lsp.cli.runs.lookup import find
+from stark_lsp.cli.runs.lookup import Actions, find
 from stark_lsp.cli.terminal import console, documents, figures
-from stark_lsp.store import transcripts
-
-if TYPE_CHECKING:
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore, transcripts
 
 EXPORT = """\
 Write all that was recorded of a run as one JSON file: the document as it was, every candidate with
