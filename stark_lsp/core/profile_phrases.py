@@ -5,12 +5,8 @@ Names of kernels come from the candidate: whoever shows these texts cleans or es
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stark_lsp.core.status import IsolationLayer
-
-if TYPE_CHECKING:
-    from stark_lsp.core.verdict import Environment, Launch, Profile
+from stark_lsp.core.verdict import Environment, Launch, Profile
 
 TOP = 5
 """Launches that are told where room is short."""

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.features.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
+from stark_lsp.server.features.preflight import Preflight
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.proposals import chosen
+from stark_lsp.server.proposals.offering import Proposals
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.kept import Kept
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import path_of
 from stark_lsp.server.text.spending import who
-
-if TYPE_CHECKING:
-    from stark_lsp.server.features.preflight import Preflight
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.proposals.offering import Proposals
-    from stark_lsp.server.runs.desk import Desk
-    from stark_lsp.server.runs.kept import Kept
 
 Answer = dict[str, Any]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
 from stark_lsp.server.client.configuration import merged, read
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.text.positions import path_of
-
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
 
 SECTION = "stark"
 

@@ -11,17 +11,15 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.features.inputs import failed_functions
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.progress import RunProgress
 from stark_lsp.server.text.folders import configuration_of, open_folders, python_files, settings_folder
 from stark_lsp.server.text.positions import path_of
 from stark_lsp.server.text.workspace_edits import replacement
-
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
 
 CAPTURE = "stark.captureInputs"
 TITLE = "Capture inputs from a run"

@@ -10,24 +10,22 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
 from stark_lsp.cli.terminal import figures
 from stark_lsp.core.problem import Span
+from stark_lsp.server.client.abilities import ClientFacts
 from stark_lsp.server.features.inputs import MARK, unfinished
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.views import AnchoredPlan, RunView
 from stark_lsp.server.text import wording
+from stark_lsp.server.text.documents import Document
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.pages import page_of
 from stark_lsp.server.text.positions import Units, key_of, trimmed_range, uri_of
-
-if TYPE_CHECKING:
-    from stark_lsp.server.client.abilities import ClientFacts
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.runs.desk import Desk
-    from stark_lsp.server.runs.views import AnchoredPlan, RunView
-    from stark_lsp.server.text.documents import Document
 
 SOURCE = "STARK"
 LIMIT = 30

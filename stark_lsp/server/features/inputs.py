@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 from collections.abc import Sequence
@@ -58,8 +59,6 @@ def unfinished(text: str, lines: Sequence[str], units: Units) -> list[types.Diag
 
 def failed_functions(text: str) -> tuple[int, int] | None:
     """Return the lines of functions that are marked as not running, from the mark to behind the last; None if none."""
-    import ast
-
     from stark_lsp.discovery.syntax import parse, split_lines
 
     mark = next((i for i, line in enumerate(split_lines(text)) if line.startswith(f"# {MARK}")), None)

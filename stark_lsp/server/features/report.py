@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.commands import argument
-
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.runs.desk import Desk
 
 OPEN_REPORT = "stark.openReport"
 

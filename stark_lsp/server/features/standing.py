@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from stark_lsp.cli.terminal import figures
 from stark_lsp.core.errors import BadInput
+from stark_lsp.server.client.configuration import Configuration
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.runs.desk import Desk
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import spending, wording
 from stark_lsp.server.text.folders import open_folders, settings_folder
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stark_lsp.server.client.configuration import Configuration
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.runs.desk import Desk
 
 STATUS = "stark/status"
 

@@ -27,19 +27,10 @@ if TYPE_CHECKING:
 
 PIN, UNPIN = "stark.pin", "stark.unpin"
 PRUNE, RESTORE = "stark.prune", "stark.restore"
-HINT, BUDGET = "stark.hint", "stark.budget"
+HINT = "stark.hint"
 PAUSE, RESUME = "stark.pause", "stark.resume"
 
-KINDS = {
-    PIN: SteeringKind.PIN,
-    UNPIN: SteeringKind.UNPIN,
-    PRUNE: SteeringKind.PRUNE,
-    RESTORE: SteeringKind.RESTORE,
-    HINT: SteeringKind.HINT,
-    BUDGET: SteeringKind.BUDGET,
-    PAUSE: SteeringKind.PAUSE,
-    RESUME: SteeringKind.RESUME,
-}
+KINDS = {f"stark.{kind.value}": kind for kind in SteeringKind}
 """Each command, and what it tells a run."""
 
 NOBODY_READS = "No language model answers this run, so nobody would read it."

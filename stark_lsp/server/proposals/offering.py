@@ -26,6 +26,7 @@ from stark_lsp.core.status import Decision
 from stark_lsp.server.features import lenses
 from stark_lsp.server.proposals import review
 from stark_lsp.server.proposals.applying import Prepared, arrived, by_itself, edit_of
+from stark_lsp.server.proposals.chosen import next_after
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import wording
 from stark_lsp.server.text.documents import read_file
@@ -133,8 +134,6 @@ class Proposals:
             There is no proposal, or it no longer fits the text.
         """
         prepared = await self.prepare(view)
-        from stark_lsp.server.proposals.chosen import next_after
-
         best = self._open_proposal(view)
         about = {
             "title": f"{view.problem.class_name} attempt {best.id}: {self._gain(view)}",

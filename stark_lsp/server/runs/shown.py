@@ -6,18 +6,14 @@ A class has one view, that of its newest run. While that run goes on, the one be
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stark_lsp.core.editing import keep_ends
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.views import Phase, RunView, place_of
 from stark_lsp.server.text.documents import Change, Document, read_file
 from stark_lsp.server.text.positions import path_of, uri_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stark_lsp.server.language_server import StarkServer
 
 
 class Shown:

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
 from stark_lsp.core.editing import Replacement, keep_ends
-
-if TYPE_CHECKING:
-    from stark_lsp.core.problem import Span
+from stark_lsp.core.problem import Span
 
 Place = tuple[int, int]
 """0-based line and column in code points."""
