@@ -12,7 +12,6 @@ The folder of a campaign:
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ from pathlib import Path
 from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.crew import Crew
+from stark_lsp.bench.files import put, writing
 from stark_lsp.bench.ledger import NAME, Ledger, read
 from stark_lsp.bench.parcel import unpack
 from stark_lsp.bench.rows import Outcome, Row, of_failure
-from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.core.errors import BadInput
 
 CELLS = "cells"
 PLAN = "plan.json"
@@ -127,13 +127,5 @@ def planned(folder: Path) -> frozenset[str]:
 
 def _write_plan(folder: Path, cells: Sequence[Cell]) -> None:
     keys = sorted(planned(folder) | {cell.key for cell in cells})
-    neighbour = folder / f".{PLAN}"
-    try:
-        neighbour.write_text(json.dumps({"cells": keys}, indent=1) + "\n", encoding="utf-8")
-        os.replace(neighbour, folder / PLAN)
-    except OSError as error:
-        raise Fault(
-            f"The plan cannot be written: {error.strerror}.",
-            path=str(folder),
-            cure="Check the folder and the free space.",
-        ) from error
+    with writing("The plan", folder):
+        put(folder / PLAN, json.dumps({"cells": keys}, indent=1) + "\n")

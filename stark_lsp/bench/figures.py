@@ -8,8 +8,8 @@ from typing import Any
 
 from stark_lsp.bench import statistics, tables
 from stark_lsp.bench.arms import labels
+from stark_lsp.bench.files import writing
 from stark_lsp.bench.rows import Baseline
-from stark_lsp.core.errors import Fault
 
 FORMATS = ("png", "svg")
 COLOURS = ("#4878a8", "#d08a3c", "#6a9a5b", "#8d6aa8", "#7a7a7a", "#b45a5a")
@@ -32,16 +32,12 @@ def draw(arms: tables.ArmRows, folder: Path) -> tuple[str, ...] | None:
     # The same rows give the same file.
     matplotlib.rcParams["svg.hashsalt"] = "stark"
     written = []
-    try:
+    with writing("The plots", folder, "Check the free space."):
         if _runtimes(arms, folder / "figure1"):
             written.append("figure1.png")
         for baseline in Baseline:
             if _speedups(arms, baseline, folder / f"speedups-{baseline.value}"):
                 written.append(f"speedups-{baseline.value}.png")
-    except OSError as error:
-        raise Fault(
-            f"The plots cannot be written: {error.strerror}.", path=str(folder), cure="Check the free space."
-        ) from error
     return tuple(written)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from stark_lsp import __version__
 from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
+from stark_lsp.bench.files import writing
 from stark_lsp.bench.rows import Outcome, Row, of_failure, of_run
 from stark_lsp.bench.suite import CLASS
 from stark_lsp.core.conversation import Spend
@@ -100,15 +101,9 @@ def _judged(cell: Cell, folder: Path, error: Exception) -> tuple[Outcome, str]:
 def _problem(cell: Cell, folder: Path) -> Problem:
     """Write the problem's file and return the problem, as KernelBench has it: in the mode of its construction."""
     path = folder / "problem" / Path(cell.file).name
-    try:
+    with writing("The problem", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(cell.text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise Fault(
-            f"The problem cannot be written: {error.strerror}.",
-            path=str(path),
-            cure="Check the folder and the free space.",
-        ) from error
     return make_problem(str(path), cell.text, CLASS, mode=Mode.AS_CONSTRUCTED, device=cell.device)
 
 

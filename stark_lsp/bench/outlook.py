@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
-from stark_lsp.agents.models.estimate import taking
+from stark_lsp.agents.models.estimate import Estimate, estimate, measure, taking
+from stark_lsp.agents.models.names import default_model
+from stark_lsp.agents.models.prices import Prices, prices_of
+from stark_lsp.agents.models.replay import ReplayModel
+from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.suite import CLASS
@@ -25,10 +28,6 @@ from stark_lsp.discovery.problems import make_problem
 from stark_lsp.runs import choice
 from stark_lsp.runs.options import DEFAULT_DOLLARS
 from stark_lsp.search.systems import find_system
-
-if TYPE_CHECKING:
-    from stark_lsp.agents.models.estimate import Estimate
-    from stark_lsp.agents.models.prices import Prices
 
 _MS = Timing(1.0, 0.9, 1.1, 20)
 """Stands for times that nobody has taken yet."""
@@ -79,8 +78,6 @@ def outlook(cells: Sequence[Cell]) -> Outlook | None:
             groups.setdefault((cell.search.system, cell.model), []).append(cell)
     if not groups:
         return None
-    from stark_lsp.agents.models.prices import prices_of
-
     prices = prices_of(choice.ANTHROPIC)
     found = []
     for own in groups.values():
@@ -108,8 +105,6 @@ def outlook(cells: Sequence[Cell]) -> Outlook | None:
 
 
 def _of_one(cell: Cell, prices: Prices) -> Estimate:
-    from stark_lsp.agents.models.estimate import estimate, measure
-
     questions = _questions(cell)
     problem = make_problem(cell.file, cell.text, CLASS)
     sizes = {question.role: measure(question, 2 * len(problem.slice.text) + _NODE) for question in questions}
@@ -118,8 +113,6 @@ def _of_one(cell: Cell, prices: Prices) -> Estimate:
 
 def _questions(cell: Cell) -> tuple[Question, ...]:
     """Return the first question of each role, with times that stand for those that are yet to be taken."""
-    from stark_lsp.agents.models.replay import ReplayModel
-    from stark_lsp.agents.prompts import PromptLibrary
     from stark_lsp.agents.team import ModelSolo, ModelTeam
 
     problem = make_problem(cell.file, cell.text, CLASS, mode=Mode.AS_CONSTRUCTED, device=cell.device)
@@ -148,8 +141,6 @@ def _name(cell: Cell) -> str:
     asked = choice.parse(cell.model)
     if asked is not None and asked.argument:
         return asked.argument
-    from stark_lsp.agents.models.names import default_model
-
     try:
         return default_model()
     except LookupError as error:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from stark_lsp.core.errors import BadInput, Fault
+from stark_lsp.bench.files import writing
+from stark_lsp.core.errors import BadInput
 
 SUFFIXES = (".md", ".py")
 """Of files that a question may be made of."""
@@ -60,15 +61,9 @@ def write(prompts: Mapping[str, str], folder: Path) -> None:
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or "\\" in name or ":" in name:
             raise BadInput(f"{name[:80]!r} is no name of a template.")
-        try:
+        with writing("The templates", folder):
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise Fault(
-                f"The templates cannot be written: {error.strerror}.",
-                path=str(folder),
-                cure="Check the folder and the free space.",
-            ) from error
 
 
 def digest(prompts: Mapping[str, str]) -> str:

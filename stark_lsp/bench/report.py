@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 
 from stark_lsp.bench import campaign, figures, ledger, statistics, tables
 from stark_lsp.bench.arms import Arm, arm_of, by_arm, explained, labels
+from stark_lsp.bench.files import put, writing
 from stark_lsp.bench.rows import Baseline, Row
 from stark_lsp.bench.suite import DRAW_SEED
-from stark_lsp.core.errors import Fault
 from stark_lsp.core.wire import to_wire
 
 REPORT = "report.md"
@@ -60,17 +59,11 @@ def write(sources: Sequence[Source], out: Path) -> Path:
     rows = merged(sources)
     arms = by_arm(rows)
     missing = sum(len(source.planned - {row.key for row in source.rows}) for source in sources)
-    try:
+    with writing("The report", out):
         out.mkdir(parents=True, exist_ok=True)
         plots = figures.draw(arms, out)
-        _put(out / SUMMARY, json.dumps(summary(rows, missing), indent=1) + "\n")
-        _put(out / REPORT, page(rows, missing, plots))
-    except OSError as error:
-        raise Fault(
-            f"The report cannot be written: {error.strerror}.",
-            path=str(out),
-            cure="Check the folder and the free space.",
-        ) from error
+        put(out / SUMMARY, json.dumps(summary(rows, missing), indent=1) + "\n")
+        put(out / REPORT, page(rows, missing, plots))
     return out / REPORT
 
 
@@ -281,10 +274,3 @@ def _reading(rows: Sequence[Row]) -> list[str]:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _put(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    neighbour = path.with_name(f".{path.name}")
-    neighbour.write_text(text, encoding="utf-8", errors="backslashreplace")
-    os.replace(neighbour, path)

@@ -3,7 +3,7 @@
 `main` knows the names of the commands and one line on each; a command's own file is imported only when
 that command is asked for. So an editor that starts `stark-lsp serve` waits for nothing it does not need.
 
-To add a command, add a line to `COMMANDS` and a file with `configure(parser)` and `run(args) -> int`.
+To add a command, add a line to `COMMANDS` and a file with `DESCRIPTION`, `configure(parser)` and `run(args) -> int`.
 """
 
 from __future__ import annotations
@@ -64,23 +64,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     asked = next((word for word in arguments if not word.startswith("-")), None)
     command: Any = None
-    for name, line in COMMANDS.items():
-        if name == asked:
-            command = importlib.import_module(f"stark_lsp.cli.{name}")
-            command.configure(
-                commands.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
-            )
-        else:
-            commands.add_parser(name, help=line)
-    # What stands behind `--` is for the script that `capture` runs.
-    end = arguments.index("--") if asked == "capture" and "--" in arguments else len(arguments)
-    args = parser.parse_args(arguments[:end])
-    args.passed_on = arguments[end + 1 :]
-    args.arguments = arguments  # as they were typed, to say how to go on
-    if command is None:
-        parser.print_help()
-        return 0
     try:
+        for name, line in COMMANDS.items():
+            added = commands.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
+            if name == asked:
+                command = importlib.import_module(f"stark_lsp.cli.{name}")
+                added.description, added.epilog = command.DESCRIPTION, getattr(command, "EPILOG", None)
+                command.configure(added)
+        # What stands behind `--` is for the script that `capture` runs.
+        end = arguments.index("--") if asked == "capture" and "--" in arguments else len(arguments)
+        args = parser.parse_args(arguments[:end])
+        args.passed_on = arguments[end + 1 :]
+        args.arguments = arguments  # as they were typed, to say how to go on
+        if command is None:
+            parser.print_help()
+            return 0
         return int(command.run(args))
     except Exception as error:  # noqa: BLE001 - the outermost frame: every error is told to the user and logged
         from stark_lsp.cli.terminal.failures import report

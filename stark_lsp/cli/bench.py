@@ -8,25 +8,41 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from rich.console import Console
+
+from stark_lsp.bench import campaign, ledger, prompts, report
+from stark_lsp.bench.campaign import Step
+from stark_lsp.bench.cells import Cell, Wanted, cells
+from stark_lsp.bench.cluster import Cluster
+from stark_lsp.bench.crew import Alone, Crew
+from stark_lsp.bench.outlook import outlook
+from stark_lsp.bench.processes import Processes
+from stark_lsp.bench.rows import Outcome, Row
+from stark_lsp.bench.suite import LISTS, Entry, discover, select
 from stark_lsp.cli import options
+from stark_lsp.cli.terminal import console, driver, failures
+from stark_lsp.cli.terminal.steps import Steps
+from stark_lsp.core import adjust
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.paper import as_in_paper
+from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import PRESETS, EvaluationSettings, SearchSettings
 from stark_lsp.core.status import DeviceChoice, Isolation
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stark_lsp.bench.campaign import Step
-    from stark_lsp.bench.cells import Cell, Wanted
-    from stark_lsp.bench.crew import Crew
-    from stark_lsp.bench.rows import Row
-    from stark_lsp.bench.suite import Entry
+from stark_lsp.evaluation import gpus
+from stark_lsp.evaluation.lookup import find_interpreter
+from stark_lsp.runs import choice
+from stark_lsp.runs.choice import PLAYBOOK, ModelChoice
+from stark_lsp.runs.models import check
+from stark_lsp.runs.providers import Providers
+from stark_lsp.search.policies import make_policy
+from stark_lsp.search.systems import find_system
 
 T = TypeVar("T")
 
@@ -64,8 +80,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "stark-lsp bench SUITE_DIR --out DIR [options]\n       stark-lsp bench report DIR [DIR ...] [--out DIR]"
     )
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("target", metavar="SUITE_DIR", help="the suite, or the word report with folders of results")
     parser.add_argument("folders", metavar="DIR", nargs="*", help="with report: folders of results")
     parser.add_argument("--out", metavar="DIR", help="where results go; with report, default is the first DIR")
@@ -93,17 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--seed", default="0", metavar="LIST", help="seeds, each a run of its own (default: %(default)s)")
     what.add_argument("--resume", action="store_true", help="go on with what --out holds")
 
-    spend = parser.add_argument_group("budget of each problem")
-    spend.add_argument("--budget", type=int, default=30, metavar="N", help="attempts (default: %(default)s)")
-    spend.add_argument("--time-limit", type=float, metavar="S", help="seconds of searching")
-    spend.add_argument("--tokens", type=int, metavar="N", help="tokens read and written by models")
-    spend.add_argument(
-        "--dollars",
-        type=float,
-        metavar="X",
-        help="US dollars (default: 10, where prices are known and there is no limit of tokens)",
-    )
-
+    options.add_budget(parser.add_argument_group("budget of each problem"))
     options.add_agents(parser.add_argument_group("language model"))
 
     how = parser.add_argument_group("measuring")
@@ -139,10 +143,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from stark_lsp.bench import report
-    from stark_lsp.cli.terminal import console
-    from stark_lsp.core.errors import BadInput
-
     if not args.folders:
         raise BadInput("No folder of results is named.", cure="stark-lsp bench report DIR [DIR ...]")
     folders = [Path(folder).absolute() for folder in args.folders]
@@ -152,15 +152,6 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    from stark_lsp.bench import campaign
-    from stark_lsp.bench.cells import cells
-    from stark_lsp.bench.outlook import outlook
-    from stark_lsp.bench.rows import Outcome
-    from stark_lsp.bench.suite import LISTS, discover, select
-    from stark_lsp.cli.terminal import console, driver, failures
-    from stark_lsp.cli.terminal.steps import Steps
-    from stark_lsp.core.errors import BadInput
-
     if args.folders:
         raise BadInput(f"{args.folders[0]} is one folder too many.", cure="Name one suite.")
     if not args.out:
@@ -209,8 +200,6 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _write_what_there_is(out: Path) -> Path | None:
-    from stark_lsp.bench import ledger, report
-
     if not (out / ledger.NAME).is_file():
         return None
     return report.write(report.collect([out]), out)
@@ -227,15 +216,6 @@ def wanted(args: argparse.Namespace) -> Wanted:
     BadInput
         An option has a value that makes no sense.
     """
-    from stark_lsp.bench import prompts
-    from stark_lsp.bench.cells import Wanted
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.run import Budget
-    from stark_lsp.runs.choice import PLAYBOOK, ModelChoice
-    from stark_lsp.runs.models import check
-    from stark_lsp.search.policies import make_policy
-    from stark_lsp.search.systems import find_system
-
     for name in ("budget", "time_limit", "tokens", "dollars", "parallel", "workers"):
         value = getattr(args, name)
         if value is not None and not value > 0:
@@ -280,12 +260,6 @@ def _model(text: str) -> str:
     BadInput
         There is no such model, or it cannot be used here.
     """
-    import asyncio
-
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.runs import choice
-    from stark_lsp.runs.providers import Providers
-
     asked = choice.parse(text) or asyncio.run(choice.choose(text, Providers(), lambda told: None))
     if asked.kind not in (choice.PLAYBOOK, choice.ANTHROPIC, choice.OPENAI):
         raise BadInput(
@@ -295,9 +269,6 @@ def _model(text: str) -> str:
 
 
 def _evaluation(args: argparse.Namespace) -> EvaluationSettings:
-    from stark_lsp.core import adjust
-    from stark_lsp.core.errors import BadInput
-
     baselines = _list(args.baselines, "--baselines", str)
     unknown = [name for name in baselines if name not in BASELINES]
     if unknown or "eager" not in baselines:
@@ -320,8 +291,6 @@ def _list(text: str, option: str, kind: Callable[[str], T]) -> list[T]:
     BadInput
         It is empty, or a part is not of that kind.
     """
-    from stark_lsp.core.errors import BadInput
-
     try:
         found = [kind(part.strip()) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -339,12 +308,6 @@ def _crew(args: argparse.Namespace, entries: Sequence[Entry], folder: Path) -> C
     BadInput
         Two ways are asked for, or there are fewer GPUs than workers.
     """
-    from stark_lsp.bench.cluster import Cluster
-    from stark_lsp.bench.crew import Alone
-    from stark_lsp.bench.processes import Processes
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.evaluation.lookup import find_interpreter
-
     if args.scheduler:
         if args.workers:
             raise BadInput(
@@ -360,11 +323,6 @@ def _crew(args: argparse.Namespace, entries: Sequence[Entry], folder: Path) -> C
 
 def _places(workers: int, device: DeviceChoice) -> list[Mapping[str, str]]:
     """Return for each worker which GPU it sees; nothing where there is no GPU to share out."""
-    import os
-
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.evaluation import gpus
-
     offered = gpus.visible(gpus.listing(), os.environ) if device is not DeviceChoice.CPU else ()
     if not offered:
         return [{} for _ in range(workers)]
@@ -379,8 +337,6 @@ def _places(workers: int, device: DeviceChoice) -> list[Mapping[str, str]]:
 
 
 def _show(screen: Console, step: Step) -> None:
-    from stark_lsp.cli.terminal import console
-
     text = f"[{step.done}/{step.total}] {step.cell.problem} {_label(step.cell)}: {told(step.row)}"
     console.line(screen, text)
 
@@ -392,8 +348,6 @@ def _label(cell: Cell) -> str:
 
 def told(row: Row) -> str:
     """Return what came of a cell, in a line."""
-    from stark_lsp.bench.rows import Outcome
-
     if row.outcome is not Outcome.MEASURED:
         return f"{row.outcome.value}: {' '.join(row.reason.split())[:200]}"
     right = sum(not attempt.status.failed for attempt in row.attempts)

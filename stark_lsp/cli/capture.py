@@ -6,6 +6,11 @@ import argparse
 import asyncio
 import os
 
+from stark_lsp.core.errors import BadInput
+from stark_lsp.evaluation.lookup import find_interpreter
+from stark_lsp.evaluation.recording import CALLS
+from stark_lsp.runs.capture import capture, keep
+
 DESCRIPTION = """\
 Run a script of yours under your interpreter, note what a class is constructed and
 called with, and keep that as its inputs: an input table in stark.toml or pyproject.toml.
@@ -20,9 +25,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from stark_lsp.evaluation.recording import CALLS
-
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.usage = "stark-lsp capture SCRIPT --class MODULE:CLASS [options] [-- ARGUMENT ...]"
     parser.add_argument("script", metavar="SCRIPT", help="the script to run")
     parser.add_argument(
@@ -45,10 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.evaluation.lookup import find_interpreter
-    from stark_lsp.runs.capture import capture, keep
-
     if ":" not in args.wanted or args.calls < 0:
         raise BadInput(
             f"{args.wanted} names no class of a module." if args.calls >= 0 else "--calls is a number from 0.",

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from rich.text import Text
 
-    from stark_lsp.cli.checks.health import Check
-    from stark_lsp.cli.checks.isolation import Report
+from stark_lsp import __version__
+from stark_lsp.agents.models.anthropic import AnthropicModel
+from stark_lsp.agents.models.prices import prices_of
+from stark_lsp.agents.models.sdk import installable, missing
+from stark_lsp.cli.checks import isolation, toolchain
+from stark_lsp.cli.checks.health import Check, Health, first_line
+from stark_lsp.cli.checks.isolation import Report
+from stark_lsp.cli.terminal import console
+from stark_lsp.cli.terminal.console import clean
+from stark_lsp.cli.terminal.failures import FAULT, OK
+from stark_lsp.core.errors import StarkError
+from stark_lsp.evaluation.interpreters import probe
+from stark_lsp.evaluation.lookup import find_interpreter
+from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE
+from stark_lsp.store import RunStore
+from stark_lsp.store.paths import default_store_path, state_dir
 
 DESCRIPTION = """\
 Check what optimizing needs: a Python with torch, a C++ compiler, ninja, and for a GPU the driver and
@@ -31,16 +46,12 @@ LOW_SPACE = 1 << 30
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp doctor`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run all checks and return the exit code."""
-    from stark_lsp.cli.terminal.failures import FAULT, OK
-
     checks, cuda, isolation = examine(args.python)
     cpu = not any(check.health.value == "broken" for check in checks)
     if args.json:
@@ -52,9 +63,6 @@ def run(args: argparse.Namespace) -> int:
 
 def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
     """Return all checks, whether a GPU can be optimized for, and what candidates are kept in."""
-    from stark_lsp.cli.checks import isolation, toolchain
-    from stark_lsp.cli.checks.health import Health
-
     interpreter, torch_checks, sees_gpu = _torch(python)
     gpu = toolchain.gpu()
     nvcc = toolchain.nvcc(wanted=gpu.health is Health.GOOD)
@@ -75,20 +83,11 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
 
 
 def _ourselves() -> Check:
-    from stark_lsp import __version__
-    from stark_lsp.cli.checks.health import Check, Health
-
     return Check("stark-lsp", Health.GOOD, f"{__version__}, on Python {platform.python_version()} ({sys.executable})")
 
 
 def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
     """Return the project's interpreter, what is to say on it, its torch and Triton, and whether torch sees a GPU."""
-    from stark_lsp.cli.checks import toolchain
-    from stark_lsp.cli.checks.health import Check, Health, first_line
-    from stark_lsp.core.errors import StarkError
-    from stark_lsp.evaluation.interpreters import probe
-    from stark_lsp.evaluation.lookup import find_interpreter
-
     try:
         chosen = find_interpreter(python, os.path.join(os.getcwd(), "model.py"), (os.getcwd(),))
         interpreter = chosen.path
@@ -113,13 +112,6 @@ def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
 
 def _model() -> Check:
     """Return who would answer as the agents; nobody is asked."""
-    from stark_lsp.agents.models.anthropic import AnthropicModel
-    from stark_lsp.agents.models.prices import prices_of
-    from stark_lsp.agents.models.sdk import installable, missing
-    from stark_lsp.cli.checks.health import Check, Health
-    from stark_lsp.core.errors import StarkError
-    from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE
-
     found = next((name for name in (KEY_VARIABLE, TOKEN_VARIABLE) if os.environ.get(name, "").strip()), None)
     if found is None:
         return Check("language model", Health.ABSENT, f"{KEY_VARIABLE} is not set; the playbook works without a key")
@@ -138,8 +130,6 @@ def _model() -> Check:
 def _openai() -> tuple[Check, ...]:
     """Return whom models of `openai:NAME` are asked of, where the environment says anything on it; nobody is asked."""
     from stark_lsp.agents.models.openai import BASE_URL_VARIABLE, KEY_VARIABLE, OpenAIModel, check
-    from stark_lsp.cli.checks.health import Check, Health
-    from stark_lsp.core.errors import StarkError
 
     found = [name for name in (BASE_URL_VARIABLE, KEY_VARIABLE) if os.environ.get(name, "").strip()]
     if not found:
@@ -153,13 +143,6 @@ def _openai() -> tuple[Check, ...]:
 
 
 def _state() -> Check:
-    import shutil
-
-    from stark_lsp.cli.checks.health import Check, Health
-    from stark_lsp.core.errors import StarkError
-    from stark_lsp.store import RunStore
-    from stark_lsp.store.paths import default_store_path, state_dir
-
     folder = state_dir()
     try:
         store = RunStore(default_store_path())
@@ -187,12 +170,6 @@ def _conclusion(*, cpu: bool, cuda: bool) -> str:
 
 
 def _print(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
-    from rich.text import Text
-
-    from stark_lsp.cli.checks.health import Health
-    from stark_lsp.cli.terminal import console
-    from stark_lsp.cli.terminal.console import clean
-
     marks = {Health.GOOD: ("ok", "green"), Health.ABSENT: ("-", "yellow"), Health.BROKEN: ("missing", "bold red")}
     out = console.make()
     for check in checks:
@@ -206,8 +183,6 @@ def _print(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool)
 
 
 def _print_json(checks: Sequence[Check], isolation: Report, *, cpu: bool, cuda: bool) -> None:
-    import json
-
     report = {
         "ready": {"cpu": cpu, "cuda": cuda},
         "isolation": isolation.summary(),

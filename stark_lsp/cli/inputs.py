@@ -8,6 +8,15 @@ import os
 import sys
 from pathlib import Path
 
+from stark_lsp.cli.terminal import documents
+from stark_lsp.core.editing import Replacement
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import DeviceChoice, InputSource, Mode
+from stark_lsp.discovery.classes import find_modules
+from stark_lsp.discovery.drafting.stubs import make_stub
+from stark_lsp.evaluation.lookup import find_interpreter
+from stark_lsp.evaluation.trial import find_inputs
+
 DESCRIPTION = """\
 Read a class, try inputs for it in your interpreter until it runs with some, and add them
 to its file as get_inputs() and get_init_inputs().
@@ -16,9 +25,6 @@ to its file as get_inputs() and get_init_inputs().
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from stark_lsp.core.status import DeviceChoice, Mode
-
-    parser.description = DESCRIPTION
     parser.add_argument("target", metavar="FILE[::CLASS]", help="the file, and the class if it has several")
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has your project's torch")
     parser.add_argument("--device", choices=[d.value for d in DeviceChoice], default=DeviceChoice.AUTO.value)
@@ -28,15 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; 1 if the class runs with none that were tried."""
-    from stark_lsp.cli.terminal import documents
-    from stark_lsp.core.editing import Replacement
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.status import DeviceChoice, InputSource, Mode
-    from stark_lsp.discovery.classes import find_modules
-    from stark_lsp.discovery.drafting.stubs import make_stub
-    from stark_lsp.evaluation.lookup import find_interpreter
-    from stark_lsp.evaluation.trial import find_inputs
-
     name, _, qualname = args.target.partition("::")
     document = documents.read(Path(name))
     try:

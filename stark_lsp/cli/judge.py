@@ -12,18 +12,22 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stark_lsp.cli import options
+from stark_lsp.cli.output import evidence, results
+from stark_lsp.cli.output.results import Report
+from stark_lsp.cli.terminal import console, documents, driver, failures
+from stark_lsp.cli.terminal.documents import Document
+from stark_lsp.cli.terminal.failures import Log
+from stark_lsp.cli.terminal.steps import Steps
+from stark_lsp.core import adjust
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.errors import StarkError
+from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import PRESETS, EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, Isolation, Mode
-
-if TYPE_CHECKING:
-    from stark_lsp.cli.output.results import Report
-    from stark_lsp.cli.terminal.documents import Document
-    from stark_lsp.cli.terminal.failures import Log
-    from stark_lsp.core.candidate import Candidate
-    from stark_lsp.core.problem import Problem
+from stark_lsp.evaluation.lookup import find_interpreter
+from stark_lsp.runs.judging import judge_once
 
 DESCRIPTION = """\
 Check and time one candidate against the class it stands in for.
@@ -55,8 +59,6 @@ BASELINES = ("eager,compile", "eager", "eager,compile,max-autotune")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp judge`."""
     parser.usage = "stark-lsp judge REFERENCE[::Class] CANDIDATE[::Class] [options]"
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("reference", metavar="REFERENCE[::Class]", help="the file with the original class")
     parser.add_argument("candidate", metavar="CANDIDATE[::Class]", help="the file with the class to judge")
 
@@ -111,33 +113,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli.output import results
-    from stark_lsp.cli.terminal import documents
-    from stark_lsp.cli.terminal.failures import Log, as_stark_error
-    from stark_lsp.core.errors import StarkError
-
     if args.json and args.json != "-":
         documents.check_writable(Path(args.json))
     result = results.Report(args.json)
-    try:
-        return _judge(args, result, Log())
-    except Exception as error:
-        shown = as_stark_error(error)
-        try:
-            result.write(results.of_error(shown))
-        except StarkError as second:
-            print(second, file=sys.stderr)  # the first error is the one that ends the command
-        raise shown from error
+    return result.of(lambda: _judge(args, result, Log()))
 
 
 def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli.output import evidence, results
-    from stark_lsp.cli.terminal import console, driver, failures
-    from stark_lsp.cli.terminal.steps import Steps
-    from stark_lsp.core.errors import StarkError
-    from stark_lsp.evaluation.lookup import find_interpreter
-    from stark_lsp.runs.judging import judge_once
-
     settings = _settings(args)
     problem = _problem(args)
     document, candidate = _candidate(args)
@@ -181,8 +163,6 @@ def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
 
 
 def _settings(args: argparse.Namespace) -> EvaluationSettings:
-    from stark_lsp.core import adjust
-
     chosen = replace(
         PRESETS[args.settings],
         compile_baseline="compile" in args.baselines.split(","),
@@ -194,14 +174,10 @@ def _settings(args: argparse.Namespace) -> EvaluationSettings:
 
 
 def _problem(args: argparse.Namespace) -> Problem:
-    from stark_lsp.cli.terminal import documents
-
     mode = args.mode or (Mode.AS_CONSTRUCTED if args.settings == "kernelbench" else Mode.EVAL)
     file, qualname = documents.target(args.reference, args.qualname, "--class")
     return documents.problem(file, qualname, mode=Mode(mode), device=DeviceChoice(args.device))[1]
 
 
 def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
-    from stark_lsp.cli.terminal import documents
-
     return documents.candidate(*documents.target(args.candidate, args.candidate_class, "--candidate-class"))

@@ -8,6 +8,11 @@ import sys
 from pathlib import Path
 
 from stark_lsp.cli import options
+from stark_lsp.core import adjust
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import Isolation
+from stark_lsp.runs import choice
 
 DESCRIPTION = """\
 Start an MCP server on standard input and output, for a coding agent: Claude Code, VS Code's agent mode, Cursor …
@@ -25,8 +30,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp mcp`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument(
         "--root", metavar="DIR", default=".", help="the only folder whose files are used (default: the working folder)"
     )
@@ -48,12 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the client is gone."""
-    from stark_lsp.core import adjust
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.settings import EvaluationSettings
-    from stark_lsp.core.status import Isolation
-    from stark_lsp.runs import choice
-
     root = Path(args.root).expanduser().absolute()
     if not root.is_dir():
         raise BadInput("This is not a folder.", cure="Name one with --root.", path=str(root))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from stark_lsp.core.run import Note, Run
-    from stark_lsp.store import RunStore
+from stark_lsp.agents.observations import noted
+from stark_lsp.cli.runs.lookup import find, local_time, print_json
+from stark_lsp.cli.terminal import console, figures
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.run import Note, Run
+from stark_lsp.core.wire import to_wire
+from stark_lsp.store import RunStore
+from stark_lsp.store.paths import default_store_path
 
 DESCRIPTION = """\
 What earlier runs found to help or to fail. A run takes up to five notes along, of runs of the same project, on the
@@ -28,8 +33,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="list this many (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(handler=_list)
@@ -54,19 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action and return the exit code."""
-    from stark_lsp.store import RunStore
-    from stark_lsp.store.paths import default_store_path
-
     store = RunStore(default_store_path())
     store.mark_interrupted()
     return int(args.handler(args, store))
 
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.agents.observations import noted
-    from stark_lsp.cli.runs.lookup import print_json
-    from stark_lsp.cli.terminal import console
-
     found = list(islice(store.notes.all(), max(args.limit, 1)))
     if args.json:
         return print_json([_as_json(run, note) for run, note in found])
@@ -79,10 +75,6 @@ def _list(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _show(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.agents.observations import noted
-    from stark_lsp.cli.runs.lookup import local_time, print_json
-    from stark_lsp.cli.terminal import console
-
     run, note = _find(store, args.id)
     if args.json:
         return print_json(_as_json(run, note))
@@ -97,8 +89,6 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _edit(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.terminal import console
-
     _, note = _find(store, args.id)
     store.notes.rewrite(note, args.text)
     console.line(console.make(), f"Kept as {note.id}.")
@@ -106,7 +96,6 @@ def _edit(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _forget(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.terminal import console, figures
 
     # All are looked up before the first is dropped: a typing error drops nothing.
     notes = {note.id: note for _, note in (_find(store, given) for given in args.ids)}
@@ -124,9 +113,6 @@ def _find(store: RunStore, given: str) -> tuple[Run, Note]:
     BadInput
         There is none.
     """
-    from stark_lsp.cli.runs.lookup import find
-    from stark_lsp.core.errors import BadInput
-
     prefix, _, node = given.rpartition(".")
     if not prefix:
         raise BadInput(f"{given!r} is no id of a note.", cure="It is RUN.NODE, as stark-lsp notes lists it.")
@@ -138,9 +124,6 @@ def _find(store: RunStore, given: str) -> tuple[Run, Note]:
 
 
 def _as_json(run: Run, note: Note) -> dict[str, Any]:
-    from stark_lsp.agents.observations import noted
-    from stark_lsp.core.wire import to_wire
-
     return {
         "id": note.id,
         "line": noted(note),

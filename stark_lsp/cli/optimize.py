@@ -9,22 +9,26 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from stark_lsp.cli import options
-from stark_lsp.core.status import Limit
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stark_lsp.cli.output.results import Report
-    from stark_lsp.cli.terminal.documents import Document
-    from stark_lsp.cli.terminal.failures import Log
-    from stark_lsp.core.run import Run
-    from stark_lsp.runs.session import RunSession
-    from stark_lsp.store import RunStore
+from stark_lsp.cli.output import outcome, proposal, results
+from stark_lsp.cli.output.results import Report
+from stark_lsp.cli.output.watcher import Watcher
+from stark_lsp.cli.page import run_page
+from stark_lsp.cli.runs import run_words
+from stark_lsp.cli.terminal import console, diffs, documents, driver, failures
+from stark_lsp.cli.terminal.documents import Document
+from stark_lsp.cli.terminal.failures import Log
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.run import Run
+from stark_lsp.core.status import DeviceChoice, Limit, Mode, WriteMode
+from stark_lsp.runs.session import RunSession
+from stark_lsp.store import RunStore
+from stark_lsp.store.paths import default_store_path
 
 DESCRIPTION = """\
 Search for a faster implementation of an nn.Module class.
@@ -56,44 +60,19 @@ exit codes:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp optimize`."""
     parser.usage = "stark-lsp optimize FILE[::Class] [options]"
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     options.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    from stark_lsp.cli.output import results
-    from stark_lsp.cli.terminal import documents
-    from stark_lsp.cli.terminal.failures import Log, as_stark_error
-    from stark_lsp.core.errors import StarkError
-
     for out in (args.json, args.report):
         if out and out != "-":
             documents.check_writable(Path(out))
     result = results.Report(args.json)
-    try:
-        return _optimize(args, result, Log())
-    except Exception as error:
-        shown = as_stark_error(error)
-        try:
-            result.write(results.of_error(shown))
-        except StarkError as second:
-            print(second, file=sys.stderr)  # the first error is the one that ends the command
-        raise shown from error
+    return result.of(lambda: _optimize(args, result, Log()))
 
 
 def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
-    from stark_lsp.cli.output import outcome, results
-    from stark_lsp.cli.output.watcher import Watcher
-    from stark_lsp.cli.runs import run_words
-    from stark_lsp.cli.terminal import console, documents, driver, failures
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.status import DeviceChoice, Mode
-    from stark_lsp.runs.session import RunSession
-    from stark_lsp.store import RunStore
-    from stark_lsp.store.paths import default_store_path
-
     if args.json == "-" and args.diff and args.quiet:
         raise BadInput("Both --json - and --diff --quiet write to standard output.", cure="Give --json a file name.")
     run_options = options.run_options(args)
@@ -108,23 +87,23 @@ def _optimize(args: argparse.Namespace, result: Report, log: Log) -> int:
     if args.resume:
         watcher.on_prepared = lambda: _say_what_is_resumed(out, session)
     with watcher:
-        ending = driver.drive(session)
-    nodes = session.nodes
-    if ending.signal is not None:
-        outcome.show_stopped(out, ending.run, nodes, again=_again(args))
-        result.write(results.of_run(ending.run, nodes, store))
-        console.line(out, _report(args, store, ending.run), "dim")
-        return 128 + ending.signal
-    best = None if ending.run.best is None else nodes.get(ending.run.best)
-    outcome.show(out, ending.run, nodes, seconds=watcher.seconds, brief=args.brief)
+        stopped = driver.until_stopped(session.execute()).signal
+    ended, nodes = session.run, session.nodes
+    if stopped is not None:
+        outcome.show_stopped(out, ended, nodes, again=_again(args))
+        result.write(results.of_run(ended, nodes, store))
+        console.line(out, _report(args, store, ended), "dim")
+        return 128 + stopped
+    best = None if ended.best is None else nodes.get(ended.best)
+    outcome.show(out, ended, nodes, seconds=watcher.seconds, brief=args.brief)
     if spent := run_words.spend(watcher.spend):
         console.line(out, f"{spent}.", "dim")
-    if ending.run.ended_by in _LARGER:
-        more = _LARGER[ending.run.ended_by]
+    if ended.ended_by in _LARGER:
+        more = _LARGER[ended.ended_by]
         console.line(out, f"To go on from here: the same command with --resume{more}.", "dim")
     # The results go first: a proposal that cannot be written to the file is not lost with it.
-    result.write(results.of_run(ending.run, nodes, store))
-    report = _report(args, store, ending.run)
+    result.write(results.of_run(ended, nodes, store))
+    report = _report(args, store, ended)
     if best is not None:
         _offer(args, out, document, session)
     console.line(out, report, "dim")
@@ -144,10 +123,6 @@ def _say_what_is_resumed(out: Console, session: RunSession) -> None:
 
 def _offer(args: argparse.Namespace, out: Console, document: Document, session: RunSession) -> None:
     """Show the proposal and write it if that was asked for."""
-    from stark_lsp.cli.output import proposal
-    from stark_lsp.cli.terminal import console, diffs
-    from stark_lsp.core.status import WriteMode
-
     assert session.best is not None
     offer = proposal.make(session.run, session.best, document, WriteMode(args.write or "beside"))
     if args.diff and args.quiet:
@@ -166,15 +141,11 @@ def _report(args: argparse.Namespace, store: RunStore, run: Run) -> str:
     """Write the run as a page if that was asked for, and return what to say of it."""
     if not args.report:
         return f"To look at it in a browser: stark-lsp report {run.id}"
-    from stark_lsp.cli.page import run_page
-    from stark_lsp.cli.terminal import console
 
     return f"Report: {console.short_path(run_page.write(store, run.id, Path(args.report).absolute()))}"
 
 
 def _again(args: argparse.Namespace) -> str:
     """Return the command that goes on from here."""
-    import shlex
-
     words = [word for word in args.arguments if word != "--resume"]
     return shlex.join(["stark-lsp", *words, "--resume"])

@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stark_lsp.core import adjust, agent_adjust
 from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.paper import as_in_paper
+from stark_lsp.core.run import Budget
 from stark_lsp.core.setting import declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
 from stark_lsp.core.status import Grounding, Isolation, WriteMode
-
-if TYPE_CHECKING:
-    from stark_lsp.runs.options import RunOptions
+from stark_lsp.runs import choice
+from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
+from stark_lsp.search.policies import make_policy
+from stark_lsp.search.systems import find_system
 
 HYPER_PARAMETERS = {
     name: one for name, one in declared(SearchSettings).items() if name not in ("attempts", "in_flight")
@@ -36,20 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="FILE[::Class]", help="a Python file, and which of its classes")
 
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--budget", type=int, default=defaults.attempts, metavar="N", help="attempts to make (default: %(default)s)"
-    )
-    search.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds")
-    search.add_argument(
-        "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
-    )
-    search.add_argument(
-        "--dollars",
-        type=float,
-        metavar="X",
-        help="spend at most X US dollars on a language model (default: 10, where its price is known and there is no "
-        "limit of tokens)",
-    )
+    add_budget(search)
     search.add_argument(
         "--parallel",
         dest="in_flight",
@@ -113,6 +104,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--quiet", "-q", action="store_true", help="show nothing but errors and what was asked for")
 
     add_tuning(parser.add_argument_group("hyper-parameters of the search"))
+
+
+def add_budget(group: argparse._ArgumentGroup) -> None:
+    """Add what a run may spend."""
+    attempts = SearchSettings().attempts
+    group.add_argument(
+        "--budget", type=int, default=attempts, metavar="N", help="attempts to make (default: %(default)s)"
+    )
+    group.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds")
+    group.add_argument(
+        "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
+    )
+    group.add_argument(
+        "--dollars",
+        type=float,
+        metavar="X",
+        help="spend at most X US dollars on a language model (default: 10, where its price is known and there is no "
+        "limit of tokens)",
+    )
 
 
 def add_tuning(group: argparse._ArgumentGroup, besides: Collection[str] = ()) -> None:
@@ -222,9 +232,6 @@ def adjustments(given: Sequence[str]) -> dict[str, Any]:
     BadInput
         One is not of the form NAME=VALUE, names nothing that can be set, or has a value that is not allowed.
     """
-    from stark_lsp.core import adjust
-    from stark_lsp.core.errors import BadInput
-
     if any(text.partition("=")[0].strip() == "isolation" for text in given):
         raise BadInput("--set isolation cannot be used.", cure="Isolation has an option of its own: --isolation.")
     return _by_name("--set", given, "load_timeout_s=300", adjust.parsed, adjust.problem)
@@ -238,9 +245,6 @@ def refuse_beyond_paper(system: str) -> None:
     BadInput
         There is no such system, or it is one of ours.
     """
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.search.systems import find_system
-
     if find_system(system).tools:
         raise BadInput(f"The system {system} is not the paper's.", cure="Leave out --paper, or use the system stark.")
 
@@ -254,9 +258,6 @@ def agent_settings(args: argparse.Namespace) -> AgentSettings:
         An `--agent` is not of the form NAME=VALUE, names nothing that can be set or what has an option of its own, or
         has a value that is not allowed.
     """
-    from stark_lsp.core import agent_adjust
-    from stark_lsp.core.errors import BadInput
-
     for text in args.agents:
         name = text.partition("=")[0].strip()
         if name in OWN_OPTIONS:
@@ -280,8 +281,6 @@ def prompts_folder(args: argparse.Namespace) -> str | None:
     BadInput
         It is no folder.
     """
-    from stark_lsp.core.errors import BadInput
-
     if args.prompts is None:
         return None
     folder: str = args.prompts
@@ -298,8 +297,6 @@ def _by_name(
     problem: Callable[[str, Any], str],
 ) -> dict[str, Any]:
     """Return what a repeated option was given, by name."""
-    from stark_lsp.core.errors import BadInput
-
     values: dict[str, Any] = {}
     for text in given:
         name, found, value = (part.strip() for part in text.partition("="))
@@ -320,14 +317,6 @@ def run_options(args: argparse.Namespace) -> RunOptions:
     BadInput
         An option has a value that makes no sense, or names a policy or model there is not.
     """
-    from stark_lsp.core import adjust
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.run import Budget
-    from stark_lsp.runs import choice
-    from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
-    from stark_lsp.search.policies import make_policy
-    from stark_lsp.search.systems import find_system
-
     if args.budget < 1:
         raise BadInput(f"--budget must be at least 1, not {args.budget}.")
     if args.time_limit is not None and not args.time_limit > 0:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+
+from stark_lsp.cli.page import run_page
+from stark_lsp.cli.runs.lookup import find
+from stark_lsp.cli.terminal import console, documents
+from stark_lsp.store import RunStore
+from stark_lsp.store.paths import default_store_path
 
 DESCRIPTION = """\
 Write a run as one HTML page: what came of it, every attempt with its plan, verdict, profile and source, and what
@@ -18,22 +25,12 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp report`."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     parser.add_argument("id", metavar="RUN", help="the first characters of its id; stark-lsp runs lists them")
     parser.add_argument("-o", "--output", metavar="FILE", help="write it here (default: into the state directory)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and return the exit code."""
-    from pathlib import Path
-
-    from stark_lsp.cli.page import run_page
-    from stark_lsp.cli.runs.lookup import find
-    from stark_lsp.cli.terminal import console, documents
-    from stark_lsp.store import RunStore
-    from stark_lsp.store.paths import default_store_path
-
     store = RunStore(default_store_path())
     store.mark_interrupted()
     found = find(store, args.id)

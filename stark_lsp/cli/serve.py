@@ -12,7 +12,6 @@ editors expect; with --tcp it waits on a port of this machine instead, for debug
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `stark-lsp serve`."""
-    parser.description = DESCRIPTION
     parser.add_argument("--tcp", type=_port, metavar="PORT", help="listen on 127.0.0.1:PORT instead of stdio")
     parser.add_argument("--log-file", metavar="FILE", help="append the server's log to FILE")
 

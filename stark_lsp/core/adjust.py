@@ -5,53 +5,31 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stark_lsp.core.setting import WORDS, declared, shown
+from stark_lsp.core import setting
 from stark_lsp.core.settings import EvaluationSettings
 
-_BY_NAME = declared(EvaluationSettings)
+_BY_NAME = setting.declared(EvaluationSettings)
 ADJUSTABLE = tuple(_BY_NAME.values())
 _DEFAULTS = EvaluationSettings()
 
 
 def problem(name: str, value: Any) -> str:
-    """Return what is wrong with a name and its value, as the rest of a sentence; empty if nothing.
-
-    Parameters
-    ----------
-    name
-        Of a field.
-    value
-        A JSON value.
-    """
+    """Return what is wrong with a name and its value, as the rest of a sentence; empty if nothing."""
     if name == "isolation":
         return "cannot be set here: isolation is a setting of its own."
-    setting = _BY_NAME.get(name)
-    if setting is not None:
-        return "" if setting.accepts(value) else f"must be {setting.allowed}, not {shown(value)}."
-    # Half of the names are alike: where one is very near, those that are less so are no help.
-    for cutoff in (0.8, 0.6):
-        near = difflib.get_close_matches(name[:80], _BY_NAME, n=3, cutoff=cutoff)
-        if near:
-            return f"is not known. Did you mean {' or '.join(near)}?"
-    return f"is not known. There are {', '.join(_BY_NAME)}."
+    one = _BY_NAME.get(name)
+    if one is None:
+        return setting.unknown(name, _BY_NAME)
+    return "" if one.accepts(value) else f"must be {one.allowed}, not {setting.shown(value)}."
 
 
 def parsed(name: str, text: str) -> Any:
     """Return the JSON value that a text on a command line stands for; the text itself if it stands for none."""
-    setting = _BY_NAME.get(name)
-    if setting is not None and setting.kind == "boolean":
-        return WORDS.get(text.lower(), text)
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return setting.parsed(_BY_NAME.get(name), text)
 
 
 def adjusted(settings: EvaluationSettings, values: Mapping[str, Any]) -> EvaluationSettings:

@@ -6,18 +6,15 @@ Names are `ROLE.FIELD` and those of `AgentSettings` itself. The command line tak
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stark_lsp.core.agent_settings import AgentSettings
-from stark_lsp.core.setting import WORDS, Setting, shown
+from stark_lsp.core import setting
+from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
+from stark_lsp.core.setting import Setting
 from stark_lsp.core.status import ModelRole
-
-MOST_TOKENS = 500_000
-"""Upper end of `max_tokens`; a service has its own, lower one."""
 
 _DEFAULTS = AgentSettings()
 _ELSEWHERE = {
@@ -43,101 +40,20 @@ _FORMS = {
 }
 
 
-def _settings_of(role: ModelRole) -> tuple[Setting, ...]:
-    name, defaults = role.value, _DEFAULTS.of(role)
-    return (
-        Setting(f"{name}.model", "string", defaults.model, f"Model of the {name} role; empty for the run's default."),
-        Setting(
-            f"{name}.temperature",
-            "number",
-            defaults.temperature,
-            f"Temperature of the {name} role; null leaves it to the model.",
-            low=0,
-            high=1,
-        ),
-        Setting(
-            f"{name}.effort",
-            "string",
-            defaults.effort,
-            f"Effort of the {name} role, such as low, medium or high; null leaves it to the model.",
-        ),
-        Setting(
-            f"{name}.max_tokens",
-            "integer",
-            defaults.max_tokens,
-            f"Most tokens of an answer in the {name} role, thinking included.",
-            low=1000,
-            high=MOST_TOKENS,
-        ),
+_OF_ROLES = tuple(
+    replace(
+        one,
+        name=f"{role.value}.{one.name}",
+        default=getattr(_DEFAULTS.of(role), one.name),
+        description=one.description.format(role=role.value),
     )
-
-
-ADJUSTABLE: tuple[Setting, ...] = (
-    *(setting for role in ModelRole for setting in _settings_of(role)),
-    Setting(
-        "correction_model",
-        "string",
-        _DEFAULTS.correction_model,
-        "Model of corrections within an attempt, for instance a cheaper one; empty for the model of the role.",
-    ),
-    Setting(
-        "stagnation_model",
-        "string",
-        _DEFAULTS.stagnation_model,
-        "Model that plans and writes once a search stagnates, for instance a stronger one; empty for no other model.",
-    ),
-    Setting(
-        "stagnation_attempts",
-        "integer",
-        _DEFAULTS.stagnation_attempts,
-        "Attempts without a new best after which a search stagnates.",
-        low=1,
-        high=1000,
-    ),
-    Setting(
-        "system_message",
-        "string",
-        _DEFAULTS.system_message,
-        "Name of the system message's template in prompts/.",
-    ),
-    Setting(
-        "edits",
-        "boolean",
-        _DEFAULTS.edits,
-        "Take edits to the source that is shown in place of a whole file.",
-    ),
-    Setting(
-        "merging",
-        "boolean",
-        _DEFAULTS.merging,
-        "Let a plan combine two attempts: the one it goes on from, and one of the best of another branch.",
-    ),
-    Setting(
-        "machine",
-        "boolean",
-        _DEFAULTS.machine,
-        "Tell the agents what the device can do: its units, caches, measured rates, and the software there is for it.",
-    ),
-    Setting(
-        "tool_calls",
-        "integer",
-        _DEFAULTS.tool_calls,
-        "Tools that the code agent may call in one attempt, with the system stark-tools.",
-        low=1,
-        high=100,
-    ),
-    Setting(
-        "silence_s",
-        "number",
-        _DEFAULTS.silence_s,
-        "Seconds without a sign of an answer, a ping included, after which it is asked for again.",
-        low=1,
-        high=24 * 3600,
-    ),
+    for role in ModelRole
+    for one in setting.declared(RoleSettings).values()
 )
+ADJUSTABLE: tuple[Setting, ...] = (*_OF_ROLES, *setting.declared(AgentSettings).values())
 """Everything that can be set by name, with its range."""
 
-_BY_NAME = {setting.name: setting for setting in ADJUSTABLE}
+_BY_NAME = {one.name: one for one in ADJUSTABLE}
 
 
 def problem(name: str, value: Any) -> str:
@@ -152,34 +68,24 @@ def problem(name: str, value: Any) -> str:
     """
     if name in _ELSEWHERE:
         return f"cannot be set here: {_ELSEWHERE[name]}"
-    setting = _BY_NAME.get(name)
-    if setting is None:
-        return _unknown(name)
+    one = _BY_NAME.get(name)
+    if one is None:
+        return setting.unknown(name, _BY_NAME)
     if value is None and nullable(name):
         return ""
     form = _FORMS.get(_field(name))
     if form is None:
-        return "" if setting.accepts(value) else f"must be {setting.allowed}, not {shown(value)}."
+        return "" if one.accepts(value) else f"must be {one.allowed}, not {setting.shown(value)}."
     pattern, allowed = form
     fits = isinstance(value, str) and pattern.fullmatch(value) is not None
-    return "" if fits else f"must be {allowed}, not {shown(value)}."
+    return "" if fits else f"must be {allowed}, not {setting.shown(value)}."
 
 
 def parsed(name: str, text: str) -> Any:
     """Return the JSON value that a text on a command line stands for; the text itself if it stands for none."""
-    setting = _BY_NAME.get(name)
     if nullable(name) and text.strip().lower() in _NOTHING:
         return None
-    if setting is None or setting.kind == "string":
-        return text
-    if setting.kind == "boolean":
-        return WORDS.get(text.strip().lower(), text)
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return setting.parsed(_BY_NAME.get(name), text)
 
 
 def adjusted(settings: AgentSettings, values: Mapping[str, Any]) -> AgentSettings:
@@ -212,20 +118,12 @@ def nullable(name: str) -> bool:
 def schema() -> dict[str, Any]:
     """Return the names as JSON Schema properties of one object."""
     properties = {}
-    for setting in ADJUSTABLE:
-        entry = setting.schema
-        entry["type"] = [setting.kind, "null"] if nullable(setting.name) else setting.kind
-        properties[setting.name] = entry
+    for one in ADJUSTABLE:
+        entry = one.schema
+        entry["type"] = [one.kind, "null"] if nullable(one.name) else one.kind
+        properties[one.name] = entry
     return properties
 
 
 def _field(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _unknown(name: str) -> str:
-    for cutoff in (0.8, 0.6):
-        near = difflib.get_close_matches(name[:80], _BY_NAME, n=3, cutoff=cutoff)
-        if near:
-            return f"is not known. Did you mean {' or '.join(near)}?"
-    return f"is not known. There are {', '.join(_BY_NAME)}."

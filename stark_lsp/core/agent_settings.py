@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from stark_lsp.core.setting import setting
+from stark_lsp.core.settings import DAY_S
 from stark_lsp.core.status import Dialect, Grounding, ModelRole
 
 DIALECTS = ("auto", *(dialect.value for dialect in Dialect if dialect is not Dialect.TORCH))
 """How kernels may be asked for; each but `auto` has rules and an example in `prompts/`."""
+MOST_TOKENS = 500_000
+"""Upper end of `max_tokens`; a service has its own, lower one."""
 SILENCE_S = 600.0
 """Models may think for minutes before a server that sends no pings says anything."""
 
 
 @dataclass(frozen=True)
 class RoleSettings:
-    """How a model is asked in one role."""
+    """How a model is asked in one role; `{role}` in a description stands for its name."""
 
-    model: str = ""
-    """Name the service knows it by; empty for the run's default."""
-    temperature: float | None = None
-    """0 to 1; None leaves it to the model."""
-    effort: str | None = None
-    """`low`, `medium`, `high` or what else the service takes; None leaves it to the model."""
-    max_tokens: int = 32000
-    """Most tokens of an answer, thinking included."""
+    model: str = setting("", "Model of the {role} role; empty for the run's default.")
+    """Name the service knows it by."""
+    temperature: float | None = setting(
+        None, "Temperature of the {role} role; null leaves it to the model.", 0, 1, kind="number"
+    )
+    effort: str | None = setting(
+        None, "Effort of the {role} role, such as low, medium or high; null leaves it to the model.", kind="string"
+    )
+    max_tokens: int = setting(
+        32000, "Most tokens of an answer in the {role} role, thinking included.", 1000, MOST_TOKENS
+    )
 
 
 def _role(temperature: float) -> RoleSettings:
@@ -40,30 +47,36 @@ class AgentSettings:
     debug: RoleSettings = field(default_factory=lambda: _role(0.1))
     sampling: RoleSettings = field(default_factory=lambda: _role(0.7))
     reflexion: RoleSettings = field(default_factory=lambda: _role(0.7))
-    correction_model: str = ""
-    """Who corrects within an attempt, whatever the role; empty for the model that the role has."""
-    stagnation_model: str = ""
-    """Who plans and writes once a search stagnates, whatever the role; empty for nobody else."""
-    stagnation_attempts: int = 6
-    """Attempts without a new best after which a search stagnates."""
+    correction_model: str = setting(
+        "", "Model of corrections within an attempt, for instance a cheaper one; empty for the model of the role."
+    )
+    stagnation_model: str = setting(
+        "",
+        "Model that plans and writes once a search stagnates, for instance a stronger one; empty for no other model.",
+    )
+    stagnation_attempts: int = setting(6, "Attempts without a new best after which a search stagnates.", 1, 1000)
     dialect: str = "auto"
     """One of `DIALECTS`; `auto` is raw."""
-    system_message: str = "system"
-    """Name of the system message's template in `prompts/`."""
-    silence_s: float = SILENCE_S
-    """Seconds in which nothing arrives of an answer before it is asked for again."""
+    system_message: str = setting("system", "Name of the system message's template in prompts/.")
+    silence_s: float = setting(
+        SILENCE_S, "Seconds without a sign of an answer, a ping included, after which it is asked for again.", 1, DAY_S
+    )
     grounding: Grounding = Grounding.REPORT
     """What anchors bind the code agent to."""
     profile: bool = True
     """Show profiles of the reference and the selected node."""
-    machine: bool = True
-    """Tell what the device can do."""
-    edits: bool = True
-    """Whether whoever writes may hand in edits to the source that is shown, in place of a whole file."""
-    merging: bool = True
-    """Whether a plan may combine the selected node with a leader elsewhere in the tree."""
-    tool_calls: int = 12
-    """Tools that the code agent of a system with tools may call in one attempt."""
+    machine: bool = setting(
+        True,
+        "Tell the agents what the device can do: its units, caches, measured rates, and the software there is for it.",
+    )
+    edits: bool = setting(True, "Take edits to the source that is shown in place of a whole file.")
+    merging: bool = setting(
+        True,
+        "Let a plan combine two attempts: the one it goes on from, and one of the best of another branch.",
+    )
+    tool_calls: int = setting(
+        12, "Tools that the code agent may call in one attempt, with the system stark-tools.", 1, 100
+    )
     playbook: bool = True
     """Begin with what the built-in playbook knows, for the agents to improve."""
     notes: bool = True

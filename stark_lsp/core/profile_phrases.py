@@ -5,12 +5,8 @@ Names of kernels come from the candidate: whoever shows these texts cleans or es
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stark_lsp.core.status import IsolationLayer
-
-if TYPE_CHECKING:
-    from stark_lsp.core.verdict import Environment, Launch, Profile
+from stark_lsp.core.verdict import Environment, Launch, Profile
 
 TOP = 5
 """Launches that are told where room is short."""
@@ -56,8 +52,8 @@ def amount(bytes: int) -> str:
 def duration(us: float) -> str:
     """Return microseconds in the unit that suits them: `38.5 µs`, `1.42 ms`."""
     if us < 999.5:
-        return f"{_three(us)} µs"
-    return f"{_three(us / 1e3)} ms" if us < 999.5e3 else f"{_three(us / 1e6)} s"
+        return f"{three(us)} µs"
+    return f"{three(us / 1e3)} ms" if us < 999.5e3 else f"{three(us / 1e6)} s"
 
 
 def traffic(profile: Profile, environment: Environment | None = None) -> str:
@@ -135,6 +131,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %" if share >= 0.095 or share == 0 else f"{share * 100:.2g} %"
 
 
-def _three(value: float) -> str:
-    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+def three(value: float) -> str:
+    """Return a figure with about three digits, never in exponent form."""
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{value:.{digits}f}"

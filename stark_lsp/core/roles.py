@@ -45,15 +45,7 @@ class NoCandidate(Exception):
 
 
 class BudgetSpent(Exception):
-    """What an agent would do next could cost more than the budget leaves.
-
-    Parameters
-    ----------
-    text
-        Says so, for a person.
-    limit
-        Tokens or dollars.
-    """
+    """What an agent would do next could cost more than the budget leaves."""
 
     def __init__(self, text: str, limit: Limit) -> None:
         super().__init__(text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
@@ -76,9 +77,10 @@ WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "n
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
-def setting(default: Any, description: str, low: float | None = None, high: float | None = None) -> Any:
-    """Declare a field of a dataclass that a user can set."""
-    return field(default=default, metadata={"description": description, "low": low, "high": high})
+def setting(default: Any, description: str, low: float | None = None, high: float | None = None, kind: str = "") -> Any:
+    """Declare a field of a dataclass that a user can set; `kind` is named where the default is None."""
+    kind = kind or ("string" if isinstance(default, Enum) else _KINDS[type(default)])
+    return field(default=default, metadata={"kind": kind, "description": description, "low": low, "high": high})
 
 
 def declared(kind: type) -> dict[str, Setting]:
@@ -88,8 +90,32 @@ def declared(kind: type) -> dict[str, Setting]:
 
 def _declared(name: str, default: Any, metadata: Mapping[str, Any]) -> Setting:
     if isinstance(default, Enum):
-        return Setting(name, "string", default.value, choices=tuple(one.value for one in type(default)), **metadata)
-    return Setting(name, _KINDS[type(default)], default, **metadata)
+        return Setting(name, default=default.value, choices=tuple(one.value for one in type(default)), **metadata)
+    return Setting(name, default=default, **metadata)
+
+
+def parsed(one: Setting | None, text: str) -> Any:
+    """Return the JSON value that a text on a command line stands for; the text itself if it stands for none."""
+    if one is None or one.kind == "string":
+        return text
+    if one.kind == "boolean":
+        return WORDS.get(text.strip().lower(), text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def unknown(name: str, known: Collection[str]) -> str:
+    """Return that a name is not among those known, as the rest of a sentence."""
+    # Half of the names are alike: where one is very near, those that are less so are no help.
+    for cutoff in (0.8, 0.6):
+        near = difflib.get_close_matches(name[:80], known, n=3, cutoff=cutoff)
+        if near:
+            return f"is not known. Did you mean {' or '.join(near)}?"
+    return f"is not known. There are {', '.join(known)}."
 
 
 def shown(value: Any) -> str:

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable
 from functools import lru_cache
 
+from stark_lsp.discovery.syntax import Import, import_paths
+
 FILE = "<file>"
 """First part of the path of a class defined in the file."""
 
@@ -67,23 +69,13 @@ class Scope:
             return set().union(*(self.resolve(value) for value in expression.args), set())
         return set()
 
-    def bind_import(self, statement: ast.Import | ast.ImportFrom) -> None:
+    def bind_import(self, statement: Import) -> None:
         """Record what an import statement binds."""
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                if alias.asname:
-                    self.bind(alias.asname, {alias.name})
-                else:
-                    top = alias.name.partition(".")[0]
-                    self.bind(top, {top})
-            return
-        package = "." * statement.level + (statement.module or "")
-        for alias in statement.names:
+        for alias, name, path, module in import_paths(statement):
             if alias.name == "*":
-                self.stars.add(package)
+                self.stars.add(module)
             else:
-                joint = "" if package.endswith(".") else "."
-                self.bind(alias.asname or alias.name, {f"{package}{joint}{alias.name}"})
+                self.bind(name, {path})
 
     def bind_assignment(self, statement: ast.stmt) -> None:
         """Record an alias such as `Base = nn.Module`; other assignments hide what the name stood for."""

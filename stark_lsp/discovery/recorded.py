@@ -27,15 +27,6 @@ class NoTable(Exception):
 def input_table(header: str, name: str, call: Described, comment: str) -> str:
     """Return the text of a table for one recorded call.
 
-    Parameters
-    ----------
-    header
-        `tool.stark.input` or `stark.input`.
-    name
-        What the table's `class` is.
-    comment
-        A line above it.
-
     Raises
     ------
     NoTable

@@ -13,18 +13,14 @@ What `get_inputs` or a `__main__` block need is not kept, unless the class refer
 from __future__ import annotations
 
 import ast
-import builtins
 from functools import cached_property
 
 from stark_lsp.core.problem import SourceSlice
-from stark_lsp.discovery.syntax import BOM, blocks, find_class, first_line, last_line, split_lines
+from stark_lsp.discovery.syntax import BOM, BUILTINS, blocks, find_class, first_line, last_line, split_lines
 
 
 class NoSuchClass(LookupError):
     """The text has no class of that name that can be reached from outside."""
-
-
-_BUILTINS = frozenset(dir(builtins))
 
 
 class Definition:
@@ -153,7 +149,7 @@ def _bound(node: ast.stmt) -> set[str]:
                 names.update(_target_names(item.optional_vars))
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         root = _root(node.value.func)
-        names.update({root} - _BUILTINS if root else ())  # TABLE.update(...), torch.manual_seed(...), build()
+        names.update({root} - BUILTINS if root else ())  # TABLE.update(...), torch.manual_seed(...), build()
     elif type(node).__name__ == "TypeAlias":  # Python 3.12
         names.update(_target_names(node.name))  # type: ignore[attr-defined]
     for block in blocks(node):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import warnings
 
 from stark_lsp.core.editing import keep_ends, split_lines
@@ -10,17 +11,24 @@ from stark_lsp.core.parsing import BOM, LONGEST, ONE_AT_A_TIME, parse
 
 __all__ = [
     "BOM",
+    "BUILTINS",
     "LONGEST",
+    "Import",
     "blocks",
     "check_compiles",
     "class_names",
     "find_class",
     "first_line",
+    "import_paths",
     "keep_ends",
     "last_line",
     "parse",
     "split_lines",
 ]
+
+BUILTINS = frozenset(dir(builtins))
+
+Import = ast.Import | ast.ImportFrom
 
 
 def check_compiles(text: str) -> None:
@@ -101,4 +109,18 @@ def find_class(tree: ast.Module, qualname: str) -> list[ast.ClassDef]:
                     visit(block, wanted)
 
     visit(tree.body, qualname.split("."))
+    return found
+
+
+def import_paths(node: Import) -> list[tuple[ast.alias, str, str, str]]:
+    """Return, for each alias of an import: itself, the name it binds, the path that stands for, the module loaded."""
+    found: list[tuple[ast.alias, str, str, str]] = []
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            top = alias.name.partition(".")[0]
+            found.append((alias, alias.asname or top, alias.name if alias.asname else top, alias.name))
+        else:
+            package = "." * node.level + (node.module or "")
+            joint = "" if package.endswith(".") else "."
+            found.append((alias, alias.asname or alias.name, f"{package}{joint}{alias.name}", package))
     return found

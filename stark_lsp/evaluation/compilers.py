@@ -40,8 +40,8 @@ def compiler_variables(environ: Mapping[str, str], interpreter: str) -> dict[str
 
 def find_nvcc(environ: Mapping[str, str], interpreter: str) -> str | None:
     """Return the path of nvcc where torch looks for it, None if it is not there."""
-    homes = filter(None, (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), "/usr/local/cuda"))
-    path = os.pathsep.join([*(os.path.join(home, "bin") for home in homes), search_path(environ, interpreter)])
+    homes = [os.path.join(home, "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (home := environ.get(name))]
+    path = os.pathsep.join([*homes, search_path(environ, interpreter), "/usr/local/cuda/bin"])
     return shutil.which("nvcc", path=path)
 
 

@@ -102,11 +102,11 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
     except OSError as error:
         raise BadInput(f"{interpreter} cannot be run: {error.strerror or error}.", cure=cure) from error
     except subprocess.TimeoutExpired as error:
-        found, ended = _report(error.stdout or b""), f"no answer within {timeout_s:g} s"
+        found, ended = last_object(error.stdout or b"", "doing"), f"no answer within {timeout_s:g} s"
         if found is None:
             raise BadInput(f"{interpreter} did not answer within {timeout_s:g} s.", cure=cure) from error
     else:
-        found, ended = _report(done.stdout), f"the interpreter ended {_how(done.returncode)}"
+        found, ended = last_object(done.stdout, "doing"), f"the interpreter ended {_how(done.returncode)}"
         if found is None:
             raise BadInput(
                 f"{interpreter} does not answer as a Python interpreter does.",
@@ -128,14 +128,14 @@ def probe(interpreter: str, timeout_s: float = 60.0) -> InterpreterInfo:
     )
 
 
-def _report(output: bytes) -> dict[str, Any] | None:
-    """Return what was told last; imports may print as well."""
+def last_object(output: bytes, member: str) -> dict[str, Any] | None:
+    """Return the JSON object with a member that a program printed last, None if there is none; others print too."""
     for line in reversed(output.decode(errors="replace").splitlines()):
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and "doing" in found:
+        if isinstance(found, dict) and member in found:
             return found
     return None
 

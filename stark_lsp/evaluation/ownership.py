@@ -16,15 +16,7 @@ FOREIGN_MODES = frozenset({"9p", "drvfs", "vfat", "exfat", "msdos", "ntfs", "ntf
 
 
 def objection(folder: str, python: str) -> str:
-    """Return why an environment is not to be run, empty if it may be.
-
-    Parameters
-    ----------
-    folder
-        The environment.
-    python
-        Its interpreter.
-    """
+    """Return why an environment is not to be run, empty if it may be."""
     if os.name != "posix":
         return ""
     try:

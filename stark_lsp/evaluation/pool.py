@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault, StarkError
@@ -16,54 +16,6 @@ from stark_lsp.core.status import DeviceChoice
 from stark_lsp.core.verdict import Baselines, EditCheck, Reference, Stage, Verdict
 from stark_lsp.evaluation import gpus
 from stark_lsp.evaluation.judge import Tell, WorkerJudge, open_judge
-
-
-class RunJudge(Protocol):
-    """What a run needs: one worker, or several that are used as one."""
-
-    async def read(self, candidate: Candidate) -> Verdict | None:
-        """See `WorkerJudge.read`."""
-        ...
-
-    async def prepare(self, progress: Tell, *, writing: bool = False) -> Reference:
-        """See `WorkerJudge.prepare`."""
-        ...
-
-    async def baselines(self) -> Baselines:
-        """See `WorkerJudge.baselines`."""
-        ...
-
-    async def analyze(self) -> dict[str, Any]:
-        """See `WorkerJudge.analyze`."""
-        ...
-
-    async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
-        """See `WorkerJudge.written`."""
-        ...
-
-    async def evaluate(self, candidate: Candidate) -> Verdict:
-        """See `WorkerJudge.evaluate`."""
-        ...
-
-    async def glance(self, candidate: Candidate) -> Verdict:
-        """See `WorkerJudge.glance`."""
-        ...
-
-    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
-        """See `WorkerJudge.try_out`."""
-        ...
-
-    async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
-        """See `WorkerJudge.confirm`."""
-        ...
-
-    async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
-        """See `WorkerJudge.check_edit`."""
-        ...
-
-    async def close(self) -> None:
-        """See `WorkerJudge.close`."""
-        ...
 
 
 class JudgePool:
@@ -158,6 +110,10 @@ class JudgePool:
 
     def _least_busy(self) -> WorkerJudge:
         return min(self._usable, key=lambda judge: judge.under_way)
+
+
+RunJudge: TypeAlias = WorkerJudge | JudgePool
+"""What a run needs: one worker, or several that are used as one."""
 
 
 async def open_judges(

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from typing import Any
 from stark_lsp.core.status import DeviceChoice, Isolation
 from stark_lsp.evaluation.compilers import find_compiler, find_nvcc, search_path
 from stark_lsp.evaluation.environment import worker_environment
+from stark_lsp.evaluation.interpreters import last_object
 
 LIMIT_S = 1.5
 """Seconds for all that is asked."""
@@ -144,8 +144,8 @@ def examine(interpreter: str, environ: Mapping[str, str], *, sandbox: bool = Tru
     # The driver is not tried with it: what refuses a sandbox is the kernel, and waking a GPU takes too long.
     tried = _start([interpreter, "-u", str(WORKER), "probe", "", "cpu"], given) if sandbox else None
     path = search_path(environ, interpreter)
-    answer, problem = _answer(asked, deadline)
-    kept, _ = _answer(tried, deadline) if tried is not None else (None, "")
+    answer, problem = _answer(asked, "python", deadline)
+    kept, _ = _answer(tried, "auto", deadline) if tried is not None else (None, "")
     found = Facts(
         interpreter=interpreter,
         problem=problem,
@@ -154,7 +154,7 @@ def examine(interpreter: str, environ: Mapping[str, str], *, sandbox: bool = Tru
         c_compiler=environ.get("CC") or shutil.which("gcc", path=path) or shutil.which("clang", path=path),
         nvcc=find_nvcc(environ, interpreter),
         gpu=_gpu(environ),
-        sandbox=kept if kept is not None and "auto" in kept else None,
+        sandbox=kept,
     )
     if answer is None:
         return found
@@ -255,8 +255,8 @@ def _start(command: list[str], environ: dict[str, str]) -> subprocess.Popen[byte
         return f"cannot be run ({error.strerror or error})"
 
 
-def _answer(process: subprocess.Popen[bytes] | str, deadline: float) -> tuple[dict[str, Any] | None, str]:
-    """Return the JSON that a process printed last, None if there is none, and why if that is known."""
+def _answer(process: subprocess.Popen[bytes] | str, member: str, deadline: float) -> tuple[dict[str, Any] | None, str]:
+    """Return the JSON with a member that a process printed last, None if there is none, and why if that is known."""
     if isinstance(process, str):
         return None, process
     try:
@@ -267,14 +267,8 @@ def _answer(process: subprocess.Popen[bytes] | str, deadline: float) -> tuple[di
         kill_tree(process.pid)
         process.communicate()
         return None, ""
-    for line in reversed(output.decode(errors="replace").splitlines()):
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return found, ""
-    return None, "does not answer as a Python interpreter does"
+    found = last_object(output, member)
+    return found, "" if found is not None else "does not answer as a Python interpreter does"
 
 
 def _gpu(environ: Mapping[str, str]) -> bool:

@@ -56,13 +56,7 @@ class Text:
 
 
 class Folder:
-    """Evaluates texts of one file.
-
-    Parameters
-    ----------
-    names
-        Its names.
-    """
+    """Evaluates texts of one file."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

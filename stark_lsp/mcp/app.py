@@ -24,13 +24,6 @@ def serve(root: Path, setup: tools.Setup) -> None:
     """Serve one client on standard input and output until it is gone.
 
     While that lasts, the SDK keeps both to itself: what anything else prints goes to standard error.
-
-    Parameters
-    ----------
-    root
-        The workspace, which is the working directory too.
-    setup
-        What the user decided.
     """
     log = Log()
     workspace = Workspace(root, RunStore(default_store_path()))

@@ -27,15 +27,7 @@ CLOSE_S = 1.5
 
 
 class Work:
-    """Calls and the run under way; at most one run, since timings must not disturb each other.
-
-    Parameters
-    ----------
-    store
-        Where runs are kept.
-    log
-        Told lines for the log.
-    """
+    """Calls and the run under way; at most one run, since timings must not disturb each other."""
 
     def __init__(self, store: RunStore, log: Tell) -> None:
         self._store = store

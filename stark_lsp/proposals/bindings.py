@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stark_lsp.discovery.slicing import Definition, is_main_block
+from stark_lsp.discovery.syntax import BUILTINS, import_paths
 from stark_lsp.proposals.scopes import declared_global, own_nodes, reads, stored, stored_by
-
-BUILTINS = frozenset(dir(builtins))
-
-Import = ast.Import | ast.ImportFrom
 
 
 @dataclass
@@ -161,17 +157,3 @@ def _certain(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         yield node
         if isinstance(node, ast.Try) and all(isinstance(handler.body[-1], ast.Raise) for handler in node.handlers):
             yield from _certain(node.body)
-
-
-def import_paths(node: Import) -> list[tuple[ast.alias, str, str, str]]:
-    """Return, for each alias of an import: itself, the name it binds, the path that stands for, the module loaded."""
-    found: list[tuple[ast.alias, str, str, str]] = []
-    for alias in node.names:
-        if isinstance(node, ast.Import):
-            top = alias.name.partition(".")[0]
-            found.append((alias, alias.asname or top, alias.name if alias.asname else top, alias.name))
-        else:
-            package = "." * node.level + (node.module or "")
-            joint = "" if package.endswith(".") else "."
-            found.append((alias, alias.asname or alias.name, f"{package}{joint}{alias.name}", package))
-    return found

@@ -12,7 +12,6 @@ Where the file is run as a script only, plain changes count and calls do not.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,14 +19,12 @@ from functools import cached_property
 from typing import Any
 
 from stark_lsp.discovery.slicing import is_main_block
-from stark_lsp.discovery.syntax import first_line, last_line
-from stark_lsp.proposals.bindings import import_paths
+from stark_lsp.discovery.syntax import BUILTINS, first_line, import_paths, last_line
 from stark_lsp.proposals.place import Place
 from stark_lsp.proposals.scopes import FUNCTION, changes, own_nodes, reads, reads_and_changes, root_names, stored, walk
 
 _WILD = frozenset({"exec", "eval", "globals", "vars", "locals"})
 """Built-in functions that read or bind names which nobody sees."""
-_BUILTINS = frozenset(dir(builtins))
 _HARMLESS = frozenset(
     {"collections", "copy", "dataclasses", "functools", "inspect", "itertools", "json", "logging", "math", "numpy"}
     | {"pprint", "time", "timeit", "torch", "typing", "warnings"}
@@ -252,7 +249,7 @@ class _Analysis:
         if root in self.dangerous:
             return True
         if isinstance(function, ast.Name):
-            if as_statement and root in self.names and root not in self.defined and root not in _BUILTINS:
+            if as_statement and root in self.names and root not in self.defined and root not in BUILTINS:
                 return True
         elif isinstance(function, ast.Attribute):
             if as_statement and root in self._packages() and function.attr not in _SETS_NOTHING:
@@ -273,7 +270,7 @@ class _Analysis:
 
     def _harmless(self, function: ast.expr, root: str) -> bool:
         """Whether a function is known to leave alone what it is given."""
-        if isinstance(function, ast.Name) and root in _BUILTINS - self.imported.keys() - self.defined.keys():
+        if isinstance(function, ast.Name) and root in BUILTINS - self.imported.keys() - self.defined.keys():
             return root not in ("setattr", "delattr", "map", "filter", *_WILD)
         if isinstance(function, ast.Name) and root in self.defined:
             return not any(_changes_others(statement.node) for statement in self.defined[root])

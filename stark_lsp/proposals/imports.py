@@ -17,11 +17,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-from stark_lsp.discovery.syntax import first_line, last_line, parse
+from stark_lsp.discovery.syntax import Import, first_line, last_line, parse
 from stark_lsp.proposals.layout import LineEdit
 from stark_lsp.proposals.place import future_line, import_line, line_after
 
-Import = ast.Import | ast.ImportFrom
 Key = tuple[bool, tuple[tuple[int, int, str], ...], tuple[tuple[int, int, str], ...], str]
 
 FUTURE = "__future__"

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stark_lsp.core.errors import Fault
-from stark_lsp.proposals.bindings import BUILTINS, Bindings, Import, import_paths
+from stark_lsp.discovery.syntax import BUILTINS, Import, import_paths
+from stark_lsp.proposals.bindings import Bindings
 from stark_lsp.proposals.pieces import Piece, Pieces
 from stark_lsp.proposals.scopes import FUNCTION, changes, declared_global, reads, walk
 

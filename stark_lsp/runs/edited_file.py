@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import WriteMode
-from stark_lsp.core.verdict import EditCheck
+from stark_lsp.evaluation.pool import RunJudge
 from stark_lsp.proposals.edit import ProposalEdit, StaleProposal, build_edit
 from stark_lsp.proposals.provenance import provenance_comment
 
 
-class EditChecker(Protocol):
-    """The part of the judge that is needed here."""
-
-    async def check_edit(self, path: str, text: str, qualname: str) -> EditCheck:
-        """Load a file as it would stand after an accept, and hold its class against the reference."""
-        ...
-
-
 async def trouble(
-    judge: EditChecker, run: Run, node: Node, mode: WriteMode, text: str | None, tell: Callable[[str], None]
+    judge: RunJudge, run: Run, node: Node, mode: WriteMode, text: str | None, tell: Callable[[str], None]
 ) -> str:
     """Return why a node cannot be offered as an edit of the run's document, empty if it can.
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Node
 from stark_lsp.core.verdict import Interval, Verdict
+from stark_lsp.evaluation.pool import RunJudge
 
 FINALISTS = 3
 """How many nodes are confirmed at most."""
@@ -24,14 +23,6 @@ NEAR = 0.03
 
 So is one that the search found faster than the leader is confirmed to be: the best of noisy figures is often too good.
 """
-
-
-class Confirmer(Protocol):
-    """The part of the judge that is needed here."""
-
-    async def confirm(self, candidate: Candidate, *, tools: bool = True) -> Verdict:
-        """Judge a candidate with the long, interleaved timing, and on a GPU under memory checkers too."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ def pick(nodes: Iterable[Node]) -> list[Node]:
 
 
 async def confirm_best(
-    judge: Confirmer,
+    judge: RunJudge,
     nodes: Iterable[Node],
     *,
     keep: Callable[[Node], Awaitable[None]],

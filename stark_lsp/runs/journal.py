@@ -10,15 +10,7 @@ from stark_lsp.store import RunStore
 
 
 class StoreJournal:
-    """`core.conversation.Journal` on the store.
-
-    Parameters
-    ----------
-    store
-        Where exchanges are kept.
-    run_id
-        The run they belong to.
-    """
+    """`core.conversation.Journal` on the store."""
 
     def __init__(self, store: RunStore, run_id: str) -> None:
         self._store = store

@@ -1,23 +1,24 @@
-"""The agents of a run: who answers (`choice`) becomes a team, by a registry of builders."""
+"""The agents of a run: who answers (`choice`) becomes a team."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.agent_settings import AgentSettings
-from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.conversation import Journal, Model, Question, Spend
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.roles import CodeAgent, DebugAgent, Draft, PlanAgent, SoloAgent
 from stark_lsp.core.run import Budget, Node, Note, Rejection, Run
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import ModelRole
-from stark_lsp.core.verdict import Reference, Stage, Verdict
-from stark_lsp.runs.choice import ANTHROPIC, EDITOR, OPENAI, PLAYBOOK, REPLAY, ModelChoice
+from stark_lsp.core.verdict import Reference
+from stark_lsp.evaluation.pool import RunJudge
+from stark_lsp.runs.choice import EDITOR, PLAYBOOK, REPLAY, ModelChoice
 from stark_lsp.runs.options import RunOptions
+from stark_lsp.runs.resumption import with_default
 from stark_lsp.search.seeds import Seeds
 from stark_lsp.search.systems import System, find_system
 
@@ -49,22 +50,6 @@ class Team:
     """What holds, with the limit that comes by itself; None for the budget as it was given."""
     outlook: str = ""
     """What the run will take, for a person; empty where nothing is paid."""
-
-
-class Analyst(Protocol):
-    """What a team may ask of the judge: the measured graph of the reference, and trials of candidates."""
-
-    async def analyze(self) -> dict[str, Any]:
-        """Return the analysis made in the worker (`judge/analysis`)."""
-        ...
-
-    async def written(self, recipe: dict[str, Any]) -> dict[str, Any]:
-        """Return what torch.compile writes by a recipe (`judge/analysis/inductor.py`)."""
-        ...
-
-    async def try_out(self, candidate: Candidate, until: Stage | None = None) -> Verdict:
-        """Return what comes of a candidate as far as a stage, for tools of agents."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -99,7 +84,7 @@ class Setting:
     """All that a team may need."""
 
     begun: Begun
-    analyst: Analyst
+    judge: RunJudge
     journal: Journal
     budget: Budget
     spend: Spend
@@ -118,20 +103,6 @@ class Setting:
 
 SEEDS = 3
 """Candidates of the playbook that a model finds below the root; at most a third of all attempts."""
-
-Builder = Callable[[Setting], Awaitable[Team]]
-
-_builders: dict[str, Builder] = {}
-
-
-def register(kind: str) -> Callable[[Builder], Builder]:
-    """Register a builder for choices of one kind."""
-
-    def add(builder: Builder) -> Builder:
-        _builders[kind] = builder
-        return builder
-
-    return add
 
 
 def check(choice: ModelChoice, system: System) -> None:
@@ -163,16 +134,8 @@ async def build(setting: Setting) -> Team:
     BadInput
         What was chosen cannot work as asked: no key, unknown prices under a limit of money, the playbook alone.
     """
-    builder = _builders.get(setting.begun.choice.kind)
-    if builder is None:
-        raise BadInput(
-            f"There is no model {setting.begun.choice.kind!r}.", cure=f"Choose one of: {', '.join(sorted(_builders))}."
-        )
-    return await builder(setting)
-
-
-@register(PLAYBOOK)
-async def _playbook(setting: Setting) -> Team:
+    if setting.begun.choice.kind != PLAYBOOK:
+        return await _learned(setting)
     agents = await _playbook_agents(setting)
     if note := await agents.not_taken_over():
         setting.say(note)
@@ -185,7 +148,7 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
 
     To load it and to read a long file takes half a second: in a thread, since the editor must not wait for it.
     """
-    begun, analysis = setting.begun, await setting.analyst.analyze()
+    begun, analysis = setting.begun, await setting.judge.analyze()
 
     def make() -> PlaybookAgents:
         from stark_lsp.playbook.agents import PlaybookAgents
@@ -195,17 +158,13 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
             begun.run.problem,
             begun.reference,
             begun.options.prompt_dirs,
-            setting.analyst.written,
+            setting.judge.written,
             begun.notes,
         )
 
     return await asyncio.to_thread(make)
 
 
-@register(ANTHROPIC)
-@register(OPENAI)
-@register(EDITOR)
-@register(REPLAY)
 async def _learned(setting: Setting) -> Team:
     """Build the agents around a language model."""
     from stark_lsp.agents.models import registry
@@ -285,7 +244,7 @@ async def _around(model: Model, setting: Setting) -> Team:
             "on_note": note,
         }
         if system.tools:
-            sources = Sources(setting.analyst, setting.find, setting.search_notes, setting.say)
+            sources = Sources(setting.judge, setting.find, setting.search_notes, setting.say)
             trio: ModelTeam = ToolTeam(sources, journaled, run.problem, begun.reference, agents, **about)
         else:
             trio = ModelTeam(journaled, run.problem, begun.reference, agents, **about)
@@ -300,10 +259,9 @@ async def _around(model: Model, setting: Setting) -> Team:
 
 def _limited(setting: Setting, names: tuple[str, ...], prices: Prices) -> Budget:
     """Return the budget, with the limit that comes by itself where none was set and one can be held."""
-    budget = setting.budget
-    if budget.tokens is not None or budget.dollars is not None or any(prices.of(name) is None for name in names):
-        return budget
-    return replace(budget, dollars=setting.begun.options.default_dollars)
+    if any(prices.of(name) is None for name in names):
+        return setting.budget
+    return with_default(setting.budget, setting.begun.options.default_dollars)
 
 
 def _roles(system: System) -> tuple[ModelRole, ...]:

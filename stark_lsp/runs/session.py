@@ -17,7 +17,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.events import Event, Prepared, Progress
@@ -60,7 +59,6 @@ class RunSession(RunRecord):
     ) -> None:
         super().__init__(problem, options, store=store, emit=emit, log=log)
         self._document = document
-        self._task: asyncio.Task[Any] | None = None
         self._sitting: Sitting | None = None
         self._leaving = False
 
@@ -73,11 +71,6 @@ class RunSession(RunRecord):
         """See at once whether the user said something to the run; it is looked for twice a second in any case."""
         if self._sitting is not None:
             self._sitting.look()
-
-    def cancel(self) -> None:
-        """Stop the run; `execute` ends within a second with the run recorded as cancelled."""
-        if self._task is not None:
-            self._task.cancel()
 
     def leave(self) -> None:
         """Have a cancel that follows recorded as an interruption: the program ends, and nobody asked for that."""
@@ -95,7 +88,6 @@ class RunSession(RunRecord):
         asyncio.CancelledError
             The run was cancelled; recorded as `CANCELLED`, or as `INTERRUPTED` after `leave`, resumable.
         """
-        self._task = asyncio.current_task()
         await self._choose()
         try:
             opening = asyncio.ensure_future(self._open_record())
@@ -230,9 +222,6 @@ class RunSession(RunRecord):
         given_up = frozenset[int]() if self._sitting is None else self._sitting.given_up
         nodes = [node for node in self.nodes.values() if node.id != 0 and node.id not in given_up]
 
-        def progress(text: str) -> None:
-            self._emit(Progress(text, self._attempts, self._budget()))
-
         async def keep(node: Node) -> None:
             await self._record(node, self._state)
 
@@ -240,11 +229,11 @@ class RunSession(RunRecord):
 
         async def trouble(node: Node) -> str:
             assert mode is not None
-            progress("Trying the edited file")
+            self._notice("Trying the edited file")
             return await edited_file.trouble(judge, self.run, node, mode, self._document(), self._tell)
 
         result: Confirmed = await confirm_best(
-            judge, nodes, keep=keep, progress=progress, trouble=trouble if mode is not None else None
+            judge, nodes, keep=keep, progress=self._notice, trouble=trouble if mode is not None else None
         )
         best, message = result.node, result.message
         # That of an earlier sitting stays, unless it was timed again just now: then it is another object by now.
@@ -255,5 +244,5 @@ class RunSession(RunRecord):
         await self._end(RunState.FINISHED, f"{message} {ending.reason}".strip())
 
     def _notice(self, text: str) -> None:
-        """Show what the judge says while it works, such as that the GPU is busy."""
+        """Show what goes on, such as that the GPU is busy."""
         self._emit(Progress(text, self._attempts, self._budget()))

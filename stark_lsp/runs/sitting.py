@@ -167,7 +167,7 @@ class Sitting:
         begun, run_id = self._begun, self._begun.run.id
         return models.Setting(
             begun=begun,
-            analyst=self._judge,
+            judge=self._judge,
             journal=StoreJournal(self._store, run_id),
             budget=self._budget,
             spend=spend,

@@ -7,15 +7,7 @@ from collections.abc import Callable
 
 
 class TimeLimit:
-    """Counts the seconds that a search was at work.
-
-    Parameters
-    ----------
-    seconds
-        The limit, None is no limit.
-    clock
-        Monotonic seconds.
-    """
+    """Counts the seconds that a search was at work."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -29,17 +29,7 @@ def value(node: Node) -> float:
 
 
 class Backup:
-    """Visits and values of every subtree.
-
-    Parameters
-    ----------
-    nodes
-        All nodes; their verdicts tell which are empty.
-    children
-        Ids of the children of each.
-    root_id
-        The root.
-    """
+    """Visits and values of every subtree."""
 
     def __init__(self, nodes: Mapping[int, Node], children: Mapping[int, Sequence[int]], root_id: int) -> None:
         self.visits: dict[int, int] = {}

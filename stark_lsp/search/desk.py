@@ -106,13 +106,7 @@ class Desk:
         return Node(self.attempt.id, self.selected.id, self.role, candidate, plan, verdict)
 
     async def correct(self, failed: Node) -> Node:
-        """Return the child as its author corrects it; of an answer that cannot be used, what was there and why.
-
-        Parameters
-        ----------
-        failed
-            The child so far, with its verdict.
-        """
+        """Return the child as its author corrects it; of an answer that cannot be used, what was there and why."""
         assert self.author is not None
         corrections = failed.corrections + 1
         self._asking(f"Correcting attempt {failed.id}")

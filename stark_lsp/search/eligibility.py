@@ -45,19 +45,7 @@ class Standing:
 
 
 class Eligibility:
-    """The rules, applied to one standing of the search.
-
-    Parameters
-    ----------
-    standing
-        The tree and what is under way.
-    settings
-        The two caps.
-    throttle
-        Whether the root is capped.
-    prune
-        Whether dead branches are given up.
-    """
+    """The rules, applied to one standing of the search."""
 
     def __init__(
         self, standing: Standing, settings: SearchSettings, *, throttle: bool = True, prune: bool = True

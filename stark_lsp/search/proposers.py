@@ -50,15 +50,7 @@ class Proposer(Protocol):
 
 
 class TeamProposer:
-    """Plan, code and debug agent.
-
-    Parameters
-    ----------
-    plan, code, debug
-        The agents.
-    windows
-        What they are shown.
-    """
+    """Plan, code and debug agent."""
 
     def __init__(self, plan: PlanAgent, code: CodeAgent, debug: DebugAgent, windows: Windows) -> None:
         self._plan = plan
@@ -111,17 +103,7 @@ class TeamProposer:
 
 
 class SoloProposer:
-    """One agent that does all.
-
-    Parameters
-    ----------
-    agent
-        The agent.
-    role
-        Who its nodes are said to be made by.
-    windows
-        What it is shown.
-    """
+    """One agent that does all."""
 
     def __init__(self, agent: SoloAgent, role: AgentRole, windows: Windows) -> None:
         self._agent = agent

@@ -79,17 +79,6 @@ def parse_state(text: str) -> SearchState:
         ) from error
 
 
-def load_state(rng: Random, text: str) -> None:
-    """Put `rng` into the state that `dump_state` wrote; `Engine(state=...)` does this and takes the rest as well.
-
-    Raises
-    ------
-    Fault
-        The text is not such a state.
-    """
-    rng.setstate(parse_state(text).generator)
-
-
 def draw_seed(rng: Random) -> int:
     """Return a seed for one attempt, by one draw."""
     return rng.getrandbits(64)

@@ -23,15 +23,7 @@ PLAYBOOK = "The playbook"
 
 
 class SeededPolicy:
-    """Selects the root for seeds, and lets another policy select for the rest.
-
-    Parameters
-    ----------
-    seeds
-        The seeds.
-    then
-        The other policy.
-    """
+    """Selects the root for seeds, and lets another policy select for the rest."""
 
     def __init__(self, seeds: Seeds, then: Policy) -> None:
         self._seeds = seeds
@@ -45,15 +37,7 @@ class SeededPolicy:
 
 
 class SeededProposer:
-    """Hands out seeds, and asks another proposer for the rest.
-
-    Parameters
-    ----------
-    seeds
-        The seeds.
-    then
-        The other proposer.
-    """
+    """Hands out seeds, and asks another proposer for the rest."""
 
     def __init__(self, seeds: Seeds, then: Proposer) -> None:
         self._seeds = seeds

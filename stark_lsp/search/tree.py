@@ -112,11 +112,6 @@ class Tree:
         return tuple(self.nodes[node_id] for node_id in self._pending)
 
     @property
-    def pending_ids(self) -> Sequence[int]:
-        """Their ids."""
-        return self._pending
-
-    @property
     def unseen_ids(self) -> Set[int]:
         """Ids of nodes that no agent is shown: their verdict is not in yet, or they are empty."""
         return self._unseen
@@ -220,10 +215,6 @@ class Tree:
         for current in found:  # grows while it is walked
             found.extend(self._children[current])
         return frozenset(found)
-
-    def leaves(self) -> tuple[Node, ...]:
-        """Return all nodes without children, judged or not, in order of creation."""
-        return tuple(self.nodes[node_id] for node_id in sorted(self.nodes) if not self._children[node_id])
 
     def failed_children(self, node_id: int) -> int:
         """Return how many children were judged and failed; empty ones do not count."""

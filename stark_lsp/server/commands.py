@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.features.lenses import ACCEPT, CANCEL, DISMISS, OPTIMIZE, REJECT, REVIEW, STATUS
+from stark_lsp.server.features.preflight import Preflight
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.proposals import chosen
+from stark_lsp.server.proposals.offering import Proposals
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.kept import Kept
 from stark_lsp.server.runs.views import Phase, RunView
-from stark_lsp.server.text import wording
-from stark_lsp.server.text.documents import read_file
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import path_of
 from stark_lsp.server.text.spending import who
-
-if TYPE_CHECKING:
-    from stark_lsp.server.features.preflight import Preflight
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.proposals.offering import Proposals
-    from stark_lsp.server.runs.desk import Desk
-    from stark_lsp.server.runs.kept import Kept
 
 Answer = dict[str, Any]
 
@@ -93,10 +89,6 @@ def status_of(view: RunView) -> Answer:
 def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: Preflight, kept: Kept) -> None:
     """Register the commands."""
 
-    def failed(error: StarkError) -> Answer:
-        server.say(wording.trouble(error), warning=True)
-        return {"status": "error", "message": str(error)}
-
     def view_of(arguments: Sequence[Any]) -> RunView:
         run, node = argument(arguments, 0, "run"), _named(arguments, "node")
         if run and node is not None:
@@ -154,7 +146,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
             if server.diff_view:
                 return dict(await proposals.compare(view))
         except StarkError as error:
-            return failed(error)
+            return server.refuse(error)
         if not server.facts.show_document:
             # Its configuration may open the file.
             return {"status": "written", "run": view.id, "path": await proposals.review(view)}
@@ -166,7 +158,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         try:
             view = view_of(arguments)
         except StarkError as error:
-            return failed(error)
+            return server.refuse(error)
         # Named by a lens or action of its document; from elsewhere the user may look at another file.
         caret = bool(argument(arguments, 0, "run"))
         made = isinstance(arguments[0], dict) and arguments[0].get("made") is True if arguments else False
@@ -178,7 +170,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         try:
             view = view_of(arguments)
         except StarkError as error:
-            return failed(error)
+            return server.refuse(error)
         server.spawn(proposals.reject(view, argument(arguments, 1, "reason")), "rejecting the proposal")
         return {"status": "rejecting", "run": view.id}
 
@@ -195,18 +187,10 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         run = argument(arguments, 0, "run")
         views = [view] if run and (view := desk.find(run)) else [] if run else list(desk.views)
         if run and not views:
-            return failed(BadInput(f"There is no run {run[:40]!r} to dismiss."))
+            return server.refuse(BadInput(f"There is no run {run[:40]!r} to dismiss."))
         for view in views:
             desk.dismiss(view)
         return {"status": "dismissed", "runs": [view.id for view in views]}
-
-
-def _text(server: StarkServer, uri: str) -> str:
-    path, document = path_of(uri), server.documents.get(uri)
-    text = document.text if document is not None else read_file(path) if path is not None else None
-    if text is None:
-        raise BadInput("The document is not open and cannot be read.", path=path)
-    return text
 
 
 async def target_at(server: StarkServer, arguments: Sequence[Any]) -> tuple[str, str]:
@@ -227,5 +211,5 @@ async def target_at(server: StarkServer, arguments: Sequence[Any]) -> tuple[str,
     if not qualname and isinstance(line, int) and path is not None:
         from stark_lsp.discovery.problems import class_at
 
-        qualname = await asyncio.to_thread(class_at, path, _text(server, uri), line)
+        qualname = await asyncio.to_thread(class_at, path, server.documents.require(uri), line)
     return target([uri, qualname])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -14,12 +15,14 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 from stark_lsp import __version__
+from stark_lsp.core.errors import StarkError
 from stark_lsp.server.client.abilities import ClientFacts
 from stark_lsp.server.client.configuration import Configuration
 from stark_lsp.server.connection.protocol import StarkProtocol, Unshown
+from stark_lsp.server.text import wording
 from stark_lsp.server.text.documents import Document, Documents
 from stark_lsp.server.text.notebooks import SYNC, Notebooks
-from stark_lsp.server.text.positions import Units
+from stark_lsp.server.text.positions import Units, uri_of
 
 logger = logging.getLogger(__name__)
 
@@ -167,13 +170,56 @@ class StarkServer(LanguageServer):
                 future.cancel()
                 self.withdraw(number)
 
-    async def ask_or(self, default: Any, method: str, params: Any) -> Any:
-        """Do as `ask`, but log an error answer and return `default` for it."""
+    async def ask_or_none(self, method: str, params: Any) -> Any:
+        """Do as `ask`, but log an error answer and return None for it."""
         try:
             return await self.ask(method, params)
         except JsonRpcException as error:
             self.log(f"the client refused {method}: {error}")
-            return default
+            return None
+
+    async def choose(
+        self, text: str, titles: Iterable[str], *, warning: bool = False, number: str | None = None
+    ) -> str | None:
+        """Show a message with buttons; return the title of the one that was pressed, None if it was closed.
+
+        Raises
+        ------
+        JsonRpcException
+            The client shows no such messages, or the question, whose request has the id `number`, was withdrawn.
+        """
+        kind = types.MessageType.Warning if warning else types.MessageType.Info
+        params = types.ShowMessageRequestParams(kind, text, [types.MessageActionItem(title) for title in titles])
+        return getattr(await self.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, number), "title", None)
+
+    async def choose_or_none(self, text: str, titles: Iterable[str], *, number: str | None = None) -> str | None:
+        """Do as `choose`, but log an error and return None for it."""
+        try:
+            return await self.choose(text, titles, number=number)
+        except JsonRpcException as error:
+            self.log(f"a question was not answered: {error}")
+            return None
+
+    async def apply(self, edit: types.WorkspaceEdit, label: str) -> str | None:
+        """Have the client apply an edit; return None if it did, else its reason, which may be empty."""
+        try:
+            result = await self.ask(types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit, label))
+        except JsonRpcException as error:
+            return str(error)
+        return None if getattr(result, "applied", False) else getattr(result, "failure_reason", None) or ""
+
+    async def show(self, place: str | Path, selection: types.Range | None = None, *, external: bool = False) -> bool:
+        """Have the client open a URI or a file, in its browser if `external`; False if it did not."""
+        if not self.facts.show_document:
+            return False
+        uri, focus = uri_of(place) if isinstance(place, Path) else place, None if external else True
+        params = types.ShowDocumentParams(uri, external=external, take_focus=focus, selection=selection)
+        return getattr(await self.ask_or_none(types.WINDOW_SHOW_DOCUMENT, params), "success", False)
+
+    def refuse(self, error: StarkError) -> dict[str, Any]:
+        """Tell the user why something is not done, and return that as the answer of a command."""
+        self.say(wording.trouble(error), warning=True)
+        return {"status": "error", "message": str(error)}
 
     def say(self, message: str, *, error: bool = False, warning: bool = False) -> None:
         """Show a message to the user."""
@@ -187,12 +233,12 @@ class StarkServer(LanguageServer):
     def refresh_lenses(self) -> None:
         """Have the client ask for lenses again, if it can be told."""
         if self.facts.lens_refresh:
-            self.spawn(self.ask_or(None, types.WORKSPACE_CODE_LENS_REFRESH, None), "lens refresh")
+            self.spawn(self.ask_or_none(types.WORKSPACE_CODE_LENS_REFRESH, None), "lens refresh")
 
     def refresh_hints(self) -> None:
         """Have the client ask for inlay hints again, if it shows them and can be told."""
         if self.facts.hint_refresh and self.configuration["inlayHints"]:
-            self.spawn(self.ask_or(None, types.WORKSPACE_INLAY_HINT_REFRESH, None), "inlay hint refresh")
+            self.spawn(self.ask_or_none(types.WORKSPACE_INLAY_HINT_REFRESH, None), "inlay hint refresh")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log errors of messages that no response can carry; a popup for each would help nobody."""

@@ -29,12 +29,6 @@ TOO_DEEP = "What was handed in is nested too deeply to be kept."
 _UNREADABLE = (WireError, ValueError, KeyError, TypeError, RecursionError)
 """What reading a row raises if something else than this program wrote it."""
 
-_COLUMNS = (
-    "run_id", "attempt", "role", "ordinal", "model", "stop", "input_tokens", "cache_write_tokens",
-    "cache_read_tokens", "output_tokens", "dollars", "latency_s", "answered", "wire",
-)  # fmt: skip
-
-
 _PAID = "SELECT run_id, attempt, input_tokens, cache_write_tokens, cache_read_tokens, output_tokens, dollars"
 """What adds up, of exchanges and of losses."""
 
@@ -148,16 +142,16 @@ def write(connection: sqlite3.Connection, run_id: str, exchange: Exchange) -> No
         answer=replace(answer, text="", tool_input=None),
     )
     place = (run_id, question.attempt, question.role.value, question.ordinal)
-    values = (
-        *place,
-        rows.plain(answer.model),
-        answer.stop.value,
-        *rows.tokens(answer.usage),
-        exchange.dollars,
-        answer.latency_s,
-        rows.plain(exchange.when),
-        rows.to_json(to_wire(rest)),
-    )
+    values = {
+        **dict(zip(("run_id", "attempt", "role", "ordinal"), place, strict=True)),
+        "model": rows.plain(answer.model),
+        "stop": answer.stop.value,
+        **rows.tokens(answer.usage),
+        "dollars": exchange.dollars,
+        "latency_s": answer.latency_s,
+        "answered": rows.plain(exchange.when),
+        "wire": rows.to_json(to_wire(rest)),
+    }
     references = {part: texts.put(connection, text) for part, text in parts.items()}
     before = connection.execute(
         "SELECT number, wire FROM exchanges WHERE run_id = ? AND attempt = ? AND role = ? AND ordinal = ?", place
@@ -165,12 +159,10 @@ def write(connection: sqlite3.Connection, run_id: str, exchange: Exchange) -> No
     if before is not None:
         number, wire = before
         same = dict(connection.execute("SELECT part, digest FROM exchange_texts WHERE exchange = ?", (number,)))
-        if (wire, same) != (values[-1], references):
+        if (wire, same) != (values["wire"], references):
             raise ValueError(f"run {run_id} has another exchange in the place {place[1:]}")
         return
-    number = connection.execute(
-        f"INSERT INTO exchanges ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})", values
-    ).lastrowid
+    number = rows.insert(connection, "exchanges", values)
     connection.executemany(
         "INSERT INTO exchange_texts (exchange, part, digest) VALUES (?, ?, ?)",
         [(number, part, digest) for part, digest in references.items()],

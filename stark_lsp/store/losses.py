@@ -5,22 +5,12 @@ A call that is asked again, since the run was taken up again, may be lost again:
 
 from __future__ import annotations
 
-import builtins
-import json
-import logging
 import sqlite3
 
 from stark_lsp.core.conversation import Loss
-from stark_lsp.core.wire import WireError, from_wire, to_wire
+from stark_lsp.core.wire import to_wire
 from stark_lsp.store import rows
 from stark_lsp.store.database import Database
-
-_log = logging.getLogger(__name__)
-
-_COLUMNS = (
-    "run_id", "attempt", "role", "ordinal", "model", "input_tokens", "cache_write_tokens", "cache_read_tokens",
-    "output_tokens", "dollars", "ended", "wire",
-)  # fmt: skip
 
 
 class Losses:
@@ -48,26 +38,21 @@ class Losses:
             found = connection.execute(
                 "SELECT wire FROM losses WHERE run_id = ? ORDER BY number", (rows.plain(run_id),)
             ).fetchall()
-        losses: builtins.list[Loss] = []
-        for (wire,) in found:
-            try:
-                losses.append(from_wire(json.loads(wire), Loss))
-            except (WireError, ValueError) as error:
-                _log.warning("a loss of run %s cannot be read and is left out: %s", run_id, error)
-        return tuple(losses)
+        losses = (rows.read(wire, Loss, f"a loss of run {run_id}") for (wire,) in found)
+        return tuple(loss for loss in losses if loss is not None)
 
 
 def write(connection: sqlite3.Connection, run_id: str, loss: Loss) -> None:
     """Insert a loss."""
-    values = (
-        run_id,
-        loss.attempt,
-        loss.role.value,
-        loss.ordinal,
-        rows.plain(loss.model),
-        *rows.tokens(loss.usage),
-        loss.dollars,
-        rows.plain(loss.when),
-        rows.to_json(to_wire(loss)),
-    )
-    connection.execute(f"INSERT INTO losses ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})", values)
+    values = {
+        "run_id": run_id,
+        "attempt": loss.attempt,
+        "role": loss.role.value,
+        "ordinal": loss.ordinal,
+        "model": rows.plain(loss.model),
+        **rows.tokens(loss.usage),
+        "dollars": loss.dollars,
+        "ended": rows.plain(loss.when),
+        "wire": rows.to_json(to_wire(loss)),
+    }
+    rows.insert(connection, "losses", values)

@@ -11,9 +11,7 @@ or came out slower. A run that begins takes up to five along (`Notes.similar`), 
 
 from __future__ import annotations
 
-import json
 import logging
-import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -24,7 +22,7 @@ from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Node, Note, Run
 from stark_lsp.core.status import AgentRole, Decision, VerdictStatus
 from stark_lsp.core.verdict import Reference
-from stark_lsp.core.wire import WireError, from_wire
+from stark_lsp.core.wire import WireError
 from stark_lsp.discovery.operators import ALIKE, likeness, operators
 from stark_lsp.discovery.workspaces import workspace
 from stark_lsp.store import rows
@@ -149,7 +147,7 @@ class Notes:
         for run_id, _ in known:
             with self._database.read() as connection:
                 row = rows.find_run(connection, run_id)
-            run = None if row is None else _read(row)
+            run = None if row is None else rows.read(row["wire"], Run, f"run {run_id}")
             if run is not None:
                 yield run
 
@@ -238,11 +236,3 @@ def _failed(note: Note) -> bool:
     if note.gain is not None:
         return note.gain.high < 1
     return note.status.failed and note.status is not VerdictStatus.NO_CANDIDATE
-
-
-def _read(row: sqlite3.Row) -> Run | None:
-    try:
-        return from_wire(json.loads(row["wire"]), Run)
-    except (WireError, ValueError) as error:
-        _log.warning("run %s cannot be read and is left out: %s", row["id"], error)
-        return None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from stark_lsp.core.conversation import Usage
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import Decision, RunState
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 from stark_lsp.discovery.meaning import meaning
 from stark_lsp.store.owner import Liveness, Owner, liveness, this_process
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 STALE_AFTER_S = 24 * 3600.0
 """A run that another host or container owns counts as given up when nothing was written for so long."""
@@ -36,23 +40,27 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def tokens(usage: Usage) -> tuple[int, int, int, int]:
-    """Return tokens for columns of their own: read at the full price, into the cache and from it, written."""
-    read, into, out_of, written = (
-        max(0, min(count, MOST_TOKENS))
-        for count in (
-            usage.input_tokens,
-            usage.cache_write_tokens,
-            usage.cache_read_tokens,
-            usage.output_tokens,
-        )
-    )
-    return read, into, out_of, written
+def tokens(usage: Usage) -> dict[str, int]:
+    """Return tokens for columns of their own."""
+    return {name: max(0, min(count, MOST_TOKENS)) for name, count in vars(usage).items()}
 
 
-def digest(problem: Problem) -> str:
-    """Return what must be equal for stored attempts to be worth anything: class, inputs, mode and device."""
-    return meaning(problem)
+def read(wire: str, kind: type[T], what: str) -> T | None:
+    """Return a word by its wire form; None if it cannot be read, and the log then says what is left out."""
+    try:
+        return from_wire(json.loads(wire), kind)
+    except ValueError as error:
+        _log.warning("%s cannot be read and is left out: %s", what, error)
+        return None
+
+
+def insert(connection: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> int:
+    """Insert a row, given by its columns, and return its number."""
+    number = connection.execute(
+        f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", tuple(values.values())
+    ).lastrowid
+    assert number is not None  # after an insert there is one
+    return number
 
 
 def find_run(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row | None:
@@ -83,7 +91,7 @@ def write_run(connection: sqlite3.Connection, run: Run) -> None:
     values = {
         "id": run.id,
         "key": plain(run.problem.key),
-        "digest": digest(run.problem),
+        "digest": meaning(run.problem),
         "model": plain(run.model),
         "state": run.state.value,
         "decision": run.decision.value,

@@ -9,7 +9,6 @@ their own (`exchanges`, `steerings`).
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
 from collections.abc import Collection, Iterable
@@ -35,8 +34,6 @@ from stark_lsp.store.owner import this_process
 from stark_lsp.store.steerings import Steerings
 from stark_lsp.store.steerings import write as write_steering
 from stark_lsp.store.whereabouts import Waiting
-
-_log = logging.getLogger(__name__)
 
 _Runs = list[Run]  # inside RunStore, `list` is its method
 
@@ -200,27 +197,14 @@ class RunStore:
         return next((run for run in map(self.get, ids) if run.reference is not None), None)
 
     def list(self, limit: int = 50, key: str | None = None) -> _Runs:
-        """Return the newest runs first.
-
-        Parameters
-        ----------
-        limit
-            At most so many.
-        key
-            Only runs on this problem (`Problem.key`).
-        """
+        """Return the newest runs first."""
         with self._database.read() as connection:
             found = connection.execute(
                 "SELECT id, wire FROM runs WHERE ?1 IS NULL OR key = ?1 ORDER BY created DESC, rowid DESC LIMIT ?2",
                 (None if key is None else rows.plain(key), limit),
             ).fetchall()
-        runs = []
-        for run_id, wire in found:
-            try:
-                runs.append(from_wire(json.loads(wire), Run))
-            except (WireError, ValueError) as error:
-                _log.warning("run %s in %s cannot be read and is left out: %s", run_id, self.path, error)
-        return runs
+        runs = (rows.read(wire, Run, f"run {run_id} in {self.path}") for run_id, wire in found)
+        return [run for run in runs if run is not None]
 
     def get(self, run_id: str) -> Run:
         """Return a run without its nodes.
@@ -271,11 +255,7 @@ class RunStore:
             row = connection.execute(
                 "SELECT wire FROM verdicts WHERE run_id = ? AND node = ?", (rows.plain(run_id), node)
             ).fetchone()
-        try:
-            return None if row is None else from_wire(json.loads(row[0]), Verdict)
-        except (WireError, ValueError) as error:
-            _log.warning("the verdict on attempt %d of run %s cannot be read: %s", node, run_id, error)
-            return None
+        return None if row is None else rows.read(row[0], Verdict, f"the verdict on attempt {node} of run {run_id}")
 
     def _unreadable(self, run_id: str, error: Exception) -> Fault:
         return Fault(
@@ -397,9 +377,8 @@ class RunStore:
     def add_rejection(self, key: str, rejection: Rejection) -> None:
         """Remember what the user turned down on the problem `key` (`Problem.key`)."""
         with self._database.write() as connection:
-            connection.execute(
-                "INSERT INTO rejections (key, wire) VALUES (?, ?)", (rows.plain(key), rows.to_json(to_wire(rejection)))
-            )
+            values = {"key": rows.plain(key), "wire": rows.to_json(to_wire(rejection))}
+            rows.insert(connection, "rejections", values)
 
     def rejections(self, key: str) -> tuple[Rejection, ...]:
         """Return what the user turned down on the problem `key`, oldest first."""
@@ -407,10 +386,5 @@ class RunStore:
             found = connection.execute(
                 "SELECT wire FROM rejections WHERE key = ? ORDER BY number", (rows.plain(key),)
             ).fetchall()
-        rejections = []
-        for (wire,) in found:
-            try:
-                rejections.append(from_wire(json.loads(wire), Rejection))
-            except (WireError, ValueError) as error:
-                _log.warning("a rejection in %s cannot be read and is left out: %s", self.path, error)
-        return tuple(rejections)
+        rejections = (rows.read(wire, Rejection, f"a rejection in {self.path}") for (wire,) in found)
+        return tuple(rejection for rejection in rejections if rejection is not None)

@@ -54,9 +54,6 @@ class Steerings:
 
 def write(connection: sqlite3.Connection, run_id: str, steering: Steering) -> int:
     """Insert what the user told a run and return its number."""
-    number = connection.execute(
-        "INSERT INTO steerings (run_id, kind, node, said, wire) VALUES (?, ?, ?, ?, ?)",
-        (run_id, steering.kind.value, steering.node, rows.plain(steering.when), rows.to_json(to_wire(steering))),
-    ).lastrowid
-    assert number is not None  # after an insert there is one
-    return number
+    said, wire = rows.plain(steering.when), rows.to_json(to_wire(steering))
+    values = {"run_id": run_id, "kind": steering.kind.value, "node": steering.node, "said": said, "wire": wire}
+    return rows.insert(connection, "steerings", values)

@@ -41,15 +41,7 @@ class Waiting:
 def rows_at(
     connection: sqlite3.Connection, path: str, names: Collection[str] | None = None
 ) -> Iterator[tuple[str, str, bool]]:
-    """Yield id, class and whether it is `here` of the runs recorded with this file or one that is gone, newest first.
-
-    Parameters
-    ----------
-    path
-        Absolute path of the document.
-    names
-        Dotted names of classes; None is any.
-    """
+    """Yield id, class and whether it is `here` of the runs recorded with this file or a gone one, newest first."""
     real = os.path.realpath(path)
     known: dict[str, bool | None] = {}
     found = connection.execute("SELECT id, key FROM runs ORDER BY created DESC, rowid DESC").fetchall()
@@ -65,15 +57,7 @@ def rows_at(
 
 
 def waiting(connection: sqlite3.Connection, path: str, names: Collection[str] | None) -> tuple[Waiting, ...]:
-    """Return what waits for the user in a document, newest first.
-
-    Parameters
-    ----------
-    path
-        Absolute path of the document.
-    names
-        Dotted names of its classes; None is any.
-    """
+    """Return what waits for the user in a document, newest first."""
     found = []
     seen: set[str] = set()
     for run_id, qualname, here in list(rows_at(connection, path, names)):
@@ -91,7 +75,7 @@ def waiting(connection: sqlite3.Connection, path: str, names: Collection[str] | 
 
 def is_on(row: sqlite3.Row, problem: Problem, here: bool) -> bool:
     """Whether a run's attempts are worth as much on this problem: the class means the same, inputs included."""
-    today = rows.digest(problem)
+    today = meaning(problem)
     if row["digest"] == today:
         return True
     if comparable(row["digest"]) or not here:

@@ -259,7 +259,6 @@ def test_figures_are_in_words() -> None:
     )
     assert [run_words.dollars(amount) for amount in (0, 0.0031, 0.425, 12)] == ["$0.00", "$0.0031", "$0.42", "$12.00"]
     assert run_words.budget(Budget(1, 600, 200_000, 2)) == "1 attempt, 600 s, 200,000 tokens, $2.00"
-    assert set(run_words.ROLE) == set(ModelRole)
     assert set(run_words.STOP) == set(StopReason)
     told = [run_words.steering(Steering(kind, 3, "look", Budget(4))) for kind in SteeringKind]
     assert len(set(told)) == len(SteeringKind)

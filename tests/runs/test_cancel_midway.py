@@ -56,7 +56,7 @@ async def test_a_run_cancelled_within_an_answer_goes_on_with_what_it_has_spent(
         running = asyncio.create_task(first.execute())
         await asyncio.wait({running, asyncio.create_task(arrived.wait())}, return_when=asyncio.FIRST_COMPLETED)
         assert not running.done()
-        first.cancel()
+        running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         (loss,) = store.losses.list(first.id)

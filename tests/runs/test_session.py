@@ -91,7 +91,7 @@ async def test_a_cancelled_run_keeps_its_verdicts_and_goes_on_from_there(problem
     while not any(isinstance(event, Judged) for event in events):
         await asyncio.sleep(0.02)
         assert not task.done()
-    first.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert store.load(first.id).run.state is RunState.CANCELLED

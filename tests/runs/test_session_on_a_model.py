@@ -283,7 +283,7 @@ async def test_a_run_cancelled_in_a_correction_goes_on_with_it_and_runs_again_fr
     running = asyncio.create_task(first.execute())
     while "correct" not in typing.asked and not running.done():
         await asyncio.sleep(0.02)
-    first.cancel()
+    running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert list(store.load(first.id).nodes) == [0], "the attempt is still under way"

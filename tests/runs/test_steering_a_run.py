@@ -128,7 +128,7 @@ async def test_a_budget_given_at_the_start_goes_before_one_that_was_said_earlier
     await asyncio.to_thread(store.steerings.add, first.id, past)
     first.steer()
     await until(lambda: first.run.budget == Budget(25), task)
-    first.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     made = len(store.load(first.id).nodes) - 1

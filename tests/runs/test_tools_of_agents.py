@@ -157,7 +157,7 @@ async def test_a_run_that_is_cancelled_in_a_conversation_ends_at_once_and_goes_o
     while 2 not in trying.asked and not running.done():
         await asyncio.sleep(0.02)
     began = asyncio.get_running_loop().time()
-    first.cancel()
+    running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert asyncio.get_running_loop().time() - began < 2.0

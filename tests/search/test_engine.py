@@ -32,7 +32,7 @@ from stark_lsp.core.run import Node
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.status import AgentRole, Limit, VerdictStatus
 from stark_lsp.core.verdict import Timing, Verdict
-from stark_lsp.search.randomness import dump_state, load_state, parse_state
+from stark_lsp.search.randomness import dump_state, parse_state
 from stark_lsp.search.tree import Tree
 
 SETTINGS = st.builds(
@@ -157,11 +157,11 @@ def test_a_state_comes_back_as_it_was() -> None:
     text = dump_state(rng, {3, 1}, "no idea left")
     expected = [rng.random() for _ in range(3)]
     again = Random(0)
-    load_state(again, text)
+    again.setstate(parse_state(text).generator)
     assert [again.random() for _ in range(3)] == expected
     assert parse_state(text).exhausted == {1, 3}
     with pytest.raises(Fault, match="state of the search cannot be read"):
-        load_state(again, "{}")
+        parse_state("{}")
 
 
 # --- duplicates ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text.documents import Change
 from stark_lsp.server.text.markup import unmarked
 from stark_lsp.server.text.positions import Units
-from stark_lsp.server.text.workspace_edits import Shape, by_the_editor, insertion, workspace_edit
+from stark_lsp.server.text.workspace_edits import Shape, by_the_editor, replacement, workspace_edit
 
 UNITS = Units()
 
@@ -269,6 +269,6 @@ def test_the_file_that_kernels_share_comes_with_the_edit_where_the_client_can() 
 
 
 def test_an_insertion_is_versioned_where_the_client_can() -> None:
-    assert insertion(URI, 3, 2, "a\n", ClientFacts()).changes is not None
-    rich = insertion(URI, 3, 2, "a\n", ClientFacts(document_changes=True))
+    assert replacement(URI, 3, (2, 2), "a\n", ClientFacts()).changes is not None
+    rich = replacement(URI, 3, (2, 2), "a\n", ClientFacts(document_changes=True))
     assert rich.document_changes is not None

@@ -54,7 +54,7 @@ async def test_an_edit_is_made_beside_the_event_loop(tmp_path: Path, monkeypatch
     work, server = Work(), StarkServer()
     monkeypatch.setattr(formatting, "build_edit", work)
     monkeypatch.setattr("stark_lsp.server.proposals.offering.os.path.exists", lambda path: True)
-    monkeypatch.setattr("stark_lsp.server.proposals.offering.read_file", lambda path: TEXT)
+    monkeypatch.setattr("stark_lsp.server.text.documents.read_file", lambda path: TEXT)
     best = node(1, 0, plan("Fuse"), verified(2.0))
     shown = view(best)
     shown.phase, shown.best = Phase.OFFERED, best

@@ -5,17 +5,16 @@ The worker starts each sandbox with a small child that tries to get out, so what
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from stark_lsp.cli.checks.health import Check, Health, first_line, output
 from stark_lsp.evaluation.environment import worker_environment
+from stark_lsp.evaluation.interpreters import last_object
+from stark_lsp.evaluation.preflight import WORKER
 
-WORKER = Path(__file__).resolve().parents[2] / "judge" / "__main__.py"
 PROBE_S = 150.0
 """Two sandboxes are tried; each with a GPU may have to wait for a driver that just woke up."""
 OPT_IN = "To do without, if you trust every candidate: --isolation off, or stark.isolation in your editor."
@@ -63,12 +62,8 @@ def examine(interpreter: str | None) -> Report:
     """
     command = [interpreter or sys.executable, "-u", str(WORKER), "probe"]
     status, text = output(command, timeout=PROBE_S, env=worker_environment(os.environ))
-    lines = [line for line in text.splitlines() if line.startswith("{")]
-    try:
-        found = json.loads(lines[-1]) if status == 0 and lines else None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    found = last_object(text.encode(), "auto") if status == 0 else None
+    if found is None:
         reason = f"the sandbox could not be tried: {first_line(text) or f'exit status {status}'}"
         return Report(None, reason, OPT_IN, tuple(Check(name, Health.BROKEN, reason) for name in NAMES))
     auto = found["auto"]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from stark_lsp.cli.checks.health import Check, Health, first_line, output, version
-from stark_lsp.evaluation.compilers import find_compiler
+from stark_lsp.evaluation.compilers import find_compiler, find_nvcc, search_path
 from stark_lsp.evaluation.interpreters import InterpreterInfo
 from stark_lsp.evaluation.preflight import INSTALL_COMPILER
 
@@ -27,15 +27,7 @@ int main() {
 
 
 def triton(info: InterpreterInfo, interpreter: str) -> Check:
-    """Say whether Triton is there and works; a GPU's torch.compile and kernels in Triton need it.
-
-    Parameters
-    ----------
-    info
-        What the interpreter told; its torch can be imported.
-    interpreter
-        Its path.
-    """
+    """Say whether Triton is there and works; a GPU's torch.compile and kernels in Triton need it."""
     name = "Triton"
     if info.triton is None and info.triton_problem:
         cure = "Install torch again: it brings the Triton that it was built for." if info.gpus else ""
@@ -79,8 +71,7 @@ def compiler(interpreter: str | None = None) -> Check:
 
 def ninja(interpreter: str | None) -> Check:
     """Look for ninja on the path and beside the interpreter, where pip puts it."""
-    beside = os.path.dirname(interpreter) if interpreter else ""
-    found = shutil.which("ninja", path=os.pathsep.join(filter(None, (beside, os.environ.get("PATH", "")))))
+    found = shutil.which("ninja", path=search_path(os.environ, interpreter or ""))
     if found is None:
         where = interpreter or "python"
         return Check("ninja", NINJA_ABSENT, "not found", f"Install it: {where} -m pip install ninja")
@@ -120,10 +111,7 @@ def nvcc(*, wanted: bool) -> Check:
     wanted
         Whether there is a GPU to compile for.
     """
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [os.path.join(home, "bin") for home in homes if home]
-    path = os.pathsep.join([*places[:-1], os.environ.get("PATH", ""), places[-1]])
-    found = shutil.which("nvcc", path=path)
+    found = find_nvcc(os.environ, "")
     if found is None:
         cure = "Install the CUDA toolkit of the version that torch was built for, and set CUDA_HOME." if wanted else ""
         return Check("nvcc", Health.ABSENT, "not found" if wanted else "not found, and not needed without a GPU", cure)

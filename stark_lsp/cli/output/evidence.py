@@ -26,17 +26,7 @@ BEFORE = ", before the candidate came"
 
 
 def show(console: Console, reference: Reference | None, verdict: Verdict) -> None:
-    """Show a verdict with its evidence.
-
-    Parameters
-    ----------
-    console
-        Where to print.
-    reference
-        What preparing the problem found out; None if it was not prepared.
-    verdict
-        The verdict.
-    """
+    """Show a verdict with its evidence; there is no reference where nothing had to be prepared."""
     _conclusion(console, verdict)
     if reference is None:
         return

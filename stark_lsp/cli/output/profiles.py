@@ -16,19 +16,7 @@ NAME_WIDTH = 50
 
 
 def show(console: Console, number: int, verdict: Verdict, reference: Reference | None) -> None:
-    """Show what an attempt launches, how close it comes to the device, and what kept it apart.
-
-    Parameters
-    ----------
-    console
-        Where to print.
-    number
-        Of the attempt.
-    verdict
-        Its verdict.
-    reference
-        What preparing found out, None if that is not known.
-    """
+    """Show what an attempt launches, how close it comes to the device, and what kept it apart."""
     environment = verdict.environment or (reference.environment if reference is not None else None)
     profile, subject = verdict.profile, f"Attempt {number}"
     if profile is not None and profile.launched:

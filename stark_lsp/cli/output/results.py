@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stark_lsp.cli.terminal.documents import write
+from stark_lsp.cli.terminal.failures import as_stark_error
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.verdict import Interval, Reference, Timing, Verdict
 from stark_lsp.core.wire import to_wire
-
-if TYPE_CHECKING:
-    from stark_lsp.store import RunStore
+from stark_lsp.store import RunStore
 
 
 def of_run(run: Run, nodes: Mapping[int, Node], store: RunStore) -> dict[str, Any]:
@@ -151,6 +151,18 @@ class Report:
     def __init__(self, out: str | None) -> None:
         self._out = out
 
+    def of(self, work: Callable[[], int]) -> int:
+        """Return what `work` does; if it fails, that is the result, and is raised as an error to show."""
+        try:
+            return work()
+        except Exception as error:
+            shown = as_stark_error(error)
+            try:
+                self.write(of_error(shown))
+            except StarkError as second:
+                print(second, file=sys.stderr)  # the first error is the one that ends the command
+            raise shown from error
+
     def write(self, result: dict[str, Any]) -> None:
         """Write the result unless one was written before.
 
@@ -167,8 +179,6 @@ class Report:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        from stark_lsp.cli.terminal.documents import write
-
         write(Path(out).absolute(), text.encode())
 
 

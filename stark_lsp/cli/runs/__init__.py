@@ -43,8 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `stark-lsp runs`."""
     from stark_lsp.cli.runs import change, listing, showing, steer, transcripts
 
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
     listing.add_options(parser)  # without an action the list is shown
     for module in (listing, showing, change, transcripts, steer):

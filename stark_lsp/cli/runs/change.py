@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.store import RunStore
+from stark_lsp.cli.output import proposal
+from stark_lsp.cli.page.run_page import kept_at
+from stark_lsp.cli.runs.lookup import ALL, Actions, find
+from stark_lsp.cli.terminal import console, documents, figures
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.status import Decision, WriteMode
+from stark_lsp.store import RunStore
 
 
 def configure(actions: Actions) -> None:
@@ -30,15 +35,6 @@ def configure(actions: Actions) -> None:
 
 
 def _apply(args: argparse.Namespace, store: RunStore) -> int:
-    from dataclasses import replace
-    from pathlib import Path
-
-    from stark_lsp.cli.output import proposal
-    from stark_lsp.cli.runs.lookup import find
-    from stark_lsp.cli.terminal import console, documents
-    from stark_lsp.core.errors import BadInput
-    from stark_lsp.core.status import Decision, WriteMode
-
     stored = store.load(find(store, args.id).id)
     run, nodes = stored.run, dict(stored.nodes)
     if run.best is None:
@@ -54,11 +50,6 @@ def _apply(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _delete(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.page.run_page import kept_at
-    from stark_lsp.cli.runs.lookup import ALL, find
-    from stark_lsp.cli.terminal import console, figures
-    from stark_lsp.core.errors import BadInput
-
     if args.all == bool(args.ids):
         raise BadInput("Name the runs to delete, or use --all.", cure="stark-lsp runs lists them.")
     if args.all and not args.yes:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from rich.console import Console
+from rich.table import Table
 
-    from rich.console import Console
-
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.core.run import Run
-    from stark_lsp.store import RunStore
+from stark_lsp.cli.runs.lookup import Actions, local_time, print_json
+from stark_lsp.cli.terminal import console, figures, words
+from stark_lsp.cli.terminal.console import clean, short_path
+from stark_lsp.core.run import Run
+from stark_lsp.core.status import RunState
+from stark_lsp.store import RunStore
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +34,6 @@ def configure(actions: Actions) -> None:
 
 
 def _list(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.runs.lookup import print_json
-    from stark_lsp.cli.terminal import console
-
     summaries = [summary(run, store) for run in store.list(limit=max(args.limit, 1))]
     if args.json:
         return print_json(summaries)
@@ -44,13 +43,6 @@ def _list(args: argparse.Namespace, store: RunStore) -> int:
 
 def show(out: Console, summaries: Sequence[Mapping[str, Any]]) -> None:
     """Show a line for each of some summaries."""
-    from rich.table import Table
-
-    from stark_lsp.cli.runs.lookup import local_time
-    from stark_lsp.cli.terminal import console, figures, words
-    from stark_lsp.cli.terminal.console import clean, short_path
-    from stark_lsp.core.status import RunState
-
     if not summaries:
         console.line(out, "No runs yet. stark-lsp optimize FILE makes the first one.")
         return

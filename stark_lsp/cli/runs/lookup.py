@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stark_lsp.cli.terminal.console import clean
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.run import Run
 
 if TYPE_CHECKING:
-    import argparse
-
-    from stark_lsp.core.run import Run
     from stark_lsp.store import RunStore
 
-    Actions = argparse._SubParsersAction[argparse.ArgumentParser]
+Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 ALL = 1_000_000
 """More runs than anyone has."""

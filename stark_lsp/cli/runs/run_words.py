@@ -8,17 +8,8 @@ from stark_lsp.cli.terminal import figures
 from stark_lsp.cli.terminal.console import clean
 from stark_lsp.core.conversation import Exchange, Spend, Usage
 from stark_lsp.core.run import Budget
-from stark_lsp.core.status import ModelRole, StopReason
+from stark_lsp.core.status import StopReason
 from stark_lsp.core.steering import Steering, SteeringKind
-
-ROLE = {
-    ModelRole.PLAN: "plan agent",
-    ModelRole.CODE: "code agent",
-    ModelRole.DEBUG: "debug agent",
-    ModelRole.SAMPLING: "sampling agent",
-    ModelRole.REFLEXION: "reflexion agent",
-}
-"""Who asked."""
 
 STOP = {
     StopReason.COMPLETE: "complete",
@@ -58,7 +49,7 @@ def exchange(one: Exchange) -> str:
     """Return what an exchange was: who asked whom, tokens, price, time, and how the answer ended."""
     answer = one.answer
     parts = [
-        ROLE[one.question.role],
+        f"{one.question.role.value} agent",
         clean(answer.model or one.question.model or "a model"),
         usage(answer.usage),
         "price unknown" if one.dollars is None else dollars(one.dollars),

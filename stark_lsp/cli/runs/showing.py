@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from rich.console import Console
 
-    from rich.console import Console
-
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.core.run import Node, Run
-    from stark_lsp.core.steering import Steering
-    from stark_lsp.store import RunStore, StoredRun
+from stark_lsp.cli.output import outcome, proposal, results
+from stark_lsp.cli.runs import run_words
+from stark_lsp.cli.runs.lookup import Actions, find, local_time, print_json
+from stark_lsp.cli.terminal import console, diffs, figures, words
+from stark_lsp.core.errors import BadInput
+from stark_lsp.core.run import Node, Run
+from stark_lsp.core.status import WriteMode
+from stark_lsp.core.steering import Steering
+from stark_lsp.store import RunStore, StoredRun
 
 
 def configure(actions: Actions) -> None:
@@ -41,8 +43,6 @@ def configure(actions: Actions) -> None:
 
 
 def _show(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.runs.lookup import find
-
     stored = store.load(find(store, args.id).id)
     if args.source:
         return _print_source(stored, args.node)
@@ -61,8 +61,6 @@ def _print_source(stored: StoredRun, number: int | None) -> int:
     BadInput
         There is none.
     """
-    from stark_lsp.core.errors import BadInput
-
     wanted = stored.run.best if number is None else number
     node = stored.nodes.get(wanted) if wanted is not None else None
     if node is None or not node.candidate.source:
@@ -76,18 +74,10 @@ def _print_source(stored: StoredRun, number: int | None) -> int:
 
 
 def _show_json(store: RunStore, stored: StoredRun) -> int:
-    from stark_lsp.cli.output import results
-    from stark_lsp.cli.runs.lookup import print_json
-
     return print_json(results.of_run(stored.run, dict(stored.nodes), store))
 
 
 def _show_page(store: RunStore, stored: StoredRun, *, diff: bool) -> int:
-    from stark_lsp.cli.output import proposal
-    from stark_lsp.cli.runs import run_words
-    from stark_lsp.cli.terminal import console, diffs
-    from stark_lsp.core.status import WriteMode
-
     run, nodes = stored.run, dict(stored.nodes)
     out = console.make()
     show_run(out, run, nodes)
@@ -110,10 +100,6 @@ def _show_page(store: RunStore, stored: StoredRun, *, diff: bool) -> int:
 
 def show_run(out: Console, run: Run, nodes: Mapping[int, Node]) -> None:
     """Show which run it is and where it was made, with its tree, numbers and conclusion."""
-    from stark_lsp.cli.output import outcome
-    from stark_lsp.cli.runs.lookup import local_time
-    from stark_lsp.cli.terminal import console, words
-
     console.line(out, f"Run {run.id}, {local_time(run.created)}, {words.STATE[run.state]}", "bold")
     console.line(out, f"{console.short_path(run.problem.path)}::{run.problem.qualname}")
     if run.reference is not None:
@@ -124,9 +110,6 @@ def show_run(out: Console, run: Run, nodes: Mapping[int, Node]) -> None:
 
 def _show_steering(out: Console, run: Run, said: Sequence[Steering]) -> None:
     """Show what the user told the run, in order."""
-    from stark_lsp.cli.runs import run_words
-    from stark_lsp.cli.terminal import console, figures
-
     if not said:
         return
     console.line(out, "The run was told:", "bold")

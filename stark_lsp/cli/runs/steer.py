@@ -7,20 +7,23 @@ terminal, whoever began the run; a run that stands still heeds it when somebody 
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
+from stark_lsp.cli.runs import run_words
+from stark_lsp.cli.runs.lookup import Actions, find
+from stark_lsp.cli.terminal import console
+from stark_lsp.cli.terminal.console import short_path
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import RunState
 from stark_lsp.core.steering import Course, Steering, SteeringKind, course, objection
+from stark_lsp.runs.choice import is_told_nothing
+from stark_lsp.store import RunStore, StoredRun
 
-if TYPE_CHECKING:
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.store import RunStore, StoredRun
-
-    Say = Callable[[argparse.Namespace, StoredRun, Course], "Steering | str"]
+Say: TypeAlias = Callable[[argparse.Namespace, StoredRun, Course], Steering | str]
 
 MOST_HINT = 2000
 """Characters of a hint; it stands in every prompt that it is about."""
@@ -64,10 +67,6 @@ def _add(actions: Actions, name: str, say: Say, line: str) -> argparse.ArgumentP
 
 
 def _steer(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.runs import run_words
-    from stark_lsp.cli.runs.lookup import find
-    from stark_lsp.cli.terminal import console
-
     stored = store.load(find(store, args.id).id)
     run = stored.run
     if run.state is RunState.FINISHED:
@@ -125,8 +124,6 @@ def _restore(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steeri
 
 
 def _hint(args: argparse.Namespace, stored: StoredRun, now: Course) -> Steering | str:
-    from stark_lsp.runs.choice import is_told_nothing
-
     node = None if args.node is None else _node(args.node, stored)
     text = args.text.encode("utf-8", "replace").decode().strip()  # an argument may hold what UTF-8 cannot encode
     if is_told_nothing(stored.run.model):
@@ -207,10 +204,6 @@ def _sensible(said: Steering, stored: StoredRun, now: Course) -> Steering:
 
 
 def _target(stored: StoredRun) -> str:
-    import shlex
-
-    from stark_lsp.cli.terminal.console import short_path
-
     problem = stored.run.problem
     return shlex.quote(f"{short_path(problem.path)}::{problem.qualname}")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from stark_lsp.cli.runs.lookup import Actions
-    from stark_lsp.store import RunStore
+from stark_lsp.cli.runs.lookup import Actions, find
+from stark_lsp.cli.terminal import console, documents, figures
+from stark_lsp.store import RunStore, transcripts
 
 EXPORT = """\
 Write all that was recorded of a run as one JSON file: the document as it was, every candidate with
@@ -40,13 +41,6 @@ def configure(actions: Actions) -> None:
 
 
 def _export(args: argparse.Namespace, store: RunStore) -> int:
-    import sys
-    from pathlib import Path
-
-    from stark_lsp.cli.runs.lookup import find
-    from stark_lsp.cli.terminal import console, documents, figures
-    from stark_lsp.store import transcripts
-
     to_stdout = args.out == "-"
     path = Path(args.out).absolute()
     if not to_stdout:
@@ -64,9 +58,6 @@ def _export(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _import(args: argparse.Namespace, store: RunStore) -> int:
-    from stark_lsp.cli.terminal import console
-    from stark_lsp.store import transcripts
-
     transcript = transcripts.read(args.file)
     run = transcripts.keep(store, transcript)
     out = console.make()

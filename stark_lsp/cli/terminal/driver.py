@@ -6,11 +6,7 @@ import asyncio
 import signal
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from stark_lsp.core.run import Run
-    from stark_lsp.runs.session import RunSession
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -25,27 +21,6 @@ class Outcome(Generic[T]):
     """What it returned, None if it was stopped."""
     signal: int | None = None
     """The signal that stopped it, None if it came to its own end."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a session ended."""
-
-    run: Run
-    signal: int | None = None
-    """The signal that stopped it, None if it came to its own end."""
-
-
-def drive(session: RunSession) -> Ending:
-    """Run `session`; the first signal cancels it, a second one of the same kind kills this process.
-
-    Raises
-    ------
-    StarkError
-        What `RunSession.execute` raises.
-    """
-    outcome = until_stopped(session.execute())
-    return Ending(session.run, outcome.signal)
 
 
 def until_stopped(work: Coroutine[Any, Any, T]) -> Outcome[T]:

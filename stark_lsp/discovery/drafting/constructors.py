@@ -232,17 +232,7 @@ def parameters(function: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None
 
 
 class Constructor:
-    """An instance of a class of the file, as far as its text tells.
-
-    Parameters
-    ----------
-    tree
-        The file.
-    node
-        The class.
-    args, kwargs
-        What it is constructed with.
-    """
+    """An instance of a class of the file, as far as its text tells."""
 
     def __init__(
         self, tree: ast.Module, node: ast.ClassDef, args: list[Any], kwargs: dict[str, Any], depth: int = 0

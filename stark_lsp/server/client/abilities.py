@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lsprotocol import types
+
+
+def _at(path: str) -> Any:
+    """Declare a fact that one place of the capabilities tells."""
+    return field(default=False, metadata={"path": path})
 
 
 @dataclass(frozen=True)
 class ClientFacts:
     """The client's abilities that change how the server speaks to it; the defaults are the poorest client."""
 
-    progress: bool = False
+    progress: bool = _at("window.work_done_progress")
     """Shows work-done progress that the server begins."""
-    message_actions: bool = False
+    message_actions: bool = _at("window.show_message")
     """Shows messages with buttons."""
-    show_document: bool = False
+    show_document: bool = _at("window.show_document.support")
     """Opens a document when asked."""
-    apply_edit: bool = False
-    document_changes: bool = False
+    apply_edit: bool = _at("workspace.apply_edit")
+    document_changes: bool = _at("workspace.workspace_edit.document_changes")
     """Takes versioned edits."""
     create_files: bool = False
     """Takes edits that create a file."""
-    change_annotations: bool = False
+    change_annotations: bool = _at("workspace.workspace_edit.change_annotation_support")
     """Shows a label for an edit."""
-    lens_refresh: bool = False
+    lens_refresh: bool = _at("workspace.code_lens.refresh_support")
     """Asks for lenses again when told to."""
-    hints: bool = False
+    hints: bool = _at("text_document.inlay_hint")
     """Shows inlay hints."""
-    register_hints: bool = False
+    register_hints: bool = _at("text_document.inlay_hint.dynamic_registration")
     """Takes the registration of inlay hints later on."""
-    hint_refresh: bool = False
+    hint_refresh: bool = _at("workspace.inlay_hint.refresh_support")
     """Asks for inlay hints again when told to."""
-    action_literals: bool = False
+    action_literals: bool = _at("text_document.code_action.code_action_literal_support")
     """Takes code actions with a kind, not only bare commands."""
     resolves_edit: bool = False
     """Asks for the edit of a code action when the user wants to see or make it."""
@@ -41,18 +46,18 @@ class ClientFacts:
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
     pull_workspace: bool = False
     """Pulls diagnostics of documents that are not open, too."""
-    diagnostic_refresh: bool = False
+    diagnostic_refresh: bool = _at("workspace.diagnostics.refresh_support")
     related_information: bool = False
     """Shows other places with a diagnostic."""
     code_description: bool = False
     """Links the code of a diagnostic."""
     markdown: bool = False
     """Renders Markdown in a hover."""
-    configuration: bool = False
+    configuration: bool = _at("workspace.configuration")
     """Answers `workspace/configuration`."""
-    register_configuration: bool = False
+    register_configuration: bool = _at("workspace.did_change_configuration.dynamic_registration")
     """Wants `workspace/didChangeConfiguration` to be registered."""
-    register_watched_files: bool = False
+    register_watched_files: bool = _at("workspace.did_change_watched_files.dynamic_registration")
     """Watches files on the server's behalf when asked."""
 
 
@@ -78,36 +83,22 @@ def read_facts(capabilities: types.ClientCapabilities, name: str = "") -> Client
         return bool(has(f"text_document.publish_diagnostics.{name}") or has(f"text_document.diagnostic.{name}"))
 
     operations = has("workspace.workspace_edit.resource_operations") or ()
-    refresh = bool(has("workspace.diagnostics.refresh_support"))
     # A client that pulls but cannot be told to pull again would never see what a run finds.
-    pulls = has("text_document.diagnostic") is not None and refresh
+    pulls = has("text_document.diagnostic") is not None and bool(has("workspace.diagnostics.refresh_support"))
     formats = has("text_document.hover.content_format") or ()
+    plain = {one.name: bool(has(one.metadata["path"])) for one in fields(ClientFacts) if one.metadata}
     return ClientFacts(
-        progress=bool(has("window.work_done_progress")),
-        message_actions=has("window.show_message") is not None,
-        show_document=bool(has("window.show_document.support")),
-        apply_edit=bool(has("workspace.apply_edit")),
-        document_changes=bool(has("workspace.workspace_edit.document_changes")),
+        **plain,
         create_files=types.ResourceOperationKind.Create in operations,
-        change_annotations=has("workspace.workspace_edit.change_annotation_support") is not None,
-        lens_refresh=bool(has("workspace.code_lens.refresh_support")),
-        hints=has("text_document.inlay_hint") is not None,
-        register_hints=bool(has("text_document.inlay_hint.dynamic_registration")),
-        hint_refresh=bool(has("workspace.inlay_hint.refresh_support")),
-        action_literals=has("text_document.code_action.code_action_literal_support") is not None,
         resolves_edit=bool(has("text_document.code_action.data_support"))
         and "edit" in (has("text_document.code_action.resolve_support.properties") or ()),
         pull_diagnostics=pulls,
         # Neovim 0.12, told to pull again, pulls for the workspace alone, and drops of the answer what is about open
         # buffers.
         pull_workspace=pulls and name != "Neovim",
-        diagnostic_refresh=refresh,
         related_information=of_diagnostics("related_information"),
         code_description=of_diagnostics("code_description_support"),
         markdown=types.MarkupKind.Markdown in formats,
-        configuration=bool(has("workspace.configuration")),
-        register_configuration=bool(has("workspace.did_change_configuration.dynamic_registration")),
-        register_watched_files=bool(has("workspace.did_change_watched_files.dynamic_registration")),
     )
 
 

@@ -31,13 +31,7 @@ ASK_S = 600.0
 
 
 class KeyHolder:
-    """Gets the key from the client, and keeps it until it is told to forget it.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    """
+    """Gets the key from the client, and keeps it until it is told to forget it."""
 
     def __init__(self, server: StarkServer) -> None:
         self._server = server

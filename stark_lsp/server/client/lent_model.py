@@ -43,13 +43,7 @@ class Offer:
 
 
 class LentModel:
-    """The `EditorChannel` of this client.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    """
+    """The `EditorChannel` of this client."""
 
     def __init__(self, server: StarkServer) -> None:
         self._server = server

@@ -6,7 +6,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput
@@ -81,15 +80,13 @@ async def _agree(server: StarkServer, package: str, command: str) -> None:
         "projects, in versions that were checked. Nothing of your project's environment changes."
     )
     server.log(f"{package} is installed by: {command}")
-    actions = [types.MessageActionItem(INSTALL)]
-    params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
     try:
-        answer = await server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        pressed = await server.choose(text, [INSTALL])
     except JsonRpcException as error:
         raise BadInput(
             f"The package {package} is not installed, and the editor does not ask: {error}.", cure=f"Run: {command}"
         ) from error
-    if getattr(answer, "title", None) != INSTALL:
+    if pressed != INSTALL:
         raise BadInput(
             f"The package {package}, by which the model is asked, was not installed.",
             cure="Optimize again to install it, or choose the playbook in stark.model, which needs no network.",

@@ -8,17 +8,23 @@ one clones must not decide it. The base URL of a service is no setting at all, b
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 
 from stark_lsp.core.agent_settings import DIALECTS, AgentSettings
 from stark_lsp.core.setting import Setting, declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import DeviceChoice, Grounding, Isolation, KernelPlace, Mode, WriteMode
+from stark_lsp.core.status import DeviceChoice, Isolation, KernelPlace, Mode, WriteMode
 
 _SEARCH = declared(SearchSettings)
 _EVALUATION = declared(EvaluationSettings)
 _AGENTS = AgentSettings()
 
 SYSTEMS = ("stark", "sampling", "reflexion", "search-agent", "ma-only", "stark-tools")
+
+
+def _choice(name: str, default: Enum, description: str) -> Setting:
+    return Setting(name, "string", default.value, description, tuple(one.value for one in type(default)))
+
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -30,30 +36,24 @@ SETTINGS: tuple[Setting, ...] = (
         "poetry made; VIRTUAL_ENV; CONDA_PREFIX; what .python-version names; then the interpreter the server runs "
         "under.",
     ),
-    Setting(
+    _choice(
         "device",
-        "string",
-        DeviceChoice.AUTO.value,
+        DeviceChoice.AUTO,
         "Where to optimize: auto takes CUDA when torch sees a GPU, else the CPU.",
-        tuple(choice.value for choice in DeviceChoice),
     ),
-    Setting(
+    _choice(
         "mode",
-        "string",
-        Mode.EVAL.value,
+        Mode.EVAL,
         "Module mode in which your class and candidates are compared and timed: eval calls module.eval() first, "
         "as-constructed leaves the module as the constructor made it, and forward is timed; training calls "
         "module.train() and times forward with backward.",
-        tuple(mode.value for mode in Mode),
     ),
-    Setting(
+    _choice(
         "isolation",
-        "string",
-        Isolation.AUTO.value,
+        Isolation.AUTO,
         "How candidates are kept apart from your files and the network: auto takes the strongest way that works on "
         "this machine and refuses to run them where there is none, strict insists on a bubblewrap sandbox, off runs "
         "them as plain processes under your account.",
-        tuple(choice.value for choice in Isolation),
     ),
     Setting(
         "model",
@@ -98,13 +98,11 @@ SETTINGS: tuple[Setting, ...] = (
         "torch/extension.h, or triton. auto is raw.",
         DIALECTS,
     ),
-    Setting(
+    _choice(
         "grounding",
-        "string",
-        _AGENTS.grounding.value,
+        _AGENTS.grounding,
         "What a plan's anchors bind the code agent to: report notes edits outside of them, refuse does not judge such "
         "a candidate, off hides the anchors from the code agent.",
-        tuple(choice.value for choice in Grounding),
     ),
     Setting(
         "agents",
@@ -143,21 +141,17 @@ SETTINGS: tuple[Setting, ...] = (
         "corrections and no tuning within an attempt, no stronger model on stagnation, no plan that combines "
         "attempts, whole files instead of edits, one attempt at a time, kernels by load_inline.",
     ),
-    Setting(
+    _choice(
         "writeMode",
-        "string",
-        WriteMode.BESIDE.value,
+        WriteMode.BESIDE,
         "Where an accepted proposal goes: beside adds a class after yours, replace puts it in the place of yours, "
         "module writes a new file next to yours.",
-        tuple(mode.value for mode in WriteMode),
     ),
-    Setting(
+    _choice(
         "kernels",
-        "string",
-        KernelPlace.INLINE.value,
+        KernelPlace.INLINE,
         "Where the code goes that builds and loads accepted kernels: inline puts it once into each file that has "
         "kernels, package into one _stark_kernels.py of the package; outside of packages it is inline.",
-        tuple(place.value for place in KernelPlace),
     ),
     Setting(
         "inlayHints",

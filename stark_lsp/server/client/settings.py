@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
 from stark_lsp.server.client.configuration import merged, read
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.text.positions import path_of
-
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
 
 SECTION = "stark"
 
@@ -46,7 +44,7 @@ async def pull(server: StarkServer) -> None:
     if len(folders) < 2:
         folders = {}
     items = [types.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in (None, *folders.values())]
-    answer = await server.ask_or(None, types.WORKSPACE_CONFIGURATION, types.ConfigurationParams(items))
+    answer = await server.ask_or_none(types.WORKSPACE_CONFIGURATION, types.ConfigurationParams(items))
     sections = list(answer) if isinstance(answer, (list, tuple)) else []
     sections += [None] * (len(items) - len(sections))
     take(server, sections[0], dict(zip(folders, sections[1:], strict=False)))
@@ -60,7 +58,7 @@ async def start(server: StarkServer) -> None:
             types.WORKSPACE_DID_CHANGE_CONFIGURATION,
             types.DidChangeConfigurationRegistrationOptions(section=SECTION),
         )
-        await server.ask_or(None, types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
+        await server.ask_or_none(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
     if server.facts.configuration:
         await pull(server)
     else:

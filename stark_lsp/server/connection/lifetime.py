@@ -6,10 +6,8 @@ import asyncio
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.language_server import StarkServer
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,8 @@ import os
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.language_server import StarkServer
 
 logger = logging.getLogger(__name__)
 

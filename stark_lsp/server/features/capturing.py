@@ -9,22 +9,17 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from lsprotocol import types
+from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.features.inputs import failed_functions
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.progress import RunProgress
-from stark_lsp.server.text import wording
-from stark_lsp.server.text.folders import configuration_of, open_folders, settings_folder
+from stark_lsp.server.text.folders import configuration_of, open_folders, python_files, settings_folder
 from stark_lsp.server.text.positions import path_of
 from stark_lsp.server.text.workspace_edits import replacement
-
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
 
 CAPTURE = "stark.captureInputs"
 TITLE = "Capture inputs from a run"
@@ -32,7 +27,6 @@ OFFERED = 3
 """Scripts that are offered at most."""
 LOOKED_AT = 3000
 """Files that are looked at for scripts at most."""
-_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "build", "dist"})
 Answer = dict[str, Any]
 
 
@@ -53,9 +47,9 @@ def scripts(path: str, qualname: str, folders: Sequence[str]) -> list[str]:
     """
     name, module = qualname.rpartition(".")[2], Path(path).stem
     found: list[tuple[int, int, str]] = []
-    for file in _files(folders or (os.path.dirname(path),)):
+    for file in python_files(folders or (os.path.dirname(path),), LOOKED_AT):
         try:
-            text = file.read_text("utf-8", errors="replace") if file.stat().st_size < 1 << 20 else ""
+            text = file.read_text("utf-8", errors="replace")
         except OSError:
             continue
         if "__main__" not in text and not (os.fspath(file) != path and re.search(r"^\w+ ?[=(.]", text, re.MULTILINE)):
@@ -70,32 +64,12 @@ def scripts(path: str, qualname: str, folders: Sequence[str]) -> list[str]:
     return [file for _, _, file in sorted(found)[:OFFERED]]
 
 
-def _files(folders: Sequence[str]) -> Iterator[Path]:
-    """Yield Python files below folders, up to a limit; environments and hidden folders are left out."""
-    left = LOOKED_AT
-    for folder in folders:
-        for place, inside, names in os.walk(folder):
-            inside[:] = [
-                one
-                for one in inside
-                if not one.startswith(".")
-                and one not in _SKIPPED
-                and not os.path.exists(os.path.join(place, one, "pyvenv.cfg"))
-            ]
-            for name in names:
-                if name.endswith(".py"):
-                    left -= 1
-                    if left < 0:
-                        return
-                    yield Path(place, name)
-
-
 async def capture(server: StarkServer, uri: str, qualname: str, script: str = "") -> None:
     """Ask for a script unless there is one, run it, and keep the table."""
     try:
         await _capture(server, uri, qualname, script)
     except StarkError as error:
-        server.say(wording.trouble(error), warning=True)
+        server.refuse(error)
 
 
 async def _capture(server: StarkServer, uri: str, qualname: str, script: str) -> None:
@@ -108,17 +82,11 @@ async def _capture(server: StarkServer, uri: str, qualname: str, script: str) ->
             server.say(f"STARK: run the script that uses {qualname}. {by_hand(path, qualname)}")
             return
         titles = {os.path.relpath(file, settings_folder(server, path)): file for file in found}
-        answer = await server.ask_or(
-            None,
-            types.WINDOW_SHOW_MESSAGE_REQUEST,
-            types.ShowMessageRequestParams(
-                types.MessageType.Info,
-                f"STARK: run which script to see what {qualname} is called with? It is stopped after a few calls. "
-                f"Another one, {by_hand(path, qualname)[0].lower()}{by_hand(path, qualname)[1:]}",
-                [types.MessageActionItem(title) for title in titles],
-            ),
+        text = (
+            f"STARK: run which script to see what {qualname} is called with? It is stopped after a few calls. "
+            f"Another one, {by_hand(path, qualname)[0].lower()}{by_hand(path, qualname)[1:]}"
         )
-        script = titles.get(getattr(answer, "title", ""), "")
+        script = titles.get(await server.choose_or_none(text, titles) or "", "")
         if not script:
             return
     await _run(server, path, qualname, script)
@@ -172,8 +140,7 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
     if here is not None and (lines := failed_functions(here.text)) is not None:
         # They would come before the table.
         edit = replacement(here.uri, here.version, lines, "", server.facts)
-        params = types.ApplyWorkspaceEditParams(edit, f"Take out the inputs of {qualname} that do not run")
-        await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
+        await server.apply(edit, f"Take out the inputs of {qualname} that do not run")
     server.refresh_lenses()
 
 
@@ -187,8 +154,7 @@ def register(server: StarkServer) -> None:
         try:
             uri, qualname = await target_at(server, arguments)
         except StarkError as error:
-            server.say(wording.trouble(error), warning=True)
-            return {"status": "error", "message": str(error)}
+            return server.refuse(error)
         script = argument(arguments, 2, "script")
         server.spawn(capture(server, uri, qualname, script), f"capturing inputs of {qualname}")
         return {"status": "asking" if not script else "running"}

@@ -10,23 +10,22 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.problem import Span
+from stark_lsp.server.client.abilities import ClientFacts
 from stark_lsp.server.features.inputs import MARK, unfinished
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.runs.views import AnchoredPlan, RunView
 from stark_lsp.server.text import wording
+from stark_lsp.server.text.documents import Document
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.pages import page_of
 from stark_lsp.server.text.positions import Units, key_of, trimmed_range, uri_of
-
-if TYPE_CHECKING:
-    from stark_lsp.server.client.abilities import ClientFacts
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.runs.desk import Desk
-    from stark_lsp.server.runs.views import AnchoredPlan, RunView
-    from stark_lsp.server.text.documents import Document
 
 SOURCE = "STARK"
 LIMIT = 30
@@ -60,7 +59,7 @@ def message(view: RunView, plans: list[AnchoredPlan]) -> tuple[str, AnchoredPlan
         text += f": {wording.outcome(result)}"
     if len(plans) > 1:
         judged = sum(1 for item in plans if (node := view.nodes.get(item.node)) and node.verdict is not None)
-        text += f" ({'best of ' if best is not None else ''}{wording.count(max(judged, 1), 'attempt')})"
+        text += f" ({'best of ' if best is not None else ''}{figures.count(max(judged, 1), 'attempt')})"
     return text, chosen
 
 
@@ -199,7 +198,7 @@ class Diagnostics:
         if news and self._server.facts.pull_diagnostics:
             self._news.set()
             self._news = asyncio.Event()
-            refresh = self._server.ask_or(None, types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
+            refresh = self._server.ask_or_none(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
             self._server.spawn(refresh, "diagnostics refresh")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.server.text import wording
 from stark_lsp.server.text.folders import configuration_of
@@ -31,11 +32,11 @@ def hint(run: Run, position: types.Position) -> types.InlayHint | None:
     if run.reference is None:
         return None
     eager, compiled = run.reference.baselines.eager, run.reference.baselines.compile
-    lines = [f"One call takes {wording.milliseconds(eager)}"]
-    lines[0] += f", {wording.milliseconds(compiled)} by torch.compile." if compiled is not None else "."
+    lines = [f"One call takes {figures.milliseconds(eager.median_ms)}"]
+    lines[0] += f", {figures.milliseconds(compiled.median_ms)} by torch.compile." if compiled is not None else "."
     lines.append(f"Measured on {wording.device(run.reference.environment)}.")
     lines.append(f"Run {run.id} of {run.created[:10]}, {run.problem.mode.value} mode.")
-    return types.InlayHint(position, wording.milliseconds(eager), tooltip="\n".join(lines), padding_left=True)
+    return types.InlayHint(position, figures.milliseconds(eager.median_ms), tooltip="\n".join(lines), padding_left=True)
 
 
 def measured(
@@ -110,11 +111,11 @@ class Hints:
             options = types.InlayHintRegistrationOptions(document_selector=PYTHON)
             registration = types.Registration(REGISTRATION, types.TEXT_DOCUMENT_INLAY_HINT, options)
             params = types.RegistrationParams([registration])
-            await self._server.ask_or(None, types.CLIENT_REGISTER_CAPABILITY, params)
+            await self._server.ask_or_none(types.CLIENT_REGISTER_CAPABILITY, params)
         elif self._registered and not self._on:
             self._registered = False
             gone = types.Unregistration(REGISTRATION, types.TEXT_DOCUMENT_INLAY_HINT)
-            await self._server.ask_or(None, types.CLIENT_UNREGISTER_CAPABILITY, types.UnregistrationParams([gone]))
+            await self._server.ask_or_none(types.CLIENT_UNREGISTER_CAPABILITY, types.UnregistrationParams([gone]))
 
 
 PYTHON: types.DocumentSelector = [

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core import profile_phrases as phrases
 from stark_lsp.core.problem import Span
 from stark_lsp.server.features.diagnostics import message, places
@@ -138,9 +139,9 @@ def _parents(view: RunView) -> dict[int, int | None]:
 
 def _baselines(reference: Reference, verdict: Verdict | None) -> list[str]:
     baselines = reference.baselines if verdict is None else verdict.baselines(reference.baselines)
-    eager = f"eager {wording.milliseconds(baselines.eager)}"
+    eager = f"eager {figures.milliseconds(baselines.eager.median_ms)}"
     if baselines.compile is not None:
-        compiled = f"torch.compile {wording.milliseconds(baselines.compile)}"
+        compiled = f"torch.compile {figures.milliseconds(baselines.compile.median_ms)}"
     else:
         why = escaped(baselines.compile_message, 160)
         compiled = f"torch.compile not timed{f': {why}' if why else ''}"

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 from collections.abc import Sequence
@@ -21,12 +22,10 @@ from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.problem import Span
 from stark_lsp.server.features.lenses import ADD_INPUTS
 from stark_lsp.server.runs.progress import RunProgress
-from stark_lsp.server.text import wording
-from stark_lsp.server.text.documents import read_file
 from stark_lsp.server.text.folders import configuration_of, open_folders, settings_folder
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import Units, path_of, trimmed_range
-from stark_lsp.server.text.workspace_edits import insertion
+from stark_lsp.server.text.workspace_edits import replacement
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.drafting.stubs import Stub
@@ -60,8 +59,6 @@ def unfinished(text: str, lines: Sequence[str], units: Units) -> list[types.Diag
 
 def failed_functions(text: str) -> tuple[int, int] | None:
     """Return the lines of functions that are marked as not running, from the mark to behind the last; None if none."""
-    import ast
-
     from stark_lsp.discovery.syntax import parse, split_lines
 
     mark = next((i for i, line in enumerate(split_lines(text)) if line.startswith(f"# {MARK}")), None)
@@ -85,13 +82,7 @@ def failed_functions(text: str) -> tuple[int, int] | None:
 
 
 class Inputs:
-    """Adds inputs to classes.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    """
+    """Adds inputs to classes."""
 
     def __init__(self, server: StarkServer) -> None:
         self._server = server
@@ -113,15 +104,6 @@ class Inputs:
         self._going[key] = task
         task.add_done_callback(lambda _: self._going.pop(key, None))
 
-    def _text(self, uri: str) -> tuple[str, str, int | None]:
-        """Return path, text and version of a document."""
-        path = path_of(uri)
-        document = self._server.documents.get(uri)
-        text = document.text if document is not None else read_file(path) if path is not None else None
-        if text is None or path is None:
-            raise BadInput("The document is not open and cannot be read.", path=path)
-        return path, text, document.version if document is not None else None
-
     async def _add(self, uri: str, qualname: str) -> None:
         name = qualname.rpartition(".")[2]
         trying: asyncio.Task[Outcome | StarkError] | None = None
@@ -134,7 +116,9 @@ class Inputs:
         try:
             from stark_lsp.discovery.drafting.stubs import make_stub
 
-            path, text, _ = self._text(uri)
+            text = self._server.documents.require(uri)
+            if (path := path_of(uri)) is None:
+                raise BadInput("Only files on this machine can be run.")
             stub = await asyncio.to_thread(make_stub, text, qualname)
             trying = asyncio.create_task(self._try(stub, path, progress))
             await progress.begin("Reading the class")
@@ -146,7 +130,7 @@ class Inputs:
                 raise
             self._server.say(f"STARK: stopped. {name} has no inputs yet.")
         except StarkError as error:
-            self._server.say(wording.trouble(error), warning=True)
+            self._server.refuse(error)
         finally:
             progress.end("")
 
@@ -181,7 +165,7 @@ class Inputs:
         """Apply the edit to the document as it is now, and say what came of it."""
         from stark_lsp.discovery.drafting.stubs import make_stub
 
-        _, text, version = self._text(uri)
+        text, document = self._server.documents.require(uri), self._server.documents.get(uri)
         if text != stub.document:
             # The user went on typing; the place may be another one.
             stub = replace(await asyncio.to_thread(make_stub, text, stub.qualname), draft=stub.draft)
@@ -195,11 +179,10 @@ class Inputs:
             said = f"STARK: no inputs were found that {name} runs with. {why}"
         else:
             new, said = stub.text(outcome.draft.checked()), ""
-        edit = insertion(uri, version, stub.line, new, self._server.facts)
-        params = types.ApplyWorkspaceEditParams(edit, f"Add inputs for {stub.qualname}")
-        result = await self._server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
-        if not getattr(result, "applied", False):
-            reason = getattr(result, "failure_reason", None)
+        version = document.version if document is not None else None
+        edit = replacement(uri, version, (stub.line, stub.line), new, self._server.facts)
+        reason = await self._server.apply(edit, f"Add inputs for {stub.qualname}")
+        if reason is not None:
             self._server.say(
                 f"STARK: the editor did not apply the edit{f': {reason}' if reason else ''}.", warning=True
             )
@@ -215,14 +198,12 @@ class Inputs:
         if not self._server.facts.message_actions:
             self._server.say(f"{said} {capturing.by_hand(path_of(uri) or '', qualname)}", warning=True)
             return
-        actions = [types.MessageActionItem(capturing.TITLE)]
-        params = types.ShowMessageRequestParams(types.MessageType.Warning, said, actions)
         try:
-            answer = await self._server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+            pressed = await self._server.choose(said, [capturing.TITLE], warning=True)
         except JsonRpcException:
             self._server.say(said, warning=True)
             return
-        if getattr(answer, "title", None) == capturing.TITLE:
+        if pressed == capturing.TITLE:
             await capturing.capture(self._server, uri, qualname)
 
 
@@ -238,8 +219,7 @@ def register(server: StarkServer, preflight: Preflight) -> None:
             uri, qualname = target(arguments)
             inputs.add(uri, qualname)
         except StarkError as error:
-            server.say(wording.trouble(error), warning=True)
-            return {"status": "error", "message": str(error)}
+            return server.refuse(error)
         return {"status": "applying"}
 
     preflight.add_inputs = add_inputs

@@ -152,15 +152,12 @@ class Preflight:
             self._server.say(text, warning=True)
 
     async def _ask(self, text: str, buttons: dict[str, Callable[[], None]]) -> None:
-        actions = [types.MessageActionItem(title) for title in buttons]
-        params = types.ShowMessageRequestParams(types.MessageType.Warning, text, actions)
         try:
-            answer = await self._server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+            press = buttons.get(await self._server.choose(text, buttons, warning=True) or "")
         except JsonRpcException as error:
             self._server.log(f"the client shows no messages with buttons: {error}")
             self._server.say(text, warning=True)
             return
-        press = buttons.get(getattr(answer, "title", None) or "")
         if press is not None:
             press()
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from lsprotocol import types
+from typing import Any
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.commands import argument
-from stark_lsp.server.text import wording
-from stark_lsp.server.text.positions import uri_of
-
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.runs.desk import Desk
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.runs.desk import Desk
 
 OPEN_REPORT = "stark.openReport"
 
@@ -28,8 +22,7 @@ def register(server: StarkServer, desk: Desk) -> None:
         try:
             run, path = await asyncio.to_thread(_write, desk, argument(arguments, 0, "run"))
         except StarkError as error:
-            server.say(wording.trouble(error), warning=True)
-            return {"status": "error", "message": str(error)}
+            return server.refuse(error)
         server.spawn(_show(server, path), "showing the report")
         # Where the client opens nothing, its configuration may.
         return {"status": "showing" if server.facts.show_document else "written", "run": run, "path": str(path)}
@@ -49,10 +42,6 @@ def _write(desk: Desk, named: str) -> tuple[str, Path]:
 
 
 async def _show(server: StarkServer, path: Path) -> None:
-    if server.facts.show_document:
-        params = types.ShowDocumentParams(uri_of(path), external=True)
-        result = await server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
-        if getattr(result, "success", False):
-            return
-    # The path comes first: an echo area shows one line.
-    server.say(f"STARK: {path} is the report. Open it in a browser.")
+    if not await server.show(path, external=True):
+        # The path comes first: an echo area shows one line.
+        server.say(f"STARK: {path} is the report. Open it in a browser.")

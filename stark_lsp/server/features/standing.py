@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.errors import BadInput
+from stark_lsp.server.client.configuration import Configuration
+from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.runs.desk import Desk
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import spending, wording
 from stark_lsp.server.text.folders import open_folders, settings_folder
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stark_lsp.server.client.configuration import Configuration
-    from stark_lsp.server.language_server import StarkServer
-    from stark_lsp.server.runs.desk import Desk
 
 STATUS = "stark/status"
 
@@ -31,7 +29,7 @@ def short(view: RunView) -> str:
     best = wording.best_of(node for node in view.nodes.values() if node.parent is not None)
     gain = wording.gain(best.verdict) if best is not None else None
     told = f"{view.attempts}/{max(view.budget.attempts, 1)}"
-    return told if gain is None else f"{told}, best {wording.factor(gain.value)}"
+    return told if gain is None else f"{told}, best {figures.times(gain.value)}"
 
 
 def register(server: StarkServer, desk: Desk) -> None:
@@ -60,7 +58,7 @@ def register(server: StarkServer, desk: Desk) -> None:
             if state == Phase.QUEUED.value:
                 answer["text"] = short(view)
         elif offers:
-            proposals = wording.count(len(offers), "proposal")
+            proposals = figures.count(len(offers), "proposal")
             answer |= {"state": Phase.OFFERED.value, "text": f"{proposals} to review", "run": offers[0].id}
         return answer
 

@@ -17,7 +17,6 @@ from stark_lsp.core.setting import shown
 from stark_lsp.core.status import RunState, SteeringKind
 from stark_lsp.server.client.setting_list import SETTINGS
 from stark_lsp.server.runs.views import Phase, RunView, no_course
-from stark_lsp.server.text import wording
 from stark_lsp.server.text.markup import plain
 
 if TYPE_CHECKING:
@@ -28,19 +27,10 @@ if TYPE_CHECKING:
 
 PIN, UNPIN = "stark.pin", "stark.unpin"
 PRUNE, RESTORE = "stark.prune", "stark.restore"
-HINT, BUDGET = "stark.hint", "stark.budget"
+HINT = "stark.hint"
 PAUSE, RESUME = "stark.pause", "stark.resume"
 
-KINDS = {
-    PIN: SteeringKind.PIN,
-    UNPIN: SteeringKind.UNPIN,
-    PRUNE: SteeringKind.PRUNE,
-    RESTORE: SteeringKind.RESTORE,
-    HINT: SteeringKind.HINT,
-    BUDGET: SteeringKind.BUDGET,
-    PAUSE: SteeringKind.PAUSE,
-    RESUME: SteeringKind.RESUME,
-}
+KINDS = {f"stark.{kind.value}": kind for kind in SteeringKind}
 """Each command, and what it tells a run."""
 
 NOBODY_READS = "No language model answers this run, so nobody would read it."
@@ -194,8 +184,7 @@ def register(server: StarkServer, desk: Desk) -> None:
                 raise BadInput(why, cure="`stark.status` says how the run stands.")
             await asyncio.to_thread(desk.store().steerings.add, target.id, steering)
         except StarkError as error:
-            server.say(wording.trouble(error), warning=True)
-            return {"status": "error", "message": str(error)}
+            return server.refuse(error)
         driven = target.view is not None and target.view.session is not None
         if target.view is not None:
             desk.told(target.view, steering)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,10 @@ from lsprotocol import types
 from stark_lsp.core.editing import Replacement, keep_ends
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.commands import argument
-from stark_lsp.server.text import wording
 from stark_lsp.server.text.documents import Document, read_file
-from stark_lsp.server.text.folders import configuration_of, folder_of, open_folders
+from stark_lsp.server.text.folders import configuration_of, folder_of, open_folders, python_files
 from stark_lsp.server.text.positions import path_of, uri_of
-from stark_lsp.server.text.workspace_edits import NEW_FILE
+from stark_lsp.server.text.workspace_edits import NEW_FILE, edit_of
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
@@ -32,12 +31,8 @@ if TYPE_CHECKING:
 USE_AT_CALL_SITES = "stark.useAtCallSites"
 WRITE_TEST = "stark.writeTest"
 
-ANNOTATION = "stark-call-sites"
 FILES = 5000
 """Python files of the workspace that are read at most."""
-BYTES = 1 << 20
-"""Longer files are left alone."""
-_SKIPPED = re.compile(r"\..*|__pycache__|node_modules|site-packages|venv|env|build|dist")
 
 
 @dataclass(frozen=True)
@@ -50,21 +45,16 @@ class Changed:
     changes: tuple[Replacement, ...]
 
 
-def mark_above(lines: Sequence[str], cls: ModuleClass) -> Mark | None:
+def mark_above(document: Document, cls: ModuleClass) -> Mark | None:
     """Return the mark of an accepted class of a document, None for any other class."""
     from stark_lsp.proposals.provenance import read_mark
 
-    number = cls.span.start - 1
-    while 0 <= number < len(lines) and lines[number].lstrip().startswith("#"):
-        if (mark := read_mark(lines[number])) is not None:
-            return mark
-        number -= 1
-    return None
+    return next(filter(None, map(read_mark, document.comments_above(cls))), None)
 
 
 def commands_for(document: Document, cls: ModuleClass) -> list[types.Command]:
     """Return what can be done with an accepted class that stands beside the original one."""
-    mark = mark_above(document.lines, cls)
+    mark = mark_above(document, cls)
     if mark is None or mark.qualname == cls.qualname:
         return []
     arguments = [document.uri, cls.qualname]
@@ -85,8 +75,7 @@ async def show_class(server: StarkServer, uri: str, text: str, qualname: str) ->
         return
     lines = keep_ends(text)
     selection = server.documents.units.range(lines, (place[0], place[1]), (place[0], place[2]))
-    params = types.ShowDocumentParams(uri, external=False, take_focus=True, selection=selection)
-    await server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
+    await server.show(uri, selection)
 
 
 def _name_of(text: str, qualname: str) -> tuple[int, int, int] | None:
@@ -121,16 +110,12 @@ async def _carried_out(server: StarkServer, arguments: Sequence[Any], work: Any)
             raise BadInput(
                 "This command needs a document and a class.", cure="Use the code action on a class that STARK brought."
             )
-        document = server.documents.get(uri) or server.documents.at(path)
-        text = document.text if document is not None else read_file(path)
-        if text is None:
-            raise BadInput("The document is not open and cannot be read.", path=path)
+        document, text = server.documents.find(uri, path), server.documents.require(uri)
         if not server.facts.apply_edit:
             raise BadInput("This editor applies no edits from a server.", cure="Change the code by hand.")
         asked = _Asked(document.uri if document is not None else uri, path, text, document, qualname)
     except StarkError as error:
-        server.say(wording.trouble(error), warning=True)
-        return {"status": "error", "message": str(error)}
+        return server.refuse(error)
     server.spawn(_told(server, work, asked), work.__name__)
     return {"status": "working"}
 
@@ -148,7 +133,7 @@ async def _told(server: StarkServer, work: Any, asked: _Asked) -> None:
     try:
         await work(server, asked)
     except StarkError as error:
-        server.say(wording.trouble(error), warning=True)
+        server.refuse(error)
 
 
 # --- the call sites ----------------------------------------------------------------------------------
@@ -171,12 +156,13 @@ async def _use_at_call_sites(server: StarkServer, asked: _Asked) -> None:
         if not await _agreed(server, f"STARK: {label} in {files} ({places})?"):
             return
     for one in changed:
-        current = server.documents.get(one.uri)
-        if (current.text if current is not None else read_file(path_of(one.uri) or "")) != one.before:
+        if server.documents.text(one.uri) != one.before:
             raise BadInput("The files changed meanwhile. Nothing was changed.", cure="Try again.")
-    edit = _workspace_edit(server, changed, label, annotated)
-    result = await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, types.ApplyWorkspaceEditParams(edit, label))
-    if not getattr(result, "applied", False):
+    units = server.documents.units
+    edits = [(one.uri, one.version, units.edits(one.before, one.changes)) for one in changed]
+    annotation = types.ChangeAnnotation(label, needs_confirmation=True) if annotated else None
+    edit = edit_of(edits, server.facts, annotation)
+    if await server.apply(edit, label) is not None:
         server.say("STARK: the editor did not apply the edit. Nothing was changed.", warning=True)
 
 
@@ -184,9 +170,7 @@ async def _agreed(server: StarkServer, question: str) -> bool:
     if not server.facts.message_actions:
         server.say(f"{question} This editor can neither preview that nor ask. Nothing was changed.")
         return False
-    params = types.ShowMessageRequestParams(types.MessageType.Info, question, [types.MessageActionItem("Replace")])
-    answer = await server.ask_or(None, types.WINDOW_SHOW_MESSAGE_REQUEST, params)
-    return getattr(answer, "title", None) == "Replace"
+    return await server.choose_or_none(question, ["Replace"]) == "Replace"
 
 
 def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tuple[str, list[Changed]]:
@@ -198,7 +182,7 @@ def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tupl
     name, defining = new.mark.qualname, Path(asked.path)
     version = asked.document.version if asked.document is not None else None
     found = [Changed(asked.uri, version, asked.text, call_sites.own_sites(asked.text, new))]
-    for path in _python_files(folder):
+    for path in python_files([folder], FILES):
         if path == defining or call_sites.is_test(path.relative_to(folder)):
             continue
         document = opened.get(str(path))
@@ -209,45 +193,6 @@ def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tupl
         uri, version = (document.uri, document.version) if document is not None else (uri_of(str(path)), None)
         found.append(Changed(uri, version, text, changes))
     return name, [one for one in found if one.changes]
-
-
-def _python_files(folder: str) -> Iterator[Path]:
-    """Yield the Python files of a folder that people write, at most `FILES`."""
-    count = 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not _SKIPPED.fullmatch(name))
-        for name in sorted(files):
-            path = Path(place, name)
-            if name.endswith(".py") and path.is_file() and path.stat().st_size <= BYTES:
-                count += 1
-                if count > FILES:
-                    return
-                yield path
-
-
-def _workspace_edit(
-    server: StarkServer, changed: Sequence[Changed], label: str, annotated: bool
-) -> types.WorkspaceEdit:
-    units = server.documents.units
-    plain: dict[str, list[types.TextEdit]] = {}
-    documents: list[types.TextDocumentEdit] = []
-    for one in changed:
-        lines = keep_ends(one.before)
-        places = [
-            (
-                units.range(lines, (c.start_line, c.start_column), (c.end_line, c.end_column)),
-                c.new_text,
-            )
-            for c in one.changes
-        ]
-        plain[one.uri] = [types.TextEdit(place, text) for place, text in places]
-        edits = [types.AnnotatedTextEdit(ANNOTATION, place, text) for place, text in places] if annotated else []
-        identifier = types.OptionalVersionedTextDocumentIdentifier(one.uri, one.version)
-        documents.append(types.TextDocumentEdit(identifier, edits or plain[one.uri]))
-    if not server.facts.document_changes:
-        return types.WorkspaceEdit(changes=plain)
-    annotations = {ANNOTATION: types.ChangeAnnotation(label, needs_confirmation=True)} if annotated else None
-    return types.WorkspaceEdit(document_changes=documents, change_annotations=annotations)
 
 
 # --- the test ----------------------------------------------------------------------------------------
@@ -265,9 +210,7 @@ async def _write_test(server: StarkServer, asked: _Asked) -> None:
                 types.TextDocumentEdit(identifier, [types.TextEdit(NEW_FILE, text)]),
             ]
         )
-        params = types.ApplyWorkspaceEditParams(edit, f"Write a test for {asked.qualname}")
-        result = await server.ask_or(None, types.WORKSPACE_APPLY_EDIT, params)
-        if not getattr(result, "applied", False):
+        if await server.apply(edit, f"Write a test for {asked.qualname}") is not None:
             server.say("STARK: the editor did not create the test.", warning=True)
             return
     else:
@@ -278,10 +221,7 @@ async def _write_test(server: StarkServer, asked: _Asked) -> None:
         except OSError as error:
             server.say(f"STARK: {path} cannot be written: {error.strerror}.", error=True)
             return
-    if server.facts.show_document:
-        # Whoever asks for a test wants to see it.
-        params_shown = types.ShowDocumentParams(uri, external=False, take_focus=True)
-        await server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params_shown)
+    await server.show(uri)  # whoever asks for a test wants to see it
     server.say(f"STARK: the test for {asked.qualname} is in {path}. Save it and run it with pytest.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from stark_lsp.server.text.documents import Document, read_file
+from stark_lsp.server.text.documents import Document
 from stark_lsp.server.text.workspace_edits import Shape, by_the_editor, workspace_edit
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ async def arrived(server: StarkServer, view: RunView, prepared: Prepared, *, bel
         return True
     deadline = asyncio.get_running_loop().time() + SETTLE_S
     while True:
-        document = server.documents.get(view.uri) or server.documents.at(view.path)
-        text = document.text if document is not None else read_file(view.path)
+        document, text = server.documents.find(view.uri, view.path), server.documents.text(view.uri, view.path)
         if text is not None and _same_text(text, prepared.edit.preview):
             return True
         if document is None and prepared.document is None:

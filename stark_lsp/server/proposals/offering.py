@@ -26,6 +26,7 @@ from stark_lsp.core.status import Decision
 from stark_lsp.server.features import lenses
 from stark_lsp.server.proposals import review
 from stark_lsp.server.proposals.applying import Prepared, arrived, by_itself, edit_of
+from stark_lsp.server.proposals.chosen import next_after
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import wording
 from stark_lsp.server.text.documents import read_file
@@ -84,14 +85,9 @@ class Proposals:
             return
         if view.phase is not Phase.OFFERED:
             return
-        actions = [types.MessageActionItem(title) for title in (REVIEW, ACCEPT, REJECT)]
         view.question = str(uuid.uuid4())
         try:
-            answer = await self._server.ask(
-                types.WINDOW_SHOW_MESSAGE_REQUEST,
-                types.ShowMessageRequestParams(types.MessageType.Info, text, actions),
-                view.question,
-            )
+            title = await self._server.choose(text, (REVIEW, ACCEPT, REJECT), number=view.question)
         except JsonRpcException as error:
             if view.phase is not Phase.OFFERED:
                 return  # the question was withdrawn, and the client took it away
@@ -100,7 +96,6 @@ class Proposals:
             return
         finally:
             view.question = None
-        title = getattr(answer, "title", None)
         if view.phase is not Phase.OFFERED:
             # Decided otherwise while the question stood open, and the client went on showing it.
             if title is not None:
@@ -139,8 +134,6 @@ class Proposals:
             There is no proposal, or it no longer fits the text.
         """
         prepared = await self.prepare(view)
-        from stark_lsp.server.proposals.chosen import next_after
-
         best = self._open_proposal(view)
         about = {
             "title": f"{view.problem.class_name} attempt {best.id}: {self._gain(view)}",
@@ -164,13 +157,9 @@ class Proposals:
         except OSError as error:
             self._server.say(f"STARK: the review cannot be written: {error}. Free some disk space.", error=True)
             return None
-        if self._server.facts.show_document:
-            params = types.ShowDocumentParams(uri_of(path), external=False, take_focus=True)
-            result = await self._server.ask_or(None, types.WINDOW_SHOW_DOCUMENT, params)
-            if getattr(result, "success", False):
-                return str(path)
-        # The path comes first: an echo area shows one line.
-        self._server.say(f"STARK: {path} has the review of {view.problem.class_name}")
+        if not await self._server.show(path):
+            # The path comes first: an echo area shows one line.
+            self._server.say(f"STARK: {path} has the review of {view.problem.class_name}")
         return str(path)
 
     async def edit_for(self, run: str) -> types.WorkspaceEdit | None:
@@ -271,10 +260,10 @@ class Proposals:
 
         if not os.path.exists(view.path):
             raise BadInput("The file was deleted or renamed since the run began.", path=view.path)
-        document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
+        document = self._server.documents.find(view.uri, view.path)
         if document is None and view.path.endswith(".ipynb"):
             raise BadInput("The notebook is not open.", cure="Open it first.", path=view.path)
-        before = document.text if document is not None else read_file(view.path)
+        before = self._desk.text(view)
         if before is None:
             raise BadInput("The file cannot be read.", path=view.path)
         # Long files take a while to take apart; what the user types meanwhile must not wait for it.
@@ -329,14 +318,9 @@ class Proposals:
                 self._server.say(f"STARK: {shared.path} cannot be written: {error.strerror}.", error=True)
                 return
         if edit is not None:
-            params = types.ApplyWorkspaceEditParams(edit, label=f"Accept the STARK proposal for {name}")
-            try:
-                result = await self._server.ask(types.WORKSPACE_APPLY_EDIT, params)
-            except JsonRpcException as error:
-                self._refused(view, str(error))
-                return
-            if not getattr(result, "applied", False):
-                self._refused(view, getattr(result, "failure_reason", None) or "")
+            reason = await self._server.apply(edit, f"Accept the STARK proposal for {name}")
+            if reason is not None:
+                self._refused(view, reason)
                 return
             if not await self._has_arrived(view, prepared, believed=True):
                 return

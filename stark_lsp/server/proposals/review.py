@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.server.text import wording
 from stark_lsp.server.text.documents import read_file
 from stark_lsp.server.text.markup import plain
@@ -57,8 +58,8 @@ def evidence(view: RunView, best: Node) -> list[str]:
     if view.reference is not None:
         prepared = view.reference.baselines
         baselines = best.verdict.baselines(prepared) if best.verdict is not None else prepared
-        compiled = wording.milliseconds(baselines.compile) if baselines.compile is not None else "not timed"
-        lines.append(f"Baselines: eager {wording.milliseconds(baselines.eager)}, torch.compile {compiled}")
+        compiled = figures.milliseconds(baselines.compile.median_ms) if baselines.compile is not None else "not timed"
+        lines.append(f"Baselines: eager {figures.milliseconds(baselines.eager.median_ms)}, torch.compile {compiled}")
         lines.append(f"On: {plain(wording.device(view.reference.environment))}")
     lines += ["", "Accept or reject it with the lens or the code actions on the class."]
     return [plain(line, 300) if line.strip() and not line.startswith(" ") else line.rstrip() for line in lines]

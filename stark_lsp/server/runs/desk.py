@@ -21,7 +21,6 @@ from stark_lsp.server.runs.progress import RunProgress
 from stark_lsp.server.runs.shown import Shown
 from stark_lsp.server.runs.views import Phase, RunView
 from stark_lsp.server.text import spending, wording
-from stark_lsp.server.text.documents import read_file
 from stark_lsp.server.text.folders import configuration_of, settings_folder
 from stark_lsp.server.text.positions import path_of, uri_of
 
@@ -45,13 +44,7 @@ CLOSE_S = 0.8
 
 
 class Desk(Shown):
-    """Starts, shows and ends runs.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    """
+    """Starts, shows and ends runs."""
 
     def __init__(self, server: StarkServer) -> None:
         super().__init__(server)
@@ -112,7 +105,7 @@ class Desk(Shown):
             raise BadInput(
                 "Only files on this machine can be optimized.", cure="Save the document to a folder of your project."
             )
-        text = document.text if document is not None else read_file(path)
+        text = self._server.documents.text(uri)
         if text is None:
             raise BadInput("The file cannot be read.", cure="Save it first, as UTF-8.", path=path)
         configuration = configuration_of(self._server, path)

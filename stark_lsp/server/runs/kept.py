@@ -18,9 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lsprotocol import types
-from pygls.exceptions import JsonRpcException
-
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.server.runs.views import Phase, RunView, place_of
 from stark_lsp.server.text import wording
@@ -81,7 +79,7 @@ class Interrupted:
     @property
     def text(self) -> str:
         """What happened, as a sentence."""
-        attempts = wording.count(self.done, "attempt")
+        attempts = figures.count(self.done, "attempt")
         name = self.run.problem.class_name
         return f"the run on {name} was interrupted; {attempts} of {self.run.budget.attempts} kept"
 
@@ -198,7 +196,7 @@ class Kept:
         if not self._server.facts.message_actions:
             self._server.say(f"{text} Accept it, or search anew, with the code actions on the class.")
             return
-        if await self._choose(f"{text} Search anew?", (KEEP, ANEW)) == ANEW:
+        if await self._server.choose_or_none(f"{text} Search anew?", (KEEP, ANEW)) == ANEW:
             await self._start(view.uri, view.problem.qualname)
 
     async def choose(self, new: RunView, standing: RunView) -> tuple[RunView, str]:
@@ -277,7 +275,7 @@ class Kept:
             self._server.say(f"{text} Go on with it by the code action on the class, or with Optimize.")
             return
         left.question = str(uuid.uuid4())
-        answer = await self._choose(f"{text} Go on?", (GO_ON, NOT_NOW), left.question)
+        answer = await self._server.choose_or_none(f"{text} Go on?", (GO_ON, NOT_NOW), number=left.question)
         asked, left.question = left.question is not None, None
         if answer != GO_ON or not asked:
             return
@@ -288,18 +286,6 @@ class Kept:
             await self._desk.optimize(uri, qualname, earlier)
         except StarkError as error:
             self.refuse(uri, qualname, error)
-
-    async def _choose(self, text: str, titles: Sequence[str], number: str | None = None) -> str | None:
-        """Ask the user; None if they closed the question, or it was taken back."""
-        actions = [types.MessageActionItem(title) for title in titles]
-        params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
-        try:
-            answer = await self._server.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, number)
-        except JsonRpcException as error:
-            self._server.log(f"a question was not answered: {error}")
-            return None
-        title = getattr(answer, "title", None)
-        return title if isinstance(title, str) else None
 
     def _begun(self, view: RunView) -> None:
         """A run began on a class: whether to go on with an earlier one is decided."""

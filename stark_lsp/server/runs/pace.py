@@ -7,13 +7,7 @@ from collections.abc import Callable
 
 
 class Pace:
-    """The seconds that a search was at work, pauses not counted, and the attempts that were judged in them.
-
-    Parameters
-    ----------
-    clock
-        Monotonic seconds.
-    """
+    """The seconds that a search was at work, pauses not counted, and the attempts that were judged in them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-if TYPE_CHECKING:
-    from stark_lsp.server.language_server import StarkServer
+from stark_lsp.server.language_server import StarkServer
 
 
 class RunProgress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.events import Ended, Event, Judged, Notice, Outlook, Planned, Prepared, Progress, Spent
 from stark_lsp.core.steering import Course, Steering, course
@@ -19,19 +20,7 @@ if TYPE_CHECKING:
 
 
 class RunEvents:
-    """Keeps the view of one run up to date.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    desk
-        Where the view belongs.
-    view
-        What is shown of the run.
-    progress
-        Where its progress is shown.
-    """
+    """Keeps the view of one run up to date."""
 
     def __init__(self, server: StarkServer, desk: Desk, view: RunView, progress: RunProgress) -> None:
         self._server = server
@@ -143,7 +132,7 @@ class RunEvents:
                 view.add_plan(node.id, node.plan, text)
         judged = sum(1 for node in view.nodes.values() if node.parent is not None and node.verdict is not None)
         view.judged = judged
-        done = wording.count(judged, "attempt")
+        done = figures.count(judged, "attempt")
         name = view.problem.class_name
         self._server.say(f"STARK goes on with the earlier run {view.id} on {name}: {done} kept.")
         self._look_up(sorted(view.nodes))

@@ -6,28 +6,18 @@ A class has one view, that of its newest run. While that run goes on, the one be
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stark_lsp.core.editing import keep_ends
+from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.views import Phase, RunView, place_of
 from stark_lsp.server.text.documents import Change, Document, read_file
 from stark_lsp.server.text.positions import path_of, uri_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stark_lsp.server.language_server import StarkServer
-
 
 class Shown:
-    """The views of runs.
-
-    Parameters
-    ----------
-    server
-        Who speaks to the client.
-    """
+    """The views of runs."""
 
     def __init__(self, server: StarkServer) -> None:
         self._server = server
@@ -73,16 +63,14 @@ class Shown:
 
     def text(self, view: RunView) -> str | None:
         """Return today's text of a run's document, from the editor if it is open there; None if it is gone."""
-        document = self._server.documents.get(view.uri) or self._server.documents.at(view.path)
-        return document.text if document is not None else read_file(view.path)
+        return self._server.documents.text(view.uri, view.path)
 
     def lines(self, uri: str) -> list[str] | None:
         """Return today's lines of a document, None if it cannot be read."""
         document = self._server.documents.get(uri)
         if document is not None:
             return document.lines
-        path = path_of(uri)
-        text = read_file(path) if path is not None else None
+        text = self._server.documents.text(uri)
         return keep_ends(text) if text is not None else None
 
     # --- documents -----------------------------------------------------------------------------------

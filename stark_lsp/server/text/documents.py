@@ -8,13 +8,15 @@ text *before* it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.status import InputSource
 from stark_lsp.server.text.positions import Place, Units, key_of, path_of
 
@@ -108,12 +110,12 @@ class Document:
     def _ours(self, cls: ModuleClass) -> bool:
         from stark_lsp.proposals.provenance import FIRST_WORDS
 
-        line = cls.span.start - 1
-        while 0 <= line < len(self.lines) and self.lines[line].lstrip().startswith("#"):
-            if self.lines[line].lstrip().startswith(FIRST_WORDS):
-                return True
-            line -= 1
-        return False
+        return any(line.lstrip().startswith(FIRST_WORDS) for line in self.comments_above(cls))
+
+    def comments_above(self, cls: ModuleClass) -> Iterator[str]:
+        """Yield the lines of comment right above a class, from below."""
+        above = reversed(self.lines[: cls.span.start])
+        return takewhile(lambda line: line.lstrip().startswith("#"), above)
 
     def reread(self) -> None:
         """Look for the classes again although the text is the same: an inputs table elsewhere changed."""
@@ -131,13 +133,7 @@ Watcher = Callable[[Document, Change], None]
 
 
 class Documents:
-    """All open documents.
-
-    Parameters
-    ----------
-    units
-        The client's units of columns.
-    """
+    """All open documents."""
 
     def __init__(self, units: Units | None = None) -> None:
         self.units = units or Units()
@@ -152,6 +148,35 @@ class Documents:
         """Return the open document of a file, by whatever link it was opened, None if it is not open."""
         real = os.path.realpath(path)
         return next((document for document in self._open.values() if document.real == real), None)
+
+    def find(self, uri: str, path: str) -> Document | None:
+        """Return the open document of a URI or a file."""
+        return self.get(uri) or self.at(path)
+
+    def text(self, uri: str, path: str | None = None) -> str | None:
+        """Return today's text of a document, from the editor if it is open there; None if it cannot be read.
+
+        Parameters
+        ----------
+        path
+            Its file; None takes that of the URI.
+        """
+        path = path or path_of(uri)
+        document = self.get(uri) or (self.at(path) if path is not None else None)
+        return document.text if document is not None else read_file(path) if path is not None else None
+
+    def require(self, uri: str) -> str:
+        """Return today's text of a document.
+
+        Raises
+        ------
+        BadInput
+            It cannot be read.
+        """
+        text = self.text(uri)
+        if text is None:
+            raise BadInput("The document is not open and cannot be read.", path=path_of(uri))
+        return text
 
     def all(self) -> tuple[Document, ...]:
         """Return the open documents."""

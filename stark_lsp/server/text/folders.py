@@ -6,7 +6,8 @@ The server's own working folder means nothing to a user: the editor chooses it, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stark_lsp.server.text.positions import path_of
@@ -14,6 +15,30 @@ from stark_lsp.server.text.positions import path_of
 if TYPE_CHECKING:
     from stark_lsp.server.client.configuration import Configuration
     from stark_lsp.server.language_server import StarkServer
+
+
+_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"})
+_BYTES = 1 << 20
+"""Longer files are left alone."""
+
+
+def python_files(folders: Iterable[str], most: int) -> Iterator[Path]:
+    """Yield at most so many Python files below folders that people write; those of environments are left out."""
+    for folder in folders:
+        for place, inside, names in os.walk(folder):
+            inside[:] = sorted(
+                one
+                for one in inside
+                if not one.startswith(".")
+                and one not in _SKIPPED
+                and not os.path.exists(os.path.join(place, one, "pyvenv.cfg"))
+            )
+            for path in (Path(place, name) for name in sorted(names) if name.endswith(".py")):
+                if path.is_file() and path.stat().st_size <= _BYTES:
+                    most -= 1
+                    if most < 0:
+                        return
+                    yield path
 
 
 def folder_of(path: str, folders: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ image that loads from the network, or a heading that pretends to come from the s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&]|^[-+=])")
 _LINK = re.compile(r"(?i)\b(https?|ftp|file|mailto|command|vscode|www)([:.])")
@@ -75,13 +76,12 @@ def _fenced(lines: list[str], language: str) -> list[str]:
     return [ticks + language, *lines, ticks]
 
 
-def _tame_line(line: str) -> str:
-    """Return a line with its inline code; backticks that are not in pairs are shown, lest they pair with others."""
+def _ticks(line: str) -> Iterator[tuple[int, int, int]]:
+    """Yield begin and end of each run of backticks outside of code, and the end of the code it begins, 0 if none."""
     runs = [found.span() for found in _FENCE.finditer(line)]
     places: dict[int, list[int]] = {}
     for number in range(len(runs) - 1, -1, -1):  # the first on top
         places.setdefault(runs[number][1] - runs[number][0], []).append(number)
-    out: list[str] = []
     done = number = 0
     while number < len(runs):
         start, end = runs[number]
@@ -91,15 +91,22 @@ def _tame_line(line: str) -> str:
         closing = places.get(end - start, [])
         while closing and closing[-1] <= number:
             closing.pop()
-        if start == end or not closing:
-            out.append(_tame_text(line[done:start]) + "\\`" * (end - start))
+        if start < end and closing:
+            number, done = closing[-1], runs[closing[-1]][1]
+            yield start, end, done
+        else:
             done = end
-            number += 1
-            continue
-        last = runs[closing[-1]][1]
-        out.append(_tame_text(line[done:start]) + line[start:last])
-        done = last
-        number = closing[-1] + 1
+            yield start, end, 0
+        number += 1
+
+
+def _tame_line(line: str) -> str:
+    """Return a line with its inline code; backticks that are not in pairs are shown, lest they pair with others."""
+    out: list[str] = []
+    done = 0
+    for start, end, last in _ticks(line):
+        out.append(_tame_text(line[done:start]) + (line[start:last] if last else "\\`" * (end - start)))
+        done = last or end
     return "".join(out) + _tame_text(line[done:])
 
 
@@ -119,20 +126,10 @@ def unmarked(markdown: str) -> str:
 
 def _without_ticks(line: str) -> str:
     """Return a line without the backticks around inline code."""
-    runs = [found.span() for found in _FENCE.finditer(line) if not line[: found.start()].endswith("\\")]
-    places: dict[int, list[int]] = {}
-    for number in range(len(runs) - 1, -1, -1):
-        places.setdefault(runs[number][1] - runs[number][0], []).append(number)
     out: list[str] = []
-    done = number = 0
-    while number < len(runs):
-        start, end = runs[number]
-        closing = places[end - start]
-        while closing and closing[-1] <= number:
-            closing.pop()
-        if closing:
-            first, last = runs[closing[-1]]
-            out += [line[done:start], line[end:first]]
-            done, number = last, closing[-1]
-        number += 1
+    done = 0
+    for start, end, last in _ticks(line):
+        if last:
+            out += [line[done:start], line[end : last - (end - start)]]
+            done = last
     return "".join(out) + line[done:]

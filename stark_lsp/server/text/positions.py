@@ -6,17 +6,16 @@ Inside the server a column counts code points. A client counts in the units nego
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
-if TYPE_CHECKING:
-    from stark_lsp.core.problem import Span
+from stark_lsp.core.editing import Replacement, keep_ends
+from stark_lsp.core.problem import Span
 
 Place = tuple[int, int]
 """0-based line and column in code points."""
@@ -65,6 +64,13 @@ class Units:
     def range(self, lines: Sequence[str], start: Place, end: Place) -> types.Range:
         """Return the range between two places in the client's units."""
         return types.Range(self.position(lines, start), self.position(lines, end))
+
+    def edits(self, text: str, edits: Iterable[Replacement]) -> list[tuple[types.Range, str]]:
+        """Return edits of a text, each as a range in the client's units and what comes there."""
+        lines = keep_ends(text)
+        return [
+            (self.range(lines, (e.start_line, e.start_column), (e.end_line, e.end_column)), e.new_text) for e in edits
+        ]
 
 
 def path_of(uri: str) -> str | None:

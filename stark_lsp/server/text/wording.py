@@ -5,31 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from stark_lsp.cli.terminal import figures
 from stark_lsp.core.phrases import STATUS, one_mode_only
+from stark_lsp.core.profile_phrases import three
 
 if TYPE_CHECKING:
     from stark_lsp.core.errors import StarkError
     from stark_lsp.core.plan import Plan
     from stark_lsp.core.run import Node
-    from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
-
-
-def milliseconds(timing: Timing) -> str:
-    """Return a median with its unit: `38.5 µs`, `1.42 ms`."""
-    ms = timing.median_ms
-    if ms < 1:
-        return f"{_three(ms * 1000)} µs"
-    return f"{_three(ms)} ms" if ms < 1000 else f"{_three(ms / 1000)} s"
-
-
-def factor(value: float) -> str:
-    """Return a speed-up without its interval, where room is short: `2.26x`."""
-    return f"{_three(value)}x"
+    from stark_lsp.core.verdict import Environment, Interval, Verdict
 
 
 def times(ratio: Interval) -> str:
     """Return a speed-up with its interval: `2.26x (2.20 to 2.31)`."""
-    return f"{factor(ratio.value)} ({_three(ratio.low)} to {_three(ratio.high)})"
+    return f"{figures.times(ratio.value)} ({three(ratio.low)} to {three(ratio.high)})"
 
 
 def gain(verdict: Verdict | None) -> Interval | None:
@@ -44,7 +33,7 @@ def outcome(node: Node | None) -> str:
     verdict = node.verdict
     if not verdict.ok:
         return STATUS[verdict.status]
-    text = milliseconds(verdict.runtime) if verdict.runtime is not None else "verified"
+    text = figures.milliseconds(verdict.runtime.median_ms) if verdict.runtime is not None else "verified"
     if verdict.speedup_vs_eager is not None:
         text += f", {times(verdict.speedup_vs_eager)} vs eager"
     if only := one_mode_only(verdict):
@@ -73,7 +62,7 @@ def device(environment: Environment) -> str:
     """Return where figures were taken: `AMD EPYC 9R14, 2 threads; torch 2.13.0; 8192x1024 float32`."""
     parts = [environment.device]
     if environment.device_type == "cpu":
-        parts[0] += f", {count(environment.threads, 'thread')}"
+        parts[0] += f", {figures.count(environment.threads, 'thread')}"
     elif environment.cuda:
         parts.append(f"CUDA {environment.cuda}")
     parts.append(f"torch {environment.torch}")
@@ -87,11 +76,6 @@ def best_of(nodes: Iterable[Node]) -> Node | None:
     """Return the verified node with the largest speed-up, None if none is verified."""
     verified = [node for node in nodes if gain(node.verdict) is not None]
     return max(verified, key=lambda node: (_value(node), -node.id), default=None)
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: `1 attempt`, `3 attempts`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def roughly(seconds: float) -> str:
@@ -120,8 +104,3 @@ def trouble(error: StarkError) -> str:
 def _value(node: Node) -> float:
     interval = gain(node.verdict)
     return interval.value if interval is not None else 0.0
-
-
-def _three(value: float) -> str:
-    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-    return f"{value:.{digits}f}"

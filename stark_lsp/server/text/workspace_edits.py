@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from stark_lsp.proposals.package_kernels import SharedFile
     from stark_lsp.server.client.abilities import ClientFacts
 
+Ranges = list[tuple[types.Range, str]]
+"""Places in a document, each with what comes there."""
 ANNOTATION = "stark-proposal"
 NEW_FILE = types.Range(types.Position(0, 0), types.Position(1, 0))
 """All of a file that was just created. With an end on its one line Neovim would leave an empty line after the text."""
@@ -33,20 +36,26 @@ class Shape:
     """What the edit is, for clients that show it."""
 
 
-def insertion(uri: str, version: int | None, line: int, text: str, facts: ClientFacts) -> types.WorkspaceEdit:
-    """Return an edit that inserts `text` at the start of a line."""
-    return replacement(uri, version, (line, line), text, facts)
-
-
 def replacement(
     uri: str, version: int | None, lines: tuple[int, int], text: str, facts: ClientFacts
 ) -> types.WorkspaceEdit:
     """Return an edit that puts `text` in the place of lines, from the first to before the last."""
-    edit = types.TextEdit(types.Range(types.Position(lines[0], 0), types.Position(lines[1], 0)), text)
-    if facts.document_changes:
-        identifier = types.OptionalVersionedTextDocumentIdentifier(uri, version)
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, [edit])])
-    return types.WorkspaceEdit(changes={uri: [edit]})
+    place = types.Range(types.Position(lines[0], 0), types.Position(lines[1], 0))
+    return edit_of([(uri, version, [(place, text)])], facts)
+
+
+def edit_of(
+    documents: Sequence[tuple[str, int | None, Ranges]],
+    facts: ClientFacts,
+    annotation: types.ChangeAnnotation | None = None,
+) -> types.WorkspaceEdit:
+    """Return an edit of documents; a client that takes no annotations must be given none."""
+    if not facts.document_changes:
+        return types.WorkspaceEdit(
+            changes={uri: [types.TextEdit(place, text) for place, text in ranges] for uri, _, ranges in documents}
+        )
+    changes = [_edit(*document, annotation is not None) for document in documents]
+    return types.WorkspaceEdit(document_changes=changes, change_annotations=_annotations(annotation))
 
 
 def workspace_edit(
@@ -57,17 +66,13 @@ def workspace_edit(
     A new file is created only by clients that can; others find it written already. `needsConfirmation` is never set:
     it opens a preview with all changes unticked, and the proposal has its own review.
     """
-    lines = keep_ends(shape.before)
-    ranges = [
-        (units.range(lines, (e.start_line, e.start_column), (e.end_line, e.end_column)), e.new_text)
-        for e in proposal.edits
-    ]
+    ranges = units.edits(shape.before, proposal.edits)
     new_file = proposal.new_file if facts.create_files else None
     shared = proposal.shared if by_the_editor(proposal.shared, facts) else None
     if not ranges and new_file is None and shared is None:
         return None
     if not facts.document_changes and new_file is None and shared is None:
-        return types.WorkspaceEdit(changes={shape.uri: [types.TextEdit(place, text) for place, text in ranges]})
+        return edit_of([(shape.uri, shape.version, ranges)], facts)
 
     annotated = facts.change_annotations
     changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile] = []
@@ -84,8 +89,8 @@ def workspace_edit(
         changes.append(_edit(uri_of(shared.path), None, [(whole, shared.text)], annotated))
     if ranges:
         changes.append(_edit(shape.uri, shape.version, ranges, annotated))
-    annotations = {ANNOTATION: types.ChangeAnnotation(shape.label, needs_confirmation=False)} if annotated else None
-    return types.WorkspaceEdit(document_changes=changes, change_annotations=annotations)
+    annotation = types.ChangeAnnotation(shape.label, needs_confirmation=False) if annotated else None
+    return types.WorkspaceEdit(document_changes=changes, change_annotations=_annotations(annotation))
 
 
 def by_the_editor(shared: SharedFile | None, facts: ClientFacts) -> bool:
@@ -95,9 +100,13 @@ def by_the_editor(shared: SharedFile | None, facts: ClientFacts) -> bool:
     return facts.create_files if shared.before is None else facts.document_changes
 
 
-def _edit(
-    uri: str, version: int | None, ranges: list[tuple[types.Range, str]], annotated: bool
-) -> types.TextDocumentEdit:
+def _annotations(
+    annotation: types.ChangeAnnotation | None,
+) -> dict[types.ChangeAnnotationIdentifier, types.ChangeAnnotation] | None:
+    return {ANNOTATION: annotation} if annotation is not None else None
+
+
+def _edit(uri: str, version: int | None, ranges: Ranges, annotated: bool) -> types.TextDocumentEdit:
     edits: list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit] = [
         types.AnnotatedTextEdit(ANNOTATION, place, text) if annotated else types.TextEdit(place, text)
         for place, text in ranges
