@@ -260,6 +260,8 @@ def assemble(user: Any, imports: list[str], library: str, twins: list[str], new_
     head = [*_with_imports(before[:end], user.tree, at, wanted), *before[end:]]
     parts = ["\n".join(head).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
              "\n".join(new_class).strip("\n"), "\n".join(lines[last + 1 :]).strip("\n")]  # fmt: skip
+    if parts[0].rpartition("\n")[2].startswith(("import ", "from ")) and not parts[1].startswith(("def ", "class ")):
+        parts[:2] = [f"{parts[0]}\n\n{parts[1]}"] if parts[1] else parts[:1]
     return "\n\n\n".join(part for part in parts if part) + "\n"
 
 

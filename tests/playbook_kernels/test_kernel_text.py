@@ -109,8 +109,10 @@ def test_reasons_are_given_for_what_cannot_be_written() -> None:
 def test_two_libraries_in_one_file_keep_apart() -> None:
     first = render([(row_sum(), Variant(vector=16), "fallback")], "cpu")
     second = render([(replace(row_sum(), name="other"), Variant(vector=32), "fallback")], "cpu")
-    defined = [{n.name for n in ast.parse(t).body if isinstance(n, ast.FunctionDef)} for t in (first, second)]
-    assert defined[0] & defined[1] == {"_stark_library", "_stark_differentiable"}
+    defined = [
+        {n.name for n in ast.parse(t).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))} for t in (first, second)
+    ]
+    assert defined[0] & defined[1] == {"_stark_library", "_StarkDifferentiable"}
     shared = [[ast.dump(n) for n in ast.parse(t).body if "_stark_lib" in ast.unparse(n)[:40]] for t in (first, second)]
     assert shared[0] == shared[1]
     assert len(shared[0]) == 2
