@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from stark_lsp.playbook.expressions import CannotWrite
 from stark_lsp.playbook.fusible import Prepared, Role
-from stark_lsp.playbook.graph import Graph, Guard, Scalar, refs_in, scalar_nodes
+from stark_lsp.playbook.graph import Graph, Guard, Ref, Scalar, refs_in, scalar_nodes
 from stark_lsp.playbook.twins import KernelCall
 
 _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
@@ -25,8 +25,8 @@ class Unit:
     nodes: tuple[int, ...]
     kernel: KernelCall | None = None
     guard: list[Guard] = field(default_factory=list)
-    reads: set[int] = field(default_factory=set)
-    """Nodes it reads that are written as statements."""
+    reads: list[Ref] = field(default_factory=list)
+    """Tensors it reads, and sizes that have a name."""
 
 
 class Units:
@@ -63,7 +63,7 @@ class Units:
             units.append(Unit(node.id, (node.id,)))
         units += self._guard_units()
         for unit in units:
-            unit.reads = set(self._statement_reads(unit))
+            unit.reads = self._reads(unit)
         return units
 
     def _guard_units(self) -> list[Unit]:
@@ -110,30 +110,17 @@ class Units:
                 stack += [ref.node for ref in self.graph.nodes[node].refs()]
         return needed
 
-    def _statement_reads(self, unit: Unit) -> list[int]:
-        """Nodes whose statements must come before this unit; unnamed sizes stand for their tensor."""
+    def _reads(self, unit: Unit) -> list[Ref]:
         if unit.kernel is not None:
-            direct = [operand.ref.node for operand in unit.kernel.lowered.operands]
-        elif unit.guard:
-            direct = [node for guard in unit.guard for node in scalar_nodes(guard.expr)]
-        else:
-            direct = [ref.node for ref in self.graph.nodes[unit.nodes[0]].refs()]
-        found: list[int] = []
-        for node in direct:
-            found += self._through_sizes(node)
-        return found
-
-    def _through_sizes(self, node: int) -> list[int]:
-        item = self.graph.nodes[node]
-        if item.op == "size" and not item.names:
-            return [inner for ref in item.refs() for inner in self._through_sizes(ref.node)]
-        return [] if item.op == "attribute" else [node]
+            return [operand.ref for operand in unit.kernel.lowered.operands]
+        looked_at = [Ref(node) for guard in unit.guard for node in scalar_nodes(guard.expr)]
+        return through_sizes(self.graph, looked_at if unit.guard else self.graph.nodes[unit.nodes[0]].refs())
 
     def _ordered(self, units: list[Unit]) -> list[Unit]:
         maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
         after: list[set[int]] = [set() for _ in units]
         for index, unit in enumerate(units):
-            after[index] |= {maker[node] for node in unit.reads if node in maker}
+            after[index] |= {maker[ref.node] for ref in unit.reads if ref.node in maker}
         special = [
             i for i, u in enumerate(units) if u.kernel is None and u.nodes and keeps_order(self.graph, u.nodes[0])
         ]
@@ -163,6 +150,15 @@ class Units:
         if len(order) != len(units):
             raise CannotWrite("the kernels depend on each other in a circle")
         return order
+
+
+def through_sizes(graph: Graph, refs: Iterable[Ref]) -> list[Ref]:
+    """Return tensors, and in the place of sizes without a name the tensors that they are of."""
+    found: list[Ref] = []
+    for ref in refs:
+        item = graph.nodes[ref.node]
+        found += through_sizes(graph, item.refs()) if item.op == "size" and not item.names else [ref]
+    return found
 
 
 def keeps_order(graph: Graph, node: int) -> bool:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from stark_lsp.discovery.place import Place
 from stark_lsp.discovery.slicing import is_main_block
 from stark_lsp.discovery.syntax import first_line, last_line
 from stark_lsp.proposals.bindings import import_paths
-from stark_lsp.proposals.place import Place
 from stark_lsp.proposals.scopes import FUNCTION, changes, own_nodes, reads, reads_and_changes, root_names, stored, walk
 
 _WILD = frozenset({"exec", "eval", "globals", "vars", "locals"})

@@ -40,11 +40,6 @@ def check_numbers(call: Bound) -> None:
         raise Unsupported("of switches")
 
 
-def compute_dtype(call: Bound) -> str:
-    """dtype a reduction accumulates in."""
-    return call.compute
-
-
 def finish(b: Build, value: Value, call: Bound) -> Value:
     """Round to the result's dtype where the inside was computed in a wider one."""
     return value if value.dtype == call.result.dtype else b.step("cast", value, dtype=call.result.dtype)
