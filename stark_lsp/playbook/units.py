@@ -6,11 +6,10 @@ import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from stark_lsp.playbook.expressions import CannotWrite
 from stark_lsp.playbook.fusible import Prepared, Role
-from stark_lsp.playbook.graph import Graph, Guard, Ref, Scalar, refs_in, scalar_nodes
+from stark_lsp.playbook.graph import Graph, Guard, Ref, Scalar, leaves, refs_in, scalar_nodes
 from stark_lsp.playbook.twins import KernelCall
 
 _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
@@ -87,8 +86,8 @@ class Units:
                 if self.prepared.fusible[node].role in (Role.EXPAND, Role.ALIGN):
                     continue
                 call = self.prepared.calls[node]
-                for value in _scalars((call.args, call.kwargs)):
-                    for size in scalar_nodes(value.expr):
+                for value in leaves((call.args, call.kwargs)):
+                    for size in scalar_nodes(value.expr) if isinstance(value, Scalar) else ():
                         found[size] = Guard(("node", size), "==", self.graph.nodes[size].value, size + 1)
         return list(found.values())
 
@@ -165,13 +164,3 @@ def keeps_order(graph: Graph, node: int) -> bool:
     """Whether an operation keeps its place among others like it: it draws random numbers, or changes memory."""
     item = graph.nodes[node]
     return item.fence or any(word in item.target for word in _RANDOM)
-
-
-def _scalars(value: Any) -> list[Scalar]:
-    if isinstance(value, Scalar):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [s for item in value for s in _scalars(item)]
-    if isinstance(value, dict):
-        return [s for item in value.values() for s in _scalars(item)]
-    return []
