@@ -91,8 +91,10 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
     ]
     form = _form(user.forward, made, arguments)
+    # In the place of a program there may be the original's own forward.
+    own = [form[0].replace("_form", "_compiled").replace("):", ", *weights):"), *form[1:]]
     extra = [
-        *(_method(program, names, made, arguments, ready) if made["code"] else _own(form)),
+        *(_method(program, names, made, arguments, ready) if made["code"] else own),
         "",
         *(graphs.method(arguments.inputs) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
@@ -221,11 +223,6 @@ def _method(
             *(part[4:] for line in _indented(lines, 12) for part in triton.wrapped(line)),
         ]
     return [*head, *_indented(lines, 4)]
-
-
-def _own(form: Sequence[str]) -> list[str]:
-    """Return the method that runs the original's own forward in the place of a program."""
-    return [form[0].replace("_form", "_compiled").replace("):", ", *weights):"), *form[1:]]
 
 
 def _is_plain(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> bool:

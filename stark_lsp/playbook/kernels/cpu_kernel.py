@@ -84,14 +84,6 @@ class CpuKernel(Kernel):
             lines.append(f"{self.body.output_types()[k]}* {name}_row = {f'{name} + {base}' if base else name};")
         return lines
 
-    def _row_values(self) -> list[str]:
-        lines = []
-        for operand in self.program.row_reads:
-            lines.append(
-                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
-            )
-        return lines + self.body.compute(self.program.before)
-
     def _value_of(self, one: Pass, number: int, at: str) -> tuple[list[str], tuple[Step, ...]]:
         """Loads, and the steps still to compute, for the element at an index; kept values are read back."""
         kept_before = {

@@ -17,7 +17,7 @@ class CpuPointwise(CpuKernel):
     def _flat(self) -> list[str]:
         (one,) = self.program.passes
         reads = self.program.reads(one)
-        values = self._row_values()
+        values = self.row_values()
         outs = [self.names[f"out {k}"] for k in self.body.outputs(False)]
         if self.variant.streaming:
             lines = self._team("n", self._streamed(one, 0, "0", "n"), str(self._block))
@@ -38,7 +38,7 @@ class CpuPointwise(CpuKernel):
             *self.places.decode((*reads, *self.program.row_reads)),
             *self._row_pointers(reads),
             *self._output_pointers(),
-            *self._row_values(),
+            *self.row_values(),
         ]
         if self.variant.streaming:
             inside += [f"const int64_t width = cols - begin < {self._block} ? cols - begin : {self._block};"]

@@ -88,7 +88,7 @@ class CpuRows(CpuKernel):
         inside = self.places.decode((*reads, *program.row_reads))
         if not index:
             inside += [*self._row_pointers(reads), *self._output_pointers()]
-        inside += self._row_values()
+        inside += self.row_values()
         for number, one in enumerate(program.passes):
             inside.append(self.body.title(one))
             for step in one.reductions:
@@ -101,7 +101,7 @@ class CpuRows(CpuKernel):
                 inside += self._segments(self._write(one, number, "0", "cols"), pointers)
             for step in one.reductions:
                 inside.append(f"const {self.writer.c_types[step.name]} {self.names[step.name]} = {self._join(step)};")
-            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+            inside += self.body.after(one)
         inside += self._store_rows()
         if not program.outer:
             buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
@@ -121,7 +121,7 @@ class CpuRows(CpuKernel):
         program = self.program
         reads = tuple(o for o in program.operands if any(o in program.reads(p) for p in program.passes))
         inside = self.places.decode((*reads, *program.row_reads))
-        inside += [*self._row_pointers(reads), *self._output_pointers(), *self._row_values()]
+        inside += [*self._row_pointers(reads), *self._output_pointers(), *self.row_values()]
         share = self._parallel("cols", " for schedule(static)")
         lines = [f"const int64_t chunks = (cols + {CHUNK - 1}) / {CHUNK};"]
         for number, one in enumerate(program.passes):
@@ -142,7 +142,7 @@ class CpuRows(CpuKernel):
             inside += [share, "for (int64_t chunk = 0; chunk < chunks; ++chunk) {", *indent(work), "}"]
             for step in one.reductions:
                 inside += self._join_parts(step)
-            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+            inside += self.body.after(one)
         inside += self._store_rows()
         if not program.outer:
             return [*lines, *inside]

@@ -24,15 +24,6 @@ class CudaReduction(CudaKernel):
         """The kernel and its exported launcher, with a comment above."""
         return self.whole(self._reduction(), self._reduction_launch())
 
-    def prologue(self) -> list[str]:
-        """Row-wide operands and steps."""
-        lines = []
-        for operand in self.program.row_reads:
-            lines.append(
-                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
-            )
-        return lines + self.body.compute(self.program.before)
-
     def held(self) -> tuple[str, ...]:
         """Operands that more than one pass reads: they stay in registers if the row is short enough."""
         counted = [o for one in self.program.passes for o in self.program.reads(one)]
@@ -169,7 +160,7 @@ class CudaReduction(CudaKernel):
         if self._registers(held) <= LIGHT:
             # Three quarters of the threads a multiprocessor can hold, so that the phases of rows overlap.
             self.bounds = f"{self.variant.threads}, {max(1, 1536 // self.variant.threads)}"
-        lines = [*self.position(), *self.prologue()]
+        lines = [*self.position(), *self.row_values()]
         if held:
             tile = f"ITEMS * {self.variant.row_threads} * V"
             lines.append(f"const bool fits = {self.walked} <= {tile};  // then it is read once and stays in registers")
@@ -182,7 +173,7 @@ class CudaReduction(CudaKernel):
             lines += self.pass_lines(one, "0", self.walked, held, seen)
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
-            lines += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+            lines += self.body.after(one)
         lines += self.store_results()
         template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
         return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)

@@ -74,11 +74,11 @@ class CudaSplitReduction(CudaReduction):
 
     def _known(self, number: int) -> list[str]:
         """Join what the kernels before this one left, and compute the steps on whole rows."""
-        lines = self.prologue()
+        lines = self.row_values()
         for one in self.program.passes[:number]:
             for step in one.reductions:
                 lines += self._join_parts(step)
-            lines += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+            lines += self.body.after(one)
         return lines
 
     def _join_parts(self, step: Step) -> list[str]:
