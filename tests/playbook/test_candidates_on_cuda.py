@@ -25,11 +25,7 @@ def moved(value: Any) -> Any:
     return [moved(item) for item in value] if isinstance(value, list) else value
 
 
-WRITTEN = [case for case in CASES if case.name != "softmax_over_channels"]
-"""What reduces a dim that others follow is left to torch.compile's kernels there."""
-
-
-@pytest.mark.parametrize("case", WRITTEN, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_first_candidate_agrees_with_the_module_on_a_gpu(case: Case, bench: Callable[..., Bench]) -> None:
     one = bench(text_of(case), place=moved)
     assert asyncio.run(one.agents.reason()) == ""

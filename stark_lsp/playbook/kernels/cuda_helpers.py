@@ -92,6 +92,32 @@ template <int THREADS, class T, class Join> __device__ __forceinline__ T _stark_
 }
 """,
     ),
+    "stack_join": (
+        (),
+        """\
+// Joins the values of threads that stand above each other in a block of DOWN rows; all of them get the result.
+template <int THREADS, int DOWN, int V, class T, class Join>
+__device__ __forceinline__ void _stark_stack_join(T (&values)[V], Join join) {
+    constexpr int ACROSS = THREADS / DOWN;
+    __shared__ T all[V][THREADS];
+    __syncthreads();
+    #pragma unroll
+    for (int k = 0; k < V; ++k) all[k][threadIdx.x] = values[k];
+    #pragma unroll
+    for (int half = DOWN / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half * ACROSS) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k)
+                all[k][threadIdx.x] = join(all[k][threadIdx.x], all[k][threadIdx.x + half * ACROSS]);
+        }
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int k = 0; k < V; ++k) values[k] = all[k][threadIdx.x % ACROSS];
+}
+""",
+    ),
     "round_float16": (
         (),
         """\

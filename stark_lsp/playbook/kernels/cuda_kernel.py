@@ -5,7 +5,7 @@ from __future__ import annotations
 from stark_lsp.playbook.kernels.body import folded, indent, signature, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
 from stark_lsp.playbook.kernels.kernel import Kernel
-from stark_lsp.playbook.kernels.program import Program
+from stark_lsp.playbook.kernels.program import Layout, Program
 from stark_lsp.playbook.kernels.variant import Variant
 
 
@@ -14,11 +14,12 @@ class CudaKernel(Kernel):
 
     def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
         super().__init__(program, variant, Writer("cuda", helpers=helpers, shifted=program.shifted))
+        self.columns = program.layout is Layout.COLUMNS
         self.last = program.groups[-1]
         self.segmented = bool(self.places.segments())
         self.index = "int64_t"
         self.bounds = str(variant.threads)
-        self.walked = "length" if self.segmented else "cols"
+        self.walked = "length" if self.columns or self.segmented else "cols"
         helpers |= {"vec", "launch"}
 
     def whole(self, kernels: list[str], launch: list[str], more: str = "") -> str:
@@ -76,7 +77,10 @@ class CudaKernel(Kernel):
         vector = self.variant.vector
         extent = self.places.extents[self.last]
         pointers = [self.names[o] for o in self.program.operands if self.moves(o) and o in self.program.element_values]
-        pointers += [self.names[f"out {k}"] for k in self.body.outputs(False)]
+        if self.columns:
+            pointers = [self.names[o] for o in self.program.operands if self.moves(o)]
+        numbers = self.body.outputs(False) + (self.body.outputs(True) if self.columns else [])
+        pointers += [self.names[f"out {k}"] for k in numbers]
         strides = [f"{self.names[o]}_stride % {vector} == 0" for o in self.places.strided()]
         parts = [f"{extent} % {vector} == 0", *strides]
         if pointers:
@@ -86,12 +90,12 @@ class CudaKernel(Kernel):
     def choose(self, call: str) -> list[str]:
         """Launch with vectors, or else element by element; `call` has {v} for the width and {items}.
 
-        A tile keeps its size: single elements come in more items.
+        Across rows a tile keeps its size: single elements come in more items. Down columns the items stay.
         """
         v, items = self.variant.vector, self.variant.items
         if v == 1:
             return [call.format(v=1, items=items)]
-        narrow = call.format(v=1, items=items * v)
+        narrow = call.format(v=1, items=items if self.columns else items * v)
         return [f"if ({self.wide()})", *indent([call.format(v=v, items=items)]), "else", *indent([narrow])]
 
     def moves(self, operand: str) -> bool:
@@ -110,6 +114,10 @@ class CudaKernel(Kernel):
         fill = [f"{names[k]}_v.at[k] = {self.body.output_value(k)};" for k in numbers]
         write = [f"_stark_store({names[k]} + {place}, {names[k]}_v);" for k in numbers]
         return declare, fill, write
+
+    def pick(self, operand: str, vector: str) -> str:
+        """Declare an operand's value, element k of a vector."""
+        return self.body.load(operand, f"{vector}.at[k]")
 
 
 def each(name: str, bound: str, lines: list[str]) -> list[str]:

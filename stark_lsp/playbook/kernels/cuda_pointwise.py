@@ -27,7 +27,7 @@ class CudaPointwise(CudaKernel):
         lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in reads]
         at = f"const int64_t j = first + item * {threads} * V;"
         load = [f"if (j < n) {self.names[o]}_v[item] = _stark_load<V>({self.names[o]} + j);" for o in reads]
-        work = [self.body.load(o, f"{self.names[o]}_v[item].at[k]") for o in reads]
+        work = [self.pick(o, f"{self.names[o]}_v[item]") for o in reads]
         work += [*self.body.compute(one.elements), *fill]
         lines += [*each("item", "ITEMS", [at, *load])]
         lines += each("item", "ITEMS", [at, "if (j >= n) break;", *declare, *each("k", "V", work), *write])
@@ -65,7 +65,7 @@ class CudaPointwise(CudaKernel):
             name, start = self.names[operand], self.places.operand_row(operand, {})
             place = f"{name} + {start} + j" if start else f"{name} + j"
             inside.append(f"const {self.vector_type(operand)} {name}_v = _stark_load<V>({place});")
-        work = [self.body.load(o, f"{self.names[o]}_v.at[k]") for o in reads]
+        work = [self.pick(o, f"{self.names[o]}_v") for o in reads]
         work += [*self.body.compute(one.elements), *fill]
         inside += [*declare, *each("k", "V", work), *write]
         lines = each("item", "ITEMS", inside)

@@ -1,4 +1,4 @@
-"""Kernels for CUDA that reduce: some threads share a row.
+"""Kernels for CUDA that reduce: some threads share a row, or a few columns.
 
 A row that fits into the registers of its threads is read once; a longer one is read again in each pass, mostly from the
 L2 cache.
@@ -24,19 +24,27 @@ class CudaReduction(CudaKernel):
         """The kernel and its exported launcher, with a comment above."""
         return self.whole(self._reduction(), self._reduction_launch())
 
+    def prologue(self) -> list[str]:
+        """Row-wide operands and steps; for columns they are read where they are used."""
+        return self.row_step_lines(self.program.before) if self.columns else self.row_values()
+
     def held(self) -> tuple[str, ...]:
         """Operands that more than one pass reads: they stay in registers if the row is short enough."""
         counted = [o for one in self.program.passes for o in self.program.reads(one)]
-        return tuple(o for o in self.program.operands if counted.count(o) > 1 and self._whole(o))
+        return tuple(o for o in self.program.operands if counted.count(o) > 1 and (self.columns or self._whole(o)))
 
     def _whole(self, operand: str) -> bool:
         return all(self.program.advances(operand, g) for g in self.program.reduced)
 
     def address(self, operand: str) -> str:
-        """Where an operand's vector lies, for the loop's `j`."""
+        """Where an operand's vector lies, for the loop's `j` (rows) or `r` and `col` (columns)."""
         name = self.names[operand]
         index: dict[Group, str] = {}
-        if self.segmented and not self._whole(operand):
+        if self.columns:
+            (reduced,) = self.program.reduced
+            index = {reduced: "r"}
+            own = "col" if self.moves(operand) else ""
+        elif self.segmented and not self._whole(operand):
             groups = self.places.segments()
             index = {g: "segment" if len(groups) == 1 else f"s{k}" for k, g in enumerate(groups)}
             own = "within" if self.moves(operand) else ""
@@ -57,7 +65,14 @@ class CudaReduction(CudaKernel):
 
     def where(self, first: str = "tile") -> list[str]:
         """Statements that give an item its place, and leave the loop when it lies outside."""
+        if self.columns:
+            down = self.variant.row_threads
+            return [f"const int64_t r = {first} + item * {down} + down;"]
         return [f"const {self.index} j = {first} + (item * {self.variant.row_threads} + lane) * V;"]
+
+    def inside(self, end: str) -> str:
+        """The condition that an item lies within the row."""
+        return f"r < {end}" if self.columns else f"j < {end}"
 
     def _segment_lines(self, one: Pass) -> list[str]:
         if not self.segmented or all(self._whole(o) for o in self.program.reads(one)):
@@ -72,14 +87,18 @@ class CudaReduction(CudaKernel):
 
     def start_lines(self, step: Step) -> list[str]:
         """Declare a thread's share of a reduction."""
-        c_type = self.writer.c_types[step.name]
-        return [f"{c_type} {self.names[step.name]} = {identity(step.op, c_type)};"]
+        name, c_type = self.names[step.name], self.writer.c_types[step.name]
+        if not self.columns:
+            return [f"{c_type} {name} = {identity(step.op, c_type)};"]
+        self.writer.names[step.name] = f"{name}[k]"
+        return [f"{c_type} {name}[V];", *each("k", "V", [f"{name}[k] = {identity(step.op, c_type)};"])]
 
     def add_lines(self, one: Pass) -> list[str]:
         """Add an element to a thread's shares."""
         lines = []
         for step in one.reductions:
-            name, value = self.names[step.name], self.body.reduction_value(step)
+            name = self.names[step.name] + ("[k]" if self.columns else "")
+            value = self.body.reduction_value(step)
             lines.append(f"{name} = {self.writer.combine(step.op, name, value, self.writer.c_types[step.name])};")
         return lines
 
@@ -89,14 +108,41 @@ class CudaReduction(CudaKernel):
         joined = self.writer.combine(step.op, "a", "b", c_type)
         function = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
         across = self.variant.row_threads
+        if self.columns:
+            self.writer.helpers.add("stack_join")
+            return f"_stark_stack_join<{self.variant.threads}, {across}>({name}, {function});"
         kind = "block" if across > 32 else "warp"
         self.writer.helpers.add(f"{kind}_join")
         return f"{name} = _stark_{kind}_join<{across}>({name}, {function});"
 
+    def row_step_lines(self, steps: tuple[Step, ...]) -> list[str]:
+        """Steps on whole results of columns."""
+        if not steps:
+            return []
+        lines, arrays = self.column_reads({a for s in steps for a in s.args if isinstance(a, str)}), []
+        for step in steps:
+            c_type, value = self.writer.assign(step)
+            name = self.names[step.name]
+            arrays.append(f"{c_type} {name}[V];")
+            lines.append(f"{name}[k] = {value};")
+            self.writer.names[step.name] = f"{name}[k]"
+        return [*arrays, *each("k", "V", lines)]
+
+    def column_reads(self, used: set[str]) -> list[str]:
+        """Columns: declare the operands that do not advance along the reduction, in a loop over k."""
+        lines = []
+        for operand in self.program.row_reads if self.columns else ():
+            if operand in used:
+                base = self.places.operand_row(operand, {})
+                own = "col + k" if self.moves(operand) else ""
+                place = " + ".join(x for x in (base, own) if x) or "0"
+                lines.append(self.body.load(operand, f"{self.names[operand]}[{place}]"))
+        return lines
+
     def pass_lines(self, one: Pass, begin: str, end: str, held: tuple[str, ...], seen: set[str]) -> list[str]:
         """The loop over tiles that one pass is; what is held and was seen before is read again only if it has to be."""
         reads = self.program.reads(one)
-        tile = f"ITEMS * {self.variant.row_threads} * V"
+        tile = f"ITEMS * {self.variant.row_threads}" + ("" if self.columns else " * V")
         segment = self._segment_lines(one)
         again = [o for o in reads if o in held and o in seen]
         fresh = [o for o in reads if o not in again]
@@ -105,8 +151,11 @@ class CudaReduction(CudaKernel):
         if again:
             loads += ["if (!fits) {", *indent(self._load_loop(again, [], end)), "}"]
         work = [self.value(o, f"{self.names[o]}_v[item]") for o in reads]
-        work += [*self.body.compute(one.elements), *self.add_lines(one)]
-        item = [*self.where(), f"if (!(j < {end})) break;"]
+        used = {a for s in (*one.elements, *one.reductions) for a in s.args if isinstance(a, str)}
+        if not one.reductions:
+            used |= set(self.program.element_outputs)
+        work += [*self.column_reads(used), *self.body.compute(one.elements), *self.add_lines(one)]
+        item = [*self.where(), f"if (!({self.inside(end)})) break;"]
         if one.reductions:
             item += each("k", "V", work)
         else:
@@ -121,10 +170,13 @@ class CudaReduction(CudaKernel):
     def _load_loop(self, operands: list[str], segment: list[str], end: str) -> list[str]:
         if not operands:
             return []
-        lines = [*self.where(), f"if (!(j < {end})) break;", *segment]
+        lines = [*self.where(), f"if (!({self.inside(end)})) break;", *segment]
         return each("item", "ITEMS", [*lines, *[self.fetch(o, f"{self.names[o]}_v[item]") for o in operands]])
 
     def _output_place(self) -> str:
+        if self.columns:
+            (reduced,) = self.program.reduced
+            return f"{self.places.output_row(False, {reduced: 'r'})} + col"
         base = self.places.output_row(False, {})
         return f"{base} + j" if base else "j"
 
@@ -134,13 +186,31 @@ class CudaReduction(CudaKernel):
         if not numbers:
             return []
         base = self.places.output_row(True, {})
-        writes = [f"{self.names[f'out {k}']}[{base or '0'}] = {self.body.output_value(k)};" for k in numbers]
-        return ["if (lane == 0) {", *indent(writes), "}"]
+        if not self.columns:
+            writes = [f"{self.names[f'out {k}']}[{base or '0'}] = {self.body.output_value(k)};" for k in numbers]
+            return ["if (lane == 0) {", *indent(writes), "}"]
+        declare, fill, write = self.stores(numbers, " + ".join(x for x in (base, "col") if x))
+        used = {self.program.spec.outputs[k].step for k in numbers}
+        return [
+            "if (down == 0) {",
+            *indent([*declare, *each("k", "V", [*self.column_reads(used), *fill]), *write]),
+            "}",
+        ]
 
     def position(self) -> list[str]:
-        """Which row a thread works on."""
+        """Which row (and columns) a thread works on."""
         threads, across = self.variant.threads, self.variant.row_threads
         decode = self.places.decode(tuple(self.program.operands))
+        if self.columns:
+            wide = threads // across
+            return [
+                f"const int64_t blocks = (cols + {wide} * V - 1) / ({wide} * V);",
+                f"const int down = threadIdx.x / {wide};",
+                "const int64_t row = blockIdx.x / blocks;",
+                f"const int64_t mine = (blockIdx.x % blocks * {wide} + threadIdx.x % {wide}) * V;",
+                "const int64_t col = mine < cols ? mine : cols - V;  // the last threads repeat the last columns",
+                *decode,
+            ]
         if not self.program.outer:
             return ["const int lane = threadIdx.x;"]
         if across == threads:
@@ -157,12 +227,12 @@ class CudaReduction(CudaKernel):
         held = self.held()
         if self.narrow:
             self.index = "Index"
-        if self._registers(held) <= LIGHT:
+        if not self.columns and self._registers(held) <= LIGHT:
             # Three quarters of the threads a multiprocessor can hold, so that the phases of rows overlap.
             self.bounds = f"{self.variant.threads}, {max(1, 1536 // self.variant.threads)}"
-        lines = [*self.position(), *self.row_values()]
+        lines = [*self.position(), *self.prologue()]
         if held:
-            tile = f"ITEMS * {self.variant.row_threads} * V"
+            tile = f"ITEMS * {self.variant.row_threads}" + ("" if self.columns else " * V")
             lines.append(f"const bool fits = {self.walked} <= {tile};  // then it is read once and stays in registers")
             lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in held]
         seen: set[str] = set()
@@ -173,7 +243,7 @@ class CudaReduction(CudaKernel):
             lines += self.pass_lines(one, "0", self.walked, held, seen)
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
-            lines += self.body.after(one)
+            lines += self.row_step_lines(one.after) if self.columns else self.body.after(one)
         lines += self.store_results()
         template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
         return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)
@@ -181,7 +251,7 @@ class CudaReduction(CudaKernel):
     @property
     def narrow(self) -> bool:
         """Whether the place in a row is counted in 32 bits where that is enough."""
-        return not self.segmented
+        return not self.columns and not self.segmented
 
     def _registers(self, held: tuple[str, ...]) -> float:
         """Registers that a thread needs for what it holds of a row."""
@@ -194,7 +264,10 @@ class CudaReduction(CudaKernel):
         rows = self.places.rows()
         index = ", {index}" if self.narrow else ""
         name = f"_stark_{self.program.spec.name}_kernel<{{v}}, {{items}}{index}>"
-        if across == threads:
+        if self.columns:
+            wide = threads // across
+            blocks = f"unsigned({rows} * ((cols + {wide} * {{v}} - 1) / ({wide} * {{v}})))"
+        elif across == threads:
             blocks = f"unsigned({rows})"
         else:
             blocks = f"unsigned(({rows} + {threads // across - 1}) / {threads // across})"

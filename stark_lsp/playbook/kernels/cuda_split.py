@@ -53,8 +53,13 @@ class CudaSplitReduction(CudaReduction):
             lines += self.kernel(name, "int V, int ITEMS", body, more=_SCRATCH)
         return self.whole(lines, self._launch(names), _SCRATCH)
 
+    def _results(self) -> str:
+        return f"{self.places.rows()} * cols" if self.columns else self.places.rows()
+
     def _position(self) -> list[str]:
         parts = self.variant.parts
+        if self.columns:
+            return ["const int64_t part = blockIdx.y;", *self.position()]
         return [
             f"const int64_t row = blockIdx.x / {parts}, part = blockIdx.x % {parts};",
             "const int lane = threadIdx.x;",
@@ -66,35 +71,55 @@ class CudaSplitReduction(CudaReduction):
         order = [s.name for one in self.program.passes for s in one.reductions]
         c_type = self.writer.c_types[step.name]
         at = order.index(step.name) * 8 * self.variant.parts
-        return f"reinterpret_cast<{c_type}*>(scratch{f' + {at} * ({self.places.rows()})' if at else ''})"
+        return f"reinterpret_cast<{c_type}*>(scratch{f' + {at} * ({self._results()})' if at else ''})"
+
+    def _place(self) -> str:
+        if self.columns:
+            return f"part * ({self._results()}) + row * cols + col + k"
+        return f"row * {self.variant.parts} + part"
 
     def _leave(self, step: Step) -> list[str]:
         """Store a block's partial result."""
-        return [f"if (lane == 0) {self._buffer(step)}[row * {self.variant.parts} + part] = {self.names[step.name]};"]
+        name = self.names[step.name]
+        if self.columns:
+            loop = f"for (int k = 0; k < V; ++k) {self._buffer(step)}[{self._place()}] = {name}[k];"
+            return [f"if (down == 0) {loop}"]
+        return [f"if (lane == 0) {self._buffer(step)}[{self._place()}] = {name};"]
 
     def _known(self, number: int) -> list[str]:
         """Join what the kernels before this one left, and compute the steps on whole rows."""
-        lines = self.row_values()
+        lines = self.prologue()
         for one in self.program.passes[:number]:
             for step in one.reductions:
                 lines += self._join_parts(step)
-            lines += self.body.after(one)
+            lines += self.row_step_lines(one.after) if self.columns else self.body.after(one)
         return lines
 
     def _join_parts(self, step: Step) -> list[str]:
         name, c_type = self.names[step.name], self.writer.c_types[step.name]
         buffer, parts, across = f"{name}_parts", self.variant.parts, self.variant.row_threads
-        joined = self.writer.combine(step.op, name, f"{buffer}[row * {parts} + other]", c_type)
-        return [
-            f"const {c_type}* {buffer} = {self._buffer(step)};",
-            f"{c_type} {name} = {identity(step.op, c_type)};",
-            f"for (int64_t other = lane; other < {parts}; other += {across}) {name} = {joined};",
-            self.join_line(step),
-        ]
+        lines = [f"const {c_type}* {buffer} = {self._buffer(step)};"]
+        place = self._place().replace("part", "other", 1) if self.columns else f"row * {parts} + other"
+        if self.columns:
+            joined = self.writer.combine(step.op, f"{name}[k]", f"{buffer}[{place}]", c_type)
+            lines += [
+                f"{c_type} {name}[V];",
+                f"for (int k = 0; k < V; ++k) {name}[k] = {identity(step.op, c_type)};",
+                f"for (int64_t other = down; other < {parts}; other += {across})",
+                f"    for (int k = 0; k < V; ++k) {name}[k] = {joined};",
+            ]
+            self.writer.names[step.name] = f"{name}[k]"
+        else:
+            joined = self.writer.combine(step.op, name, f"{buffer}[{place}]", c_type)
+            lines += [
+                f"{c_type} {name} = {identity(step.op, c_type)};",
+                f"for (int64_t other = lane; other < {parts}; other += {across}) {name} = {joined};",
+            ]
+        return [*lines, self.join_line(step)]
 
     def _share(self) -> list[str]:
         """The piece of the row that a block works on; whole tiles, so that vectors stay aligned."""
-        tile = f"(ITEMS * {self.variant.row_threads} * V)"
+        tile = f"(ITEMS * {self.variant.row_threads}{'' if self.columns else ' * V'})"
         parts = self.variant.parts
         return [
             f"const int64_t share = ({self.walked} + {parts} * {tile} - 1) / ({parts} * {tile}) * {tile};",
@@ -102,16 +127,25 @@ class CudaSplitReduction(CudaReduction):
         ]
 
     def _launch(self, names: list[str]) -> list[str]:
-        grid = f"unsigned({self.places.rows()} * {self.variant.parts}), {self.variant.threads}"
-        call = f"<{{v}}, {{items}}><<<{grid}, 0, stream>>>({self.arguments()}, scratch, {self.sizes()});"
-        lines = [name + call for name in names]
+        threads, across, parts = self.variant.threads, self.variant.row_threads, self.variant.parts
+        lines = []
+        for name in names:
+            if self.columns:
+                wide = threads // across
+                blocks = f"((cols + {wide} * {{v}} - 1) / ({wide} * {{v}}))"
+                grid = f"dim3(unsigned({self.places.rows()} * {blocks}), {parts})"
+            else:
+                grid = f"unsigned({self.places.rows()} * {parts})"
+            arguments = f"{self.arguments()}, scratch, {self.sizes()}"
+            lines.append(f"{name}<{{v}}, {{items}}><<<{grid}, {threads}, 0, stream>>>({arguments});")
         v, items = self.variant.vector, self.variant.items
         if v == 1:
             return [line.format(v=1, items=items) for line in lines]
+        narrow = items if self.columns else items * v
         return [
             f"if ({self.wide()}) {{",
             *indent([line.format(v=v, items=items) for line in lines]),
             "} else {",
-            *indent([line.format(v=1, items=items * v) for line in lines]),
+            *indent([line.format(v=1, items=narrow) for line in lines]),
             "}",
         ]

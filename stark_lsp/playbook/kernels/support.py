@@ -22,10 +22,7 @@ def supports(spec: KernelSpec, device_type: str) -> str | None:
         return f"it has more than {MAX_RANK} dims"
     if 0 in spec.space:
         return "it has no elements"
-    problem = _dtype_problem(spec) or _step_problem(spec) or _shape_problem(spec)
-    if problem is None and device_type == "cuda" and Program(spec).layout is Layout.COLUMNS:
-        return "it reduces dims that others follow, which torch.compile's kernels do"
-    return problem
+    return _dtype_problem(spec) or _step_problem(spec) or _shape_problem(spec)
 
 
 def _dtype_problem(spec: KernelSpec) -> str | None:

@@ -30,7 +30,8 @@ def plain(spec: KernelSpec, device_type: str) -> Variant:
     """The variant that asks least of compiler and machine, for where another one failed."""
     if device_type == "cpu":
         return Variant(threads=1, vector=16 if spec.reduce_dims else 1)
-    return Variant(threads=128, row_threads=128 if spec.reduce_dims else 0)
+    across = {Layout.ROWS: 128, Layout.COLUMNS: 8}
+    return Variant(threads=128, row_threads=across.get(Program(spec).layout, 0))
 
 
 # ---------------------------------------------------------------- CPU
@@ -90,6 +91,8 @@ def _vector(program: Program) -> int:
 def _cuda(program: Program) -> list[Variant]:
     if program.layout in (Layout.FLAT, Layout.MATRIX):
         return _cuda_pointwise(program)
+    if program.layout is Layout.COLUMNS:
+        return _cuda_columns(program)
     return _cuda_rows(program)
 
 
@@ -141,3 +144,27 @@ def _shared_rows(program: Program, v: int) -> list[Variant]:
     parts = min(1024, 1 << (wanted.bit_length() - 1))
     wide = Variant(split=True, threads=512, row_threads=512, vector=v, items=2, parts=max(2, parts // 2))
     return [wide, *(replace(wide, threads=256, row_threads=256, items=i, parts=parts) for i in (4, 2))]
+
+
+def _cuda_columns(program: Program) -> list[Variant]:
+    widest = _vector(program)
+    found = []
+    for v in dict.fromkeys((widest if program.cols >= 32 * widest else 1, 2 if program.cols >= 64 else 1, 1)):
+        for threads, down in ((256, 8), (512, 16), (256, 4), (1024, 32)):
+            if down > 2 * program.length:
+                continue
+            items = min(-(-program.length // down), max(1, 32 // v))
+            found.append(Variant(threads=threads, row_threads=down, vector=v, items=items))
+    if program.cols < 16:
+        across = max(1, 1 << (program.cols - 1).bit_length())
+        found.insert(0, Variant(threads=256, row_threads=256 // across, items=4))
+    results = program.rows * program.cols
+    parts = 1 << max(1, min(6, (program.length // 64).bit_length() - 1))
+    v = 1 if program.cols < 128 else min(widest, 4)
+    shared = [
+        Variant(split=True, threads=256, row_threads=down, vector=v, items=4, parts=parts)
+        for down in ((8, 4) if program.cols >= 32 else (max(8, 256 // max(1, 1 << (program.cols - 1).bit_length())),))
+    ]
+    if results <= 16384 and program.length >= 1024:
+        return [*shared, *found[:6]]
+    return found[:8] or [Variant(threads=256, row_threads=8, items=1)]
