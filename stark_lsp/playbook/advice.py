@@ -7,7 +7,7 @@ from typing import Any
 
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
-from stark_lsp.playbook.figures import duration, size, three_digits
+from stark_lsp.playbook.figures import duration, size
 
 
 def write_advice(
@@ -30,11 +30,9 @@ def write_advice(
         f"advice/{template}",
         duration=duration,
         memory=size,
-        digits=three_digits,
         kernels=[figures(catalogue, choice) for choice in choices],
         device="GPU" if graph.device == "cuda" else "CPU",
         total_ms=graph.total_ms,
-        bandwidth_gbs=graph.bandwidth_gbs,
         time_ms=sum(choice.region.time_ms for choice in choices),
         expected_ms=sum(choice.region.expected_ms for choice in choices),
         saving_ms=expected_saving(choices),
@@ -53,17 +51,13 @@ def figures(catalogue: Catalogue, choice: KernelChoice) -> dict[str, Any]:
         "name": choice.name,
         "words": list(choice.words),
         "lines": [(span.start + 1, span.end + 1) for span in spans],
-        "code": list(choice.lowered.spec.source_lines),
         "operations": region.kernels_now,
         "time_ms": region.time_ms,
         "expected_ms": region.expected_ms if region.saving_ms > 0 else None,
         "mib_now": region.bytes_now / 2**20,
         "mib_fused": region.bytes_fused / 2**20,
         "reduces": region.reduces,
-        "dims": list(region.layout.dims),
         "space": "×".join(map(str, region.layout.space)) or "one value",
-        "operands": len(region.layout.operands),
-        "outputs": len(region.layout.outputs),
     }
 
 

@@ -3,7 +3,7 @@
 1. The worker's analysis becomes a graph; `catalogue` knows the kernels that could be written for it.
 2. The plan agent picks the next move (`moves`) that was not tried on this node, and writes an advice with figures.
 3. The code agent emits the design that the plan names (`emit`).
-4. The debug agent retreats to a safer variant, then to fewer kernels.
+4. The debug agent retreats to plain variants, then to fewer kernels.
 
 All state is in the nodes: a plan's parameters and a comment in each candidate name its design.
 """

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.status import VerdictStatus
 from stark_lsp.playbook.fusible import Fusible, Prepared, Role
-from stark_lsp.playbook.kernels import Variant, safer, supports, variants
+from stark_lsp.playbook.kernels import Variant, plain, supports, variants
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.lowering import LoweredKernel, lower
 from stark_lsp.playbook.regions import Region, find_regions
@@ -38,24 +36,14 @@ class KernelChoice:
     """The operations it computes, in order."""
     device: str
 
-    def variant(self, label: str) -> Variant | None:
-        """Return the variant with this label, also one of those a repair retreats to."""
-        return self._reachable.get(label)
+    @property
+    def plain(self) -> Variant:
+        """The variant that a repair retreats to."""
+        return plain(self.lowered.spec, self.device)
 
-    @cached_property
-    def _reachable(self) -> dict[str, Variant]:
-        found: dict[str, Variant] = {}
-        waiting = list(self.variants)
-        while waiting:
-            variant = waiting.pop(0)
-            if variant.label in found:
-                continue
-            found[variant.label] = variant
-            for status in (VerdictStatus.RUNTIME_ERROR, VerdictStatus.OUT_OF_MEMORY, VerdictStatus.WRONG_RESULT):
-                retreat = safer(self.lowered.spec, variant, self.device, status)
-                if retreat is not None:
-                    waiting.append(retreat)
-        return found
+    def variant(self, label: str) -> Variant | None:
+        """Return the variant with this label."""
+        return next((one for one in (*self.variants, self.plain) if one.label == label), None)
 
 
 class Catalogue:

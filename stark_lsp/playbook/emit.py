@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import math
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
+from stark_lsp.discovery.imports import import_edits
 from stark_lsp.playbook.expressions import constant, unparse
 from stark_lsp.playbook.forward import ForwardWriter
 from stark_lsp.playbook.fusible import Prepared
@@ -250,75 +250,18 @@ def assemble(user: Any, imports: list[str], library: str, twins: list[str], new_
     library_lines = [line for line in library_lines if line != "\0"]
     wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
     wanted = [text for text in wanted if "__future__" not in text]
-    at = _import_line(user.tree)
     keep_original = not user.top_level or used_elsewhere(user)
     if not user.top_level:
         last = max((s.end_lineno or s.lineno) for s in user.tree.body) - 1
         first = last + 1
     before = lines[:first] if not keep_original or not user.top_level else lines[: last + 1]
-    end = max(at, _last_import(user.tree, user.node))
-    head = [*_with_imports(before[:end], user.tree, at, wanted), *before[end:]]
-    parts = ["\n".join(head).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
+    for edit in reversed(import_edits(user.tree, before, wanted, len(before))):
+        before[edit.start : edit.end] = edit.lines
+    parts = ["\n".join(before).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
              "\n".join(new_class).strip("\n"), "\n".join(lines[last + 1 :]).strip("\n")]  # fmt: skip
+    if parts[0].rpartition("\n")[2].startswith(("import ", "from ")) and not parts[1].startswith(("def ", "class ")):
+        parts[:2] = [f"{parts[0]}\n\n{parts[1]}"] if parts[1] else parts[:1]
     return "\n\n\n".join(part for part in parts if part) + "\n"
-
-
-def _import_key(statement: ast.stmt) -> tuple[int, bool, str]:
-    """Return where an import belongs: the standard library first, `import x` before `from x import y`."""
-    name = statement.names[0].name if isinstance(statement, ast.Import) else getattr(statement, "module", None) or ""
-    return (
-        int(name.partition(".")[0] not in sys.stdlib_module_names),
-        isinstance(statement, ast.ImportFrom),
-        name.lower(),
-    )
-
-
-def _with_imports(lines: list[str], tree: ast.Module, start: int, wanted: list[str]) -> list[str]:
-    """Return the head of a file with further imports, each at its place among those that are there."""
-    there = [
-        (_import_key(s), s.lineno - 1, s.end_lineno or s.lineno)
-        for s in tree.body
-        if isinstance(s, (ast.Import, ast.ImportFrom)) and start < s.lineno <= len(lines)
-    ]
-    placed: dict[int, list[tuple[tuple[int, bool, str], str]]] = {}
-    for text in wanted:
-        key = _import_key(ast.parse(text).body[0])
-        before = [last for other, _, last in there if other < key]
-        after = [first for other, first, _ in there if other > key]
-        row = max(before) if before else min(after) if after else start
-        placed.setdefault(row, []).append((key, text))
-    sections = {last: key[0] for key, _, last in there}
-    following = {first: key[0] for key, first, _ in there}
-    result: list[str] = []
-    for row in range(len(lines) + 1):
-        section = sections.get(row)
-        for key, text in sorted(placed.get(row, [])):
-            if (section is not None and section != key[0]) or (section is None and result and result[-1].strip()):
-                result.append("")
-            section = key[0]
-            result.append(text)
-        if row in placed and row in following and following[row] != section:
-            result.append("")
-        if row < len(lines):
-            result.append(lines[row])
-    return result
-
-
-def _last_import(tree: ast.Module, node: ast.ClassDef) -> int:
-    """Return the 0-based line behind the last import above the class."""
-    imports = [s for s in tree.body if isinstance(s, (ast.Import, ast.ImportFrom)) and s.lineno < node.lineno]
-    return max((s.end_lineno or s.lineno for s in imports), default=0)
-
-
-def _import_line(tree: ast.Module) -> int:
-    """Return the 0-based line before which further imports go: after the docstring and `from __future__`."""
-    line = 0
-    for index, statement in enumerate(tree.body):
-        docstring = index == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        if docstring or future:
-            line = statement.end_lineno or statement.lineno
-    return line
 
 
 __all__ = ["NEW_NAME", "Part", "emit", "shape_of"]

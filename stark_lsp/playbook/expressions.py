@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,10 @@ _SYMBOLS: dict[str, type[ast.operator]] = {
 _RELATIONS: dict[str, type[ast.cmpop]] = {
     "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
 }  # fmt: skip
+
+
+_POWER = re.compile(r"(?<![\w.\])])([A-Za-z_][\w.]*|\d[\d.]*) \*\* (-?[\w.]+)(?![\w.(\[])")
+"""A power of plain operands."""
 
 
 class CannotWrite(Exception):
@@ -184,5 +189,6 @@ def ordinary(target: str) -> str:
 
 
 def unparse(node: ast.AST) -> str:
-    """Return the source of an expression or statement."""
-    return ast.unparse(ast.fix_missing_locations(node))
+    """Return the source of an expression or statement, as a formatter leaves it."""
+    text = _POWER.sub(r"\1**\2", ast.unparse(ast.fix_missing_locations(node)))
+    return text if '"' in text or "\\" in text else text.replace("'", '"')

@@ -18,10 +18,10 @@ from typing import Any
 
 from stark_lsp.playbook.expressions import Writer, constant, ordinary, parse, unparse
 from stark_lsp.playbook.fusible import Prepared
-from stark_lsp.playbook.graph import Graph, GraphNode, Guard, Ref, refs_in, scalar_nodes
+from stark_lsp.playbook.graph import Graph, GraphNode, Guard, Ref, refs_in
 from stark_lsp.playbook.lowering import identifier, wished_name
 from stark_lsp.playbook.twins import KernelCall, passed
-from stark_lsp.playbook.units import Unit, Units, keeps_order
+from stark_lsp.playbook.units import Unit, Units, keeps_order, through_sizes
 
 MAX_INSIDE = 3
 """At most this many operations are written inside another."""
@@ -139,8 +139,7 @@ class ForwardWriter:
         position = {unit.nodes[0]: i for i, unit in enumerate(units) if unit.kernel is None and unit.nodes}
         uses: dict[int, list[tuple[int, int]]] = {}
         for index, unit in enumerate(units):
-            direct = self._direct_refs(unit)
-            for ref in direct:
+            for ref in unit.reads:
                 uses.setdefault(ref.node, []).append(
                     (index, unit.nodes[0] if unit.kernel is None and unit.nodes else -1)
                 )
@@ -178,32 +177,13 @@ class ForwardWriter:
             resolved[node_id] = at
         return resolved
 
-    def _direct_refs(self, unit: Unit) -> list[Ref]:
-        if unit.kernel is not None:
-            return [operand.ref for operand in unit.kernel.lowered.operands]
-        if unit.guard:
-            refs = [Ref(node) for guard in unit.guard for node in scalar_nodes(guard.expr)]
-        else:
-            refs = list(self.graph.nodes[unit.nodes[0]].refs())
-        found: list[Ref] = []
-        for ref in refs:
-            found += self._sized(ref)
-        return found
-
-    def _sized(self, ref: Ref) -> list[Ref]:
-        item = self.graph.nodes[ref.node]
-        if item.op == "size" and not item.names:
-            return [inner for base in item.refs() for inner in self._sized(base)]
-        return [ref]
-
     def _find_last_uses(self, units: list[Unit], within: dict[int, int]) -> None:
         for index, unit in enumerate(units):
             at = within.get(unit.nodes[0], index) if unit.kernel is None and unit.nodes else index
-            for ref in self._direct_refs(unit):
+            for ref in unit.reads:
                 self.last_use[ref] = max(self.last_use.get(ref, 0), at)
-        for ref in refs_in(self.graph.output):
-            for base in self._sized(ref):
-                self.last_use[base] = len(units)
+        for base in through_sizes(self.graph, refs_in(self.graph.output)):
+            self.last_use[base] = len(units)
 
     def _expression(self, ref: Ref) -> ast.expr:
         node = self.graph.nodes[ref.node]

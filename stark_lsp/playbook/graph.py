@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from stark_lsp.playbook.spec import ITEM_BYTES
+
 Expr = list[Any]
 """See `judge/analysis/values.py`."""
 
@@ -97,13 +99,6 @@ class Meta:
     def bytes(self) -> int:
         """Bytes of all elements."""
         return self.numel * ITEM_BYTES.get(self.dtype, 4)
-
-
-ITEM_BYTES = {
-    "float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,
-    "uint8": 1, "int8": 1, "bool": 1,
-}  # fmt: skip
-"""Bytes of one element by dtype."""
 
 
 @dataclass(frozen=True)
@@ -247,26 +242,28 @@ def scalar_nodes(expr: Any) -> Iterator[int]:
                 yield from scalar_nodes(part)
 
 
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what a nested argument holds."""
+    if isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    elif isinstance(value, Construct):
+        value = dict(value.fields)
+    if isinstance(value, (tuple, list, dict)):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from leaves(member)
+    else:
+        yield value
+
+
 def refs_in(value: Any) -> Iterator[Ref]:
     """Yield every `Ref` of a nested argument; a scalar yields the size nodes it is made from."""
-    if isinstance(value, Ref):
-        yield value
-    elif isinstance(value, Scalar):
-        for node in scalar_nodes(value.expr):
-            yield Ref(node)
-    elif isinstance(value, Device) and value.of is not None:
-        yield value.of
-    elif isinstance(value, (tuple, list)):
-        for member in value:
-            yield from refs_in(member)
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from refs_in(member)
-    elif isinstance(value, slice):
-        yield from refs_in((value.start, value.stop, value.step))
-    elif isinstance(value, Construct):
-        for _, member in value.fields:
-            yield from refs_in(member)
+    for leaf in leaves(value):
+        if isinstance(leaf, Ref):
+            yield leaf
+        elif isinstance(leaf, Scalar):
+            yield from map(Ref, scalar_nodes(leaf.expr))
+        elif isinstance(leaf, Device) and leaf.of is not None:
+            yield leaf.of
 
 
 def map_refs(value: Any, change: Callable[[Ref], Ref]) -> Any:

@@ -15,16 +15,6 @@ from stark_lsp.playbook.spec import COUNT, KernelSpec, Operand, Output, Step
 
 _COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 _LOGIC = frozenset(["logical_and", "logical_or", "logical_not"])
-_WORDS = """
-auto bool break case char class const continue default delete do double else enum extern float for goto if
-int inline long namespace new operator private public register return short signed sizeof static struct
-switch template this typedef union unsigned void volatile while and or not xor half n rows cols row col out
-stream total scratch values value wanted index tile launch kernels blocks chunk chunks shape device library
-status ctypes torch os text path first last lane lanes width item step known narrow fits mine own share
-shifted across down vector threads count length begin end segment part parts visit
-"""
-_TAKEN = frozenset(_WORDS.split())
-"""Words of C++, and names that the text around a kernel uses for itself."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +111,11 @@ class Builder:
 
 
 def identifier(text: str) -> str:
-    """Return `text` as an identifier that is neither a word of Python nor of C++."""
+    """Return `text` as an identifier that is neither a word of Python nor hides torch; kernels see to the rest."""
     name = re.sub(r"\W+", "_", text).strip("_") or "x"
     if name[0].isdigit():
         name = f"x{name}"
-    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
+    return f"{name}_" if keyword.iskeyword(name) or name in ("torch", "F") else name
 
 
 def lower(prepared: Prepared, region: Region, name: str, doc: str, source_lines: tuple[str, ...]) -> LoweredKernel:

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
 from stark_lsp.playbook.design import Design
-from stark_lsp.playbook.kernels import safer
 from stark_lsp.playbook.strategies import STRATEGIES
 
 
@@ -46,9 +44,7 @@ class Moves:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         # All strategies are asked at once and in order, so that kernels have the same names in every run.
-        self.kernels: dict[str, tuple[KernelChoice, ...]] = {
-            name: entry.choose(catalogue) for name, entry in STRATEGIES.items()
-        }
+        self.kernels = {name: choose(catalogue) for name, choose in STRATEGIES.items()}
 
     def choices(self, design: Design) -> tuple[KernelChoice, ...]:
         """Return the kernels of a design that are known."""
@@ -97,18 +93,13 @@ class Moves:
                 yield Move(MoveKind.LEAVE, design.without(choice.name), choice.name)
 
     def repairs(self, design: Design, verdict: Verdict | None) -> Iterator[Move]:
-        """Yield what to try on a failed candidate: safer variants, then fewer kernels."""
-        status = verdict.status if verdict is not None else VerdictStatus.RUNTIME_ERROR
+        """Yield what to try on a failed candidate: plain variants, then fewer kernels."""
         choices = self.choices(design)
         blamed = self._blamed(choices, verdict)
         suspects = blamed or choices
         safe = design
         for choice in suspects:
-            label = design.label(choice.name)
-            variant = choice.variant(label) if label is not None else None
-            retreat = safer(choice.lowered.spec, variant, choice.device, status) if variant is not None else None
-            if retreat is not None:
-                safe = safe.with_label(choice.name, retreat.label)
+            safe = safe.with_label(choice.name, choice.plain.label)
         if safe != design:
             yield Move(MoveKind.TUNE, safe, suspects[0].name)
         if len(design.kernels) > 1:

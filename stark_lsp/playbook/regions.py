@@ -21,7 +21,8 @@ MAX_OPERANDS = 16
 MAX_NODES = 96
 FEW_ROWS = 16
 LONG_ROW = 65536
-"""Fewer than `FEW_ROWS` rows longer than this are too little parallelism for walking back over a row."""
+"""On a GPU fewer than `FEW_ROWS` rows longer than this are too little parallelism for walking back over a row; on a CPU
+all threads share a row."""
 
 
 class Place(Enum):
@@ -150,7 +151,7 @@ class Finder:
             return None
         if rows and not outputs:
             return None
-        if dims and self._too_few_rows(found, space, dims, state.places):
+        if dims and self.graph.device != "cpu" and self._too_few_rows(found, space, dims, state.places):
             return None
         metas = [self.graph.meta(operand.ref) for operand in state.operands]
         permuted = not dims and any(meta.permuted for meta in metas)

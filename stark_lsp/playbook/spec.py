@@ -13,6 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+ITEM_BYTES = {
+    "float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,
+    "uint8": 1, "int8": 1, "bool": 1,
+}  # fmt: skip
+"""Bytes of one element by dtype."""
+
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod"})
 """Primitive reductions, over all of `KernelSpec.reduce_dims`."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from stark_lsp.playbook.expressions import CannotWrite
 from stark_lsp.playbook.fusible import Prepared, Role
-from stark_lsp.playbook.graph import Graph, Guard, Scalar, refs_in, scalar_nodes
+from stark_lsp.playbook.graph import Graph, Guard, Ref, Scalar, leaves, refs_in, scalar_nodes
 from stark_lsp.playbook.twins import KernelCall
 
 _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
@@ -25,8 +24,8 @@ class Unit:
     nodes: tuple[int, ...]
     kernel: KernelCall | None = None
     guard: list[Guard] = field(default_factory=list)
-    reads: set[int] = field(default_factory=set)
-    """Nodes it reads that are written as statements."""
+    reads: list[Ref] = field(default_factory=list)
+    """Tensors it reads, and sizes that have a name."""
 
 
 class Units:
@@ -63,7 +62,7 @@ class Units:
             units.append(Unit(node.id, (node.id,)))
         units += self._guard_units()
         for unit in units:
-            unit.reads = set(self._statement_reads(unit))
+            unit.reads = self._reads(unit)
         return units
 
     def _guard_units(self) -> list[Unit]:
@@ -87,8 +86,8 @@ class Units:
                 if self.prepared.fusible[node].role in (Role.EXPAND, Role.ALIGN):
                     continue
                 call = self.prepared.calls[node]
-                for value in _scalars((call.args, call.kwargs)):
-                    for size in scalar_nodes(value.expr):
+                for value in leaves((call.args, call.kwargs)):
+                    for size in scalar_nodes(value.expr) if isinstance(value, Scalar) else ():
                         found[size] = Guard(("node", size), "==", self.graph.nodes[size].value, size + 1)
         return list(found.values())
 
@@ -110,30 +109,17 @@ class Units:
                 stack += [ref.node for ref in self.graph.nodes[node].refs()]
         return needed
 
-    def _statement_reads(self, unit: Unit) -> list[int]:
-        """Nodes whose statements must come before this unit; unnamed sizes stand for their tensor."""
+    def _reads(self, unit: Unit) -> list[Ref]:
         if unit.kernel is not None:
-            direct = [operand.ref.node for operand in unit.kernel.lowered.operands]
-        elif unit.guard:
-            direct = [node for guard in unit.guard for node in scalar_nodes(guard.expr)]
-        else:
-            direct = [ref.node for ref in self.graph.nodes[unit.nodes[0]].refs()]
-        found: list[int] = []
-        for node in direct:
-            found += self._through_sizes(node)
-        return found
-
-    def _through_sizes(self, node: int) -> list[int]:
-        item = self.graph.nodes[node]
-        if item.op == "size" and not item.names:
-            return [inner for ref in item.refs() for inner in self._through_sizes(ref.node)]
-        return [] if item.op == "attribute" else [node]
+            return [operand.ref for operand in unit.kernel.lowered.operands]
+        looked_at = [Ref(node) for guard in unit.guard for node in scalar_nodes(guard.expr)]
+        return through_sizes(self.graph, looked_at if unit.guard else self.graph.nodes[unit.nodes[0]].refs())
 
     def _ordered(self, units: list[Unit]) -> list[Unit]:
         maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
         after: list[set[int]] = [set() for _ in units]
         for index, unit in enumerate(units):
-            after[index] |= {maker[node] for node in unit.reads if node in maker}
+            after[index] |= {maker[ref.node] for ref in unit.reads if ref.node in maker}
         special = [
             i for i, u in enumerate(units) if u.kernel is None and u.nodes and keeps_order(self.graph, u.nodes[0])
         ]
@@ -165,17 +151,16 @@ class Units:
         return order
 
 
+def through_sizes(graph: Graph, refs: Iterable[Ref]) -> list[Ref]:
+    """Return tensors, and in the place of sizes without a name the tensors that they are of."""
+    found: list[Ref] = []
+    for ref in refs:
+        item = graph.nodes[ref.node]
+        found += through_sizes(graph, item.refs()) if item.op == "size" and not item.names else [ref]
+    return found
+
+
 def keeps_order(graph: Graph, node: int) -> bool:
     """Whether an operation keeps its place among others like it: it draws random numbers, or changes memory."""
     item = graph.nodes[node]
     return item.fence or any(word in item.target for word in _RANDOM)
-
-
-def _scalars(value: Any) -> list[Scalar]:
-    if isinstance(value, Scalar):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [s for item in value for s in _scalars(item)]
-    if isinstance(value, dict):
-        return [s for item in value.values() for s in _scalars(item)]
-    return []

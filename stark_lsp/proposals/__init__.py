@@ -9,9 +9,7 @@
 `scopes`      which names of the module level a piece of Python reads, binds or changes, at once or later
 `renaming`    giving names in a piece of Python other names, by scope
 `annotations` quoting annotations, where the file does not import them from the future
-`place`       where a class stands in its file, and so where what comes with it goes
 `accepted`    finding what earlier proposals put into the file, and whether it was edited since
-`layout`      whole-line edits, indentation, line ends
 `module_file` a proposal as a file of its own
 `provenance`  the comment that says where a class comes from and how fast it was measured to be
 `shared`      which statements all kernels of a file share

@@ -15,10 +15,10 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from stark_lsp.discovery.layout import LineEdit
+from stark_lsp.discovery.place import Place, comment_top, end_with_comments, places
 from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import first_line, last_line
-from stark_lsp.proposals.layout import LineEdit
-from stark_lsp.proposals.place import Place, comment_top, end_with_comments, places
 from stark_lsp.proposals.provenance import FIRST_WORDS, Mark, kernels_of, read_mark
 from stark_lsp.proposals.scopes import FUNCTION, declared_global, reads, stored, without
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from stark_lsp.discovery.place import Place
 from stark_lsp.discovery.slicing import is_main_block
 from stark_lsp.discovery.syntax import BUILTINS, first_line, import_paths, last_line
-from stark_lsp.proposals.place import Place
 from stark_lsp.proposals.scopes import FUNCTION, changes, own_nodes, reads, reads_and_changes, root_names, stored, walk
 
 _WILD = frozenset({"exec", "eval", "globals", "vars", "locals"})

@@ -19,17 +19,17 @@ from stark_lsp.core.editing import Replacement, apply_edits
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import KernelPlace, WriteMode
+from stark_lsp.discovery.imports import import_edits
+from stark_lsp.discovery.layout import LineEdit, indent_of, indented, replacements
+from stark_lsp.discovery.place import Place, comment_top, end_with_comments, places
 from stark_lsp.discovery.syntax import BOM, check_compiles, first_line, last_line, parse, split_lines
 from stark_lsp.proposals.accepted import Accepted, cut, find_accepted, nested_in
 from stark_lsp.proposals.annotations import quoted
 from stark_lsp.proposals.bindings import Bindings, bindings_of
-from stark_lsp.proposals.imports import import_edits
 from stark_lsp.proposals.insertion import InsertionPlan, plan_insertion
-from stark_lsp.proposals.layout import LineEdit, indent_of, indented, replacements
 from stark_lsp.proposals.module_file import NewFile, new_file
 from stark_lsp.proposals.package_kernels import SharedFile, split
 from stark_lsp.proposals.pieces import Piece, Pieces, joined, take_apart
-from stark_lsp.proposals.place import Place, comment_top, end_with_comments, places
 from stark_lsp.proposals.provenance import UNKNOWN, Mark, kernels_comment
 from stark_lsp.proposals.renaming import rename
 from stark_lsp.proposals.scopes import declared_global, reads, stored, without

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
+from stark_lsp.discovery.imports import arranged
 from stark_lsp.discovery.syntax import check_compiles
 from stark_lsp.proposals.bindings import Bindings
-from stark_lsp.proposals.imports import arranged
 from stark_lsp.proposals.insertion import plan_insertion, star_imports
 from stark_lsp.proposals.pieces import Pieces, joined
 from stark_lsp.proposals.renaming import rename

@@ -10,10 +10,10 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stark_lsp.discovery.imports import arranged
 from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import check_compiles, parse
 from stark_lsp.proposals.bindings import Bindings
-from stark_lsp.proposals.imports import arranged
 from stark_lsp.proposals.insertion import plan_insertion
 from stark_lsp.proposals.pieces import Piece, Pieces, joined
 from stark_lsp.proposals.scopes import declared_global

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
+from stark_lsp.discovery.layout import LineEdit
 from stark_lsp.discovery.slicing import Definition, NoSuchClass, needed_statements
 from stark_lsp.discovery.syntax import BOM, Import, first_line, import_paths, last_line, parse, split_lines
 from stark_lsp.proposals.accepted import cut, find_accepted
-from stark_lsp.proposals.layout import LineEdit
 from stark_lsp.proposals.provenance import is_ours
 from stark_lsp.proposals.scopes import own_nodes, reads, stored, without
 

@@ -6,10 +6,10 @@ import ast
 
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.problem import Problem
+from stark_lsp.discovery.place import places
 from stark_lsp.discovery.syntax import BOM, find_class, parse, split_lines
 from stark_lsp.proposals.accepted import find_accepted
 from stark_lsp.proposals.dependence import Dependence, Facts, dependence
-from stark_lsp.proposals.place import places
 
 
 class StaleProposal(StarkError):

@@ -19,10 +19,10 @@ from pathlib import Path
 from stark_lsp.core.editing import Replacement, apply_edits, newline_of, split_lines
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import KernelPlace, WriteMode
+from stark_lsp.discovery.layout import indent_of
 from stark_lsp.discovery.syntax import parse
 from stark_lsp.proposals.accepted import digest_of
 from stark_lsp.proposals.edit import ProposalEdit, build_edit
-from stark_lsp.proposals.layout import indent_of
 from stark_lsp.proposals.provenance import provenance_comment
 
 if sys.version_info >= (3, 11):

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -121,6 +122,13 @@ def close(expected: Any, found: Any) -> None:
             close(a, b)
     else:
         assert expected == found
+
+
+def formatted(source: str) -> str:
+    """Return what a formatter would change in a candidate."""
+    command = [sys.executable, "-m", "ruff", "format", "--line-length=120", "--diff", "--isolated", "-"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    return done.stdout or ("" if done.returncode == 0 else done.stderr)
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,25 @@ def test_gradients_of_gradients_flow_and_one_tensor_may_be_given_twice(bench: Ca
     close(results[0], results[1])
 
 
+def test_a_parameter_that_is_given_twice_gets_its_gradient_once(bench: Callable[..., Bench]) -> None:
+    code = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.a = nn.Parameter(torch.linspace(0, 1, 64))\n        self.b = self.a\n\n"
+        "    def forward(self, x):\n        return torch.tanh(x * self.a) * self.b\n"
+    )
+    one = bench(text_of(Case("tied", code, "[torch.randn(8, 64)]")))
+    new = one.build(one.attempt().candidate)
+    for model in (one.model, new):
+        model(*one.inputs).square().sum().backward()
+    close(one.model.a.grad, new.a.grad)
+
+
+def test_under_autocast_pytorch_runs(bench: Callable[..., Bench]) -> None:
+    one, new = first(bench, "rms_by_hand")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(one.model(*one.inputs), new(*one.inputs))
+
+
 def test_gradients_flow_through_compilation(bench: Callable[..., Bench]) -> None:
     one, new = first(bench, "rms_by_hand")
     slopes = []

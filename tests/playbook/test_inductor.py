@@ -23,7 +23,7 @@ from stark_lsp.evaluation.judge import open_judge
 from stark_lsp.integrity import read
 from stark_lsp.judge.analysis import NotTraceable, inductor
 from stark_lsp.playbook.design import read_design
-from stark_lsp.playbook.inductor import reader
+from stark_lsp.playbook.inductor import guards, reader
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
 
 from .conftest import Bench, close
@@ -117,6 +117,14 @@ def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Be
         torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.fixture(params=["by name", "by digest"])
+def _said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the parts of a module said by name, as in a small one, and by a digest, as in a large one."""
+    if request.param == "by digest":
+        monkeypatch.setattr(guards, "FEW", 0)
+
+
+@pytest.mark.usefixtures("_said")
 def test_it_hands_over_wherever_it_was_not_made_for(bench: Callable[..., Bench]) -> None:
     made = write(bench(SCALED))
     (x,) = made.one.inputs
@@ -135,6 +143,7 @@ def test_it_hands_over_wherever_it_was_not_made_for(bench: Callable[..., Bench])
     assert weights["norm.weight"].grad is not None
 
 
+@pytest.mark.usefixtures("_said")
 def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Bench]) -> None:
     made = write(bench(SCALED))
     (x,) = made.one.inputs
@@ -149,6 +158,10 @@ def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Ben
     new.norm.eps = 1e-3
     with made.by_kernels():
         new(x)
+    new.double()
+    with made.by_kernels(False):
+        new(x.double())
+    new.float()
     copied = copy.deepcopy(new)
     seen: list[int] = []
     hook = new.norm.register_forward_hook(lambda *given: seen.append(1))
@@ -166,6 +179,7 @@ def test_a_module_that_was_changed_after_a_call_is_seen(bench: Callable[..., Ben
         close(torch.tanh(x).cumsum(0), new(x))
 
 
+@pytest.mark.usefixtures("_said")
 def test_where_the_mode_matters_it_runs_in_eval_mode_only(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("torch.tanh(self.norm(x))", "F.dropout(torch.tanh(self.norm(x)), 0.5, self.training)")
     made = write(bench(text))

@@ -33,13 +33,16 @@ from stark_lsp.playbook.inductor import recipes
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled, CannotEmit, facts
 from stark_lsp.proposals.edit import build_edit
 
-from .conftest import REFERENCE, Bench, close
+from .conftest import REFERENCE, Bench, close, formatted
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "tests" / "data" / "inductor"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != "matmul_only")
 LONG = ("argmax", "softmax_long")
 """The interpreter reduces by functions of one's own element by element."""
+SHORT = ("cumsum", "gelu", "linear", "max_pool")
+"""Single operators, some with an epilogue, whose kernel is no longer than a person's would be; of the others the kernel
+alone has 50 to 100 lines."""
 GRAPH = Design(STRATEGY, ((recipes.LAUNCH, "replayed"),))
 
 
@@ -83,6 +86,8 @@ def test_it_reads_as_a_file_of_ones_own_and_is_refused_nowhere(
     one, made = proposal(name, bench, design)
     source = made.candidate.source
     assert "_inductor" not in source.replace("torch/_inductor/runtime/triton_helpers.py", "")
+    assert formatted(source) == ""
+    assert design or name not in SHORT or len(source.splitlines()) <= 120
     assert detect(source) is Dialect.TRITON
     assert read_design(source) == (design or Design(STRATEGY, ()))
     reading = check(source, "ModelNew", one.problem.text, one.problem.qualname)

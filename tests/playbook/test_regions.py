@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from stark_lsp.playbook.fusible import Role, prepare
 from stark_lsp.playbook.graph import read_graph
@@ -70,3 +71,13 @@ def test_only_pointwise_operations_are_taken_when_asked(bench: Callable[..., Ben
     prepared = prepare(read_graph(one.analysis))
     regions = find_regions(prepared, lambda node: node.role is Role.POINTWISE)
     assert [tuple(prepared.fusible[n].word for n in r.nodes) for r in regions] == [("tanh", "mul")]
+
+
+def test_few_long_rows_are_normalized_by_one_kernel_on_a_cpu_only(bench: Callable[..., Bench]) -> None:
+    code = "class Model(nn.Module):\n    def forward(self, x):\n        return F.layer_norm(x, (70000,)) * 2\n"
+    graph = read_graph(bench(text_of(Case("x", code, "[torch.randn(2, 70000)]"))).analysis)
+    assert [len(region.nodes) for region in find_regions(prepare(graph))] == [2]
+    nodes = tuple(
+        replace(node, outputs=tuple(replace(meta, device="cuda") for meta in node.outputs)) for node in graph.nodes
+    )
+    assert find_regions(prepare(replace(graph, device="cuda", nodes=nodes))) == []

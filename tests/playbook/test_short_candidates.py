@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .conftest import Bench, close
+from .conftest import Bench, close, formatted
 from .playbook_cases import CASES, Case, text_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -31,6 +31,16 @@ def test_a_plain_module_becomes_a_kernel_call(sample: str, statements: int, benc
     assert "_is_as_verified" not in methods
     # A setting that a constructor takes can differ: there the old way must stay.
     assert ("_forward_pytorch" in methods) == (sample == "rms_norm")
+
+
+@pytest.mark.parametrize(
+    "sample", ["new_gelu", "swiglu_gate", "rms_norm", "log_softmax", "layernorm_residual", "masked_softmax"]
+)
+def test_a_candidate_is_formatted_and_one_for_an_activation_is_short(sample: str, bench: Callable[..., Bench]) -> None:
+    text = (SAMPLES / f"{sample}.py").read_text().replace("2048", "16").replace("1024", "16")
+    source = bench(text).attempt().candidate.source
+    assert formatted(source) == ""
+    assert sample != "new_gelu" or len(source.splitlines()) <= 120
 
 
 def test_a_parameter_that_may_be_missing_is_looked_at(bench: Callable[..., Bench]) -> None:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.editing import apply_edits
 from stark_lsp.core.status import WriteMode
+from stark_lsp.discovery.imports import arranged, import_edits
+from stark_lsp.discovery.layout import replacements
 from stark_lsp.discovery.problems import make_problem
 from stark_lsp.discovery.syntax import split_lines
 from stark_lsp.proposals.edit import build_edit
-from stark_lsp.proposals.imports import arranged, import_edits
-from stark_lsp.proposals.layout import replacements
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.py"))
 NEW = ("import os", "import ctypes", "import torch.nn.functional as F", "from pathlib import Path")

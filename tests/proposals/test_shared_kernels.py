@@ -126,7 +126,7 @@ def test_a_package_has_one_file_for_what_its_kernels_share(tmp_path: Path, monke
     assert second.shared is not None
     assert not second.shared.changes
     for text in (first.preview, second.preview):
-        assert text.count("from ._stark_kernels import _stark_differentiable, _stark_library\n") == 1
+        assert text.count("from ._stark_kernels import _StarkDifferentiable, _stark_library\n") == 1
         assert "def _stark_library(" not in text
         assert "import threading" not in text
         assert "import ctypes\n" in text

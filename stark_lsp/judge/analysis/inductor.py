@@ -65,9 +65,9 @@ def program(
         `code`; `device`, `cpu` or `cuda`; `arguments`, for each an expression such as `x` or `self.weight`, or a
         number; `result`, an expression of `out`, the tuple that the program returns; `lines` that operations come
         from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
-        `module`, a digest of its parts and settings; `values`, arguments that are no tensors; `rewrites`, the families
-        of which a rule fits; `errors`, what is wrong with the user's by name; on a CPU `capability`, the vector
-        instructions it is written for; on a GPU what `inductor_gpu.found` says.
+        `module`, a digest of its parts and settings; `parts`, path, class and settings of each; `values`, arguments
+        that are no tensors; `rewrites`, the families of which a rule fits; `errors`, what is wrong with the user's by
+        name; on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says.
 
     Raises
     ------
@@ -137,6 +137,7 @@ def program(
         "mode_matters": mode_matters,
         "changes": sorted(changed),
         "module": digest,
+        "parts": _parts(module, mode_matters),
         "values": _values(module, args, kwargs),
         "rewrites": seen.fitting,
         "errors": seen.own.errors,
@@ -172,6 +173,7 @@ def _plain(
         "mode_matters": mode_matters,
         "changes": [],
         "module": digest,
+        "parts": _parts(module, mode_matters),
         "values": _values(module, args, kwargs),
         "rewrites": [],
         "launches": [],
@@ -324,22 +326,38 @@ def _result(result: Any, outputs: list[Any]) -> str:
     raise NotTraceable(f"it returns a {type(result).__name__}")
 
 
+def _parts(module: torch.nn.Module, mode_matters: bool) -> list[tuple[str, str, dict[str, str]]]:
+    """Return path, class and plain settings of each part, the module itself first; settings as they are written.
+
+    Those of the user's classes themselves are among them, since a module may hide them by its own.
+    """
+    found = []
+    for path, part in module.named_modules():
+        held: dict[str, Any] = {}
+        for kind in reversed(type(part).__mro__):
+            if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
+                held |= vars(kind)
+        held |= vars(part)
+        found.append((path, type(part).__name__, {k: repr(v) for k, v in _settings(held, mode_matters).items()}))
+    return found
+
+
+def _settings(held: Mapping[str, Any], mode_matters: bool) -> dict[str, Any]:
+    names = [name for name in sorted(held) if name[0] != "_" and (mode_matters or name != "training")]
+    return {name: held[name] for name in names if _is_plain(held[name])}
+
+
 def _digest(module: torch.nn.Module, mode_matters: bool) -> str:
     """Return a digest of a module's parts and plain settings; none may have a hook.
 
-    It is what `_stark_look` in `playbook/inductor/guards.py` compares with, there for the user's module.
+    It is what `_stark_weights` in `playbook/inductor/guards.py` compares with, there for the user's module.
     """
     told: list[tuple[Any, ...]] = []
     for path, part in module.named_modules():
-        for name, value in sorted(vars(part).items()):
-            if name == "_modules":
-                told.append((path, [(child, type(one).__name__) for child, one in value.items()]))
-            elif name == "training":
-                told += [(path, name)] if mode_matters and value else []
-            elif name[0] != "_" and _is_plain(value):
-                told.append((path, name, value))
         if part is not module and (part._forward_hooks or part._forward_pre_hooks):
             raise NotTraceable(f"{path} has hooks")
+        children = [(child, type(one).__name__) for child, one in part._modules.items()]
+        told.append((path, children, _settings(vars(part), mode_matters)))
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from stark_lsp.playbook.canonical.registry import FLOATS, Bound, Build, Unsupported, Value, operation
+from stark_lsp.playbook.canonical.registry import Bound, Build, Value, only_floats, operation
 
 Activation = Callable[[Build, Value, Bound, str], Value]
-
-
-def _floats(call: Bound) -> None:
-    if call.result.dtype not in FLOATS:
-        raise Unsupported("of whole numbers")
 
 
 def activation(*names: str, parameters: str = "input") -> Callable[[Activation], Activation]:
@@ -25,7 +20,7 @@ def activation(*names: str, parameters: str = "input") -> Callable[[Activation],
                 value = build.step("cast", value, dtype=call.result.dtype)
             return value
 
-        operation(*names, parameters=parameters, check=_floats)(lower)
+        operation(*names, parameters=parameters, check=only_floats)(lower)
         return function
 
     return add

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stark_lsp.playbook.canonical.registry import (
-    FLOATS,
     SUPPORTED,
     Bound,
     Build,
     Unsupported,
     Value,
+    only_floats,
     operation,
 )  # fmt: skip
 from stark_lsp.playbook.graph import DType
+from stark_lsp.playbook.spec import POINTWISE
 
 
 def _same(name: str) -> tuple[str, ...]:
@@ -25,11 +26,6 @@ def _binary(op: str, *names: str, word: str = "") -> None:
         return build.step(op, call["input"], call["other"], dtype=call.result.dtype)
 
     operation(*names, parameters="input, other", word=word or op)(lower)
-
-
-def _float_only(call: Bound) -> None:
-    if call.result.dtype not in FLOATS:
-        raise Unsupported("of whole numbers")
 
 
 def _reflected(op: str, *names: str) -> None:
@@ -65,8 +61,8 @@ _binary("maximum", *_same("maximum"))
 _binary("minimum", *_same("minimum"))
 _binary("remainder", *_same("remainder"), "Tensor.__mod__")
 _binary("floor_div", *_same("floor_divide"), "Tensor.__floordiv__")
-for _name, _dunder in (("lt", "lt"), ("le", "le"), ("gt", "gt"), ("ge", "ge"), ("eq", "eq"), ("ne", "ne")):
-    _binary(_name, *_same(_name), f"Tensor.__{_dunder}__")
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _binary(_name, *_same(_name), f"Tensor.__{_name}__")
 for _name, _other in (
     ("less", "lt"),
     ("less_equal", "le"),
@@ -88,25 +84,17 @@ def _div(build: Build, call: Bound) -> Value:
         return build.step("div", call["input"], call["other"], dtype=call.result.dtype)
     if rounding == "floor":
         return build.step("floor_div", call["input"], call["other"], dtype=call.result.dtype)
-    _float_only(call)
+    only_floats(call)
     return build.step(
         "trunc", build.step("div", call["input"], call["other"], dtype=call.compute), dtype=call.result.dtype
     )
 
 
 def _bitwise(op: str, *names: str) -> None:
-    def check(call: Bound) -> None:
-        if call.result.dtype != "bool":
-            raise Unsupported("bits of whole numbers")
-
     def lower(build: Build, call: Bound) -> Value:
         return build.step(op, call["input"], call["other"], dtype="bool")
 
-    operation(*names, parameters="input, other", word=op, check=check)(lower)
-
-
-_bitwise("logical_and", *_same("bitwise_and"), "Tensor.__and__")
-_bitwise("logical_or", *_same("bitwise_or"), "Tensor.__or__")
+    operation(*names, parameters="input, other", word=op, check=_bool_only)(lower)
 
 
 def _bool_only(call: Bound) -> None:
@@ -114,75 +102,33 @@ def _bool_only(call: Bound) -> None:
         raise Unsupported("bits of whole numbers")
 
 
+_bitwise("logical_and", *_same("bitwise_and"), "Tensor.__and__")
+_bitwise("logical_or", *_same("bitwise_or"), "Tensor.__or__")
+
+
 @operation(*_same("bitwise_not"), "Tensor.__invert__", parameters="input", word="logical_not", check=_bool_only)
 def _invert(build: Build, call: Bound) -> Value:
     return build.step("logical_not", call["input"], dtype="bool")
 
 
-_UNARY = [
-    "neg",
-    "abs",
-    "reciprocal",
-    "sqrt",
-    "rsqrt",
-    "square",
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "atan",
-    "sinh",
-    "cosh",
-    "erf",
-    "sigmoid",
-    "logical_not",
-    "isnan",
-    "isinf",
-]
 _ALIASES = {
     "neg": ("torch.negative", "Tensor.negative", "Tensor.__neg__"), "abs": ("torch.absolute", "Tensor.__abs__"),
     "trunc": ("torch.fix",), "atan": ("torch.arctan", "Tensor.arctan"), "erf": ("torch.special.erf",),
     "sigmoid": ("F.sigmoid", "torch.special.expit"), "tanh": ("F.tanh",), "expm1": ("torch.special.expm1",),
     "exp2": ("torch.special.exp2",), "log1p": ("torch.special.log1p",),
 }  # fmt: skip
-_IN_PLACE = [
-    "neg",
-    "abs",
-    "reciprocal",
-    "sqrt",
-    "rsqrt",
-    "square",
-    "exp",
-    "log",
-    "tanh",
-    "sigmoid",
-    "floor",
-    "ceil",
-    "round",
-]
 
 
 def _unary(op: str) -> None:
     def lower(build: Build, call: Bound) -> Value:
         return build.step(op, call["input"], dtype=call.result.dtype)
 
-    changed = (f"Tensor.{op}_",) if op in _IN_PLACE else ()
-    operation(*_same(op), *changed, *_ALIASES.get(op, ()), parameters="input", word=op)(lower)
+    operation(*_same(op), f"Tensor.{op}_", *_ALIASES.get(op, ()), parameters="input", word=op)(lower)
 
 
-for _name in _UNARY:
-    _unary(_name)
+for _name, _count in POINTWISE.items():
+    if _count == 1 and _name not in ("softplus", "log_sigmoid", "cast", "identity"):
+        _unary(_name)
 
 
 @operation(*_same("clamp"), *_same("clip"), "Tensor.clamp_", "Tensor.clip_", parameters="input, min=None, max=None")
@@ -223,7 +169,7 @@ def _masked_fill(build: Build, call: Bound) -> Value:
 @operation(*_same("lerp"), parameters="input, end, weight")
 def _lerp(build: Build, call: Bound) -> Value:
     # torch switches to end - (end - start)(1 - w) for w >= 0.5; the difference is one rounding.
-    _float_only(call)
+    only_floats(call)
     gap = build.step("sub", call["end"], call["input"], dtype=call.compute)
     return build.step("fma", call["weight"], gap, call["input"], dtype=call.result.dtype)
 
@@ -235,7 +181,7 @@ def _with_value(op: str) -> None:
             inner = build.step("mul", inner, call["value"], dtype=call.compute)
         return build.step("add", call["input"], inner, dtype=call.result.dtype)
 
-    operation(*_same(f"addc{op}"), parameters="input, tensor1, tensor2, value=1", check=_float_only)(lower)
+    operation(*_same(f"addc{op}"), parameters="input, tensor1, tensor2, value=1", check=only_floats)(lower)
 
 
 _with_value("mul")
@@ -286,7 +232,7 @@ for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
 
 @operation(*_same("nan_to_num"), parameters="input, nan=0.0, posinf=None, neginf=None")
 def _nan_to_num(build: Build, call: Bound) -> Value:
-    _float_only(call)
+    only_floats(call)
     limits = {"float64": 1.7976931348623157e308, "float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38,
               "float16": 65504.0}  # fmt: skip
     limit = limits[call.result.dtype]

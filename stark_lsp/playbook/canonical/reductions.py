@@ -40,11 +40,6 @@ def check_numbers(call: Bound) -> None:
         raise Unsupported("of switches")
 
 
-def compute_dtype(call: Bound) -> str:
-    """dtype a reduction accumulates in."""
-    return call.compute
-
-
 def finish(b: Build, value: Value, call: Bound) -> Value:
     """Round to the result's dtype where the inside was computed in a wider one."""
     return value if value.dtype == call.result.dtype else b.step("cast", value, dtype=call.result.dtype)
@@ -192,37 +187,24 @@ def order_of(call: Bound, name: str) -> float:
     return float(order)
 
 
-def _check_norm(call: Bound) -> None:
-    check_float(call)
-    order_of(call, "p")
+def _norm(name: str, *more: str, order: str, default: str) -> None:
+    """Register a norm whose order is an argument."""
+
+    def check(call: Bound) -> None:
+        check_float(call)
+        order_of(call, order)
+        dim = call.plain("dim")
+        of_matrices = dim is None or (isinstance(dim, tuple) and len(dim) > 1)
+        if name == "torch.linalg.norm" and of_matrices and call.has(order):
+            raise Unsupported("a matrix norm")
+
+    def lower(b: Build, call: Bound) -> Value:
+        return finish(b, norm_of(b, call["input"], order_of(call, order), call.compute), call)
+
+    parameters = f"input, {order}={default}, dim=None, keepdim=False, dtype=None"
+    operation(name, *more, parameters=parameters, dims=dims_of, keeps_shape=False, check=check, word="norm")(lower)
 
 
-@operation("torch.norm", "Tensor.norm", parameters="input, p='fro', dim=None, keepdim=False, dtype=None",
-           dims=dims_of, keeps_shape=False, check=_check_norm)  # fmt: skip
-def _norm(b: Build, call: Bound) -> Value:
-    return finish(b, norm_of(b, call["input"], order_of(call, "p"), call.compute), call)
-
-
-def _check_vector_norm(call: Bound) -> None:
-    check_float(call)
-    order_of(call, "ord")
-
-
-@operation("torch.linalg.vector_norm", parameters="input, ord=2, dim=None, keepdim=False, dtype=None",
-           dims=dims_of, keeps_shape=False, check=_check_vector_norm, word="norm")  # fmt: skip
-def _vector_norm(b: Build, call: Bound) -> Value:
-    return finish(b, norm_of(b, call["input"], order_of(call, "ord"), call.compute), call)
-
-
-def _check_linalg_norm(call: Bound) -> None:
-    _check_vector_norm(call)
-    dim = call.plain("dim")
-    of_matrices = dim is None or (isinstance(dim, tuple) and len(dim) > 1)
-    if of_matrices and call.has("ord"):
-        raise Unsupported("a matrix norm")
-
-
-@operation("torch.linalg.norm", parameters="input, ord=None, dim=None, keepdim=False, dtype=None",
-           dims=dims_of, keeps_shape=False, check=_check_linalg_norm, word="norm")  # fmt: skip
-def _linalg_norm(b: Build, call: Bound) -> Value:
-    return finish(b, norm_of(b, call["input"], order_of(call, "ord"), call.compute), call)
+_norm("torch.norm", "Tensor.norm", order="p", default="'fro'")
+_norm("torch.linalg.vector_norm", order="ord", default="2")
+_norm("torch.linalg.norm", order="ord", default="None")

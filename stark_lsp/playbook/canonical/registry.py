@@ -96,6 +96,12 @@ class Bound:
         return "float32" if self.result.dtype in HALF else self.result.dtype
 
 
+def only_floats(call: Bound) -> None:
+    """Refuse results that are whole numbers."""
+    if call.result.dtype not in FLOATS:
+        raise Unsupported("of whole numbers")
+
+
 Lower = Callable[[Build, Bound], Value]
 Dims = Callable[[Bound], "tuple[int, ...] | None"]
 

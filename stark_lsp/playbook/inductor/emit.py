@@ -56,45 +56,50 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     if len(kernels) < len(names):
         raise CannotEmit("two of its kernels have one name")
     arguments = _Arguments(program, made, names)
+    named = guards.conditions(made.get("parts"))
+    looked_at = guards.text(
+        made["device"], by_name=named is not None, parts=any("_stark_is(" in one for one in named or ())
+    )
+    imports = [name for name in ("functools", "hashlib") if f"{name}." in looked_at]
     if on_gpu:
-        imports = ["functools", "hashlib", "torch"]
         rows = triton.rows(kernels, made["helpers"], naming.given(program, arguments.spelled)) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
-        ready = ""
+        ready = []
         shared = [graphs.TEXT] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
         text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
         digest = hashlib.sha256(text.encode()).hexdigest()
-        imports = ["ctypes", "functools", "glob", "hashlib", "threading", "warnings", "torch"]
+        imports += ["ctypes", "glob", "threading", "warnings"]
         rows = [
             *(f'_STARK_SOURCE_{digest[:6]} = r"""', *text.splitlines(), '"""'),
             f"_STARK_TYPES_{digest[:6]} = {{",
             *(f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()),
             "}",
         ]
-        ready = f'_stark_library("stark_{digest[:16]}", _STARK_SOURCE_{digest[:6]}, _STARK_TYPES_{digest[:6]})'
+        library_of = f'"stark_{digest[:16]}", _STARK_SOURCE_{digest[:6]}, _STARK_TYPES_{digest[:6]}'
+        ready = [f"    kernels = _stark_library({library_of})", "    if not kernels:", "        return None"]
         shared = [library.loader("cpu")]
     whole = [
-        *(f"import {name}" for name in imports),
+        *(f"import {name}" for name in [*sorted(imports), "torch"]),
         "",
         *rows,
         "",
         *arguments.made_for(digest[:6]),
-        *shared,
         "",
-        guards.text(made["device"]),
+        "",
+        *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
     ]
+    form = _form(user.forward, made, arguments)
+    # In the place of a program there may be the original's own forward.
+    own = [form[0].replace("_form", "_compiled").replace("):", ", *weights):"), *form[1:]]
     extra = [
-        "_stark_found: tuple | None = None",
-        "",
-        *(_method(program, names, made, arguments) if made["code"] else _own(user.forward, made, arguments)),
+        *(_method(program, names, made, arguments, ready) if made["code"] else own),
         "",
         *(graphs.method(arguments.inputs) if replayed else []),
-        *_form(user.forward, made, arguments),
-        "",
+        *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
-    new_forward = _forward(user.forward, made, arguments, digest[:6], ready, replayed)
+    new_forward = _forward(user.forward, made, arguments, digest[:6], named, replayed)
     new_class = renamed_class(user, new_forward, extra, keep_old=True)
     return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))
 
@@ -132,22 +137,10 @@ class _Arguments:
         """Names of all, in the order in which they are passed."""
 
     def made_for(self, tag: str) -> list[str]:
-        """Return the constant that says what the program was made for, as `_stark_tensors` takes it."""
-        made = self._made
-        capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
-        return [
-            f"_STARK_MADE_FOR_{tag} = (",
-            "    (",
-            *(f"        ({_facts(one)}),  # {one['expression']}" for one in self.inputs),
-            "    ),",
-            "    {",
-            *(f'        "{path}": ({_facts(one)}),' for path, one in self.weights.items()),
-            "    },",
-            f'    "{made["module"]}",',
-            f"    {made['mode_matters']},",
-            f"    {capability!r},".replace("'", '"'),
-            ")",
-        ]
+        """Return the constant that says what tensors the program was made for, as `_stark_run` takes it."""
+        given = {one["expression"]: one for one in self.inputs}
+        given |= {f"self.{path}": one for path, one in self.weights.items()}
+        return [f"_MADE_FOR_{tag} = {{", *(f'    "{name}": ({_facts(one)}),' for name, one in given.items()), "}"]
 
 
 def _path(expression: str) -> str:
@@ -180,7 +173,7 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
     # Not by the tensor itself, since autograd holds it for the backward.
     back = ["    for x, before in kept:", "        x.data.copy_(before)"] if changes else []
     return [
-        f"def _form(self, {', '.join(given)}, *weights):",
+        f"def _form(self, {', '.join(given)}):",
         *(f"    {name} = {value!r}" for name, value in made["values"].items()),
         *kept,
         f"    out = self.{OLD_FORWARD}({forward.call})",
@@ -203,8 +196,10 @@ def _places(node: ast.expr, path: str = "") -> dict[int, str]:
     return found
 
 
-def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
-    """Return the method that runs the program."""
+def _method(
+    program: Program, names: Mapping[str, str], made: Mapping[str, Any], arguments: _Arguments, ready: Sequence[str]
+) -> list[str]:
+    """Return the method that runs the program; `ready` are lines before."""
     on_gpu = made["device"] == "cuda"
     launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
     lines = []
@@ -219,22 +214,21 @@ def _method(program: Program, names: Mapping[str, str], made: Mapping[str, Any],
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
-    parameters = [*([] if on_gpu else ["kernels"]), *arguments.parameters]
-    head = ["@staticmethod", f"def _compiled({', '.join(parameters)}):"]
+    head = ["@staticmethod", *triton.wrapped(f"def _compiled({', '.join(arguments.parameters)}):"), *ready]
     if on_gpu:
         return [
             *head,
             f"    device = {arguments.parameters[0]}.device",
             "    with torch.cuda.device(device):",
-            *(part for line in _indented(lines, 8) for part in triton.wrapped(line)),
+            *(part[4:] for line in _indented(lines, 12) for part in triton.wrapped(line)),
         ]
     return [*head, *_indented(lines, 4)]
 
 
-def _own(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
-    """Return the method that runs the original's own forward in the place of a program."""
-    lines = _form(forward, made, arguments)
-    return [lines[0].replace("_form", "_compiled"), *lines[1:]]
+def _is_plain(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> bool:
+    """Whether the old forward, as it is called, is the form: it takes the inputs alone, and returns one tensor."""
+    inputs = ", ".join(one["expression"] for one in arguments.inputs)
+    return made["result"] == "out[0]" and not made["changes"] and not made["values"] and forward.call == inputs
 
 
 def _indented(lines: Sequence[str], by: int) -> list[str]:
@@ -242,33 +236,47 @@ def _indented(lines: Sequence[str], by: int) -> list[str]:
 
 
 def _forward(
-    forward: Forward, made: Mapping[str, Any], arguments: _Arguments, tag: str, ready: str, replayed: bool
+    forward: Forward,
+    made: Mapping[str, Any],
+    arguments: _Arguments,
+    tag: str,
+    named: Sequence[str] | None,
+    replayed: bool,
 ) -> list[str]:
-    """Return the new forward; `ready` is an expression of the kernels, where they are built first."""
+    """Return the new forward; `named` are conditions on the module, None where its digest is compared."""
     old = f"self.{OLD_FORWARD}({forward.call})"
-    others = [*(["triton is None"] if made.get("launches") else []), "torch.compiler.is_compiling()"]
+    wanted = ["triton is not None"] if made.get("launches") else []
+    wanted += ["not torch.compiler.is_compiling()", *(named or ())]
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
-        others.append(f"{parameter} is not {value}" if plainly else f"{parameter} != {value!r}")
-    inputs = ", ".join(one["expression"] for one in arguments.inputs) + ("," if len(arguments.inputs) == 1 else "")
+        wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")
+    weights = _row([one["expression"] for one in arguments.weights.values()])
+    if named is None:
+        weights = "weights"
+        look = f'_stark_weights(self, _MADE_FOR_{tag}, "{made["module"]}", {made["mode_matters"]})'
+        wanted.append(f"(weights := {look}) is not None")
+    head = f"if {' and '.join(wanted)}:"
+    if len(head) > triton.WIDTH - 8:
+        rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]
+        head = "\n".join(["if (", rows[0].replace("and ", "", 1), *rows[1:], "):"])
+    inputs = _row([one["expression"] for one in arguments.inputs])
     run = "self._replayed" if replayed else "self._compiled"
+    form = f"self.{OLD_FORWARD if _is_plain(forward, made, arguments) else '_form'}"
+    capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
+    out = "out" if "out" not in forward.parameters else "_out"
+    call = f"{out} = _stark_run({run}, {form}, {inputs}, {weights}, _MADE_FOR_{tag}, {capability!r})"
+    call = call.replace("'", '"')
     lines = [
-        f"if {' or '.join(others)}:",
-        f"    return {old}",
-        f"tensors = _stark_tensors(self, ({inputs}), *_STARK_MADE_FOR_{tag})",
-        "if tensors is None:",
-        f"    return {old}",
-    ]
-    if ready:
-        lines += [f"kernels = {ready}", "if not kernels:", f"    return {old}"]
-        run = "functools.partial(self._compiled, kernels)"
-    lines += [
-        f"run = {run}",
-        "recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)",
-        "out = _StarkProgram.apply(self, run, *tensors) if recorded else run(*tensors)",
-        f"return {made['result']}",
+        f"{out} = None",
+        *head.splitlines(),
+        *(part[8:] for part in triton.wrapped(" " * 12 + call)),
+        f"return {old} if {out} is None else " + made["result"].replace("out[", f"{out}["),
     ]
     return [forward.header, *_indented(lines, 4)]
+
+
+def _row(parts: Sequence[str]) -> str:
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 __all__ = ["CannotEmit", "emit", "short"]

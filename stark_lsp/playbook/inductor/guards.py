@@ -1,101 +1,114 @@
-"""What a candidate brings along besides its kernels: where they may run, and gradients.
+"""Where a candidate's kernels may run, and the gradients of what they compute.
 
-The digest of a module's parts and settings is what `judge/analysis/inductor.program` gives as `module`; it is written
-here once more, for the user's module.
+They were made for tensors of some shapes, for a device, and for a module with its parts and settings. Of a module of
+few parts the candidate says each by name (`conditions`); of a larger one it holds a digest, which is what
+`judge/analysis/inductor.program` gives as `module`, and looks again only where something was changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from stark_lsp.playbook import gradients
+
+FEW = 6
+"""The most parts that are said by name."""
+_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+"""Classes whose forward, or whose owner's, may do something else once they have one more part."""
 _CAPABILITY = {"cpu": "torch.backends.cpu.get_cpu_capability()", "cuda": "_stark_capability(device)"}
 _CUDA = "_stark_capability = functools.lru_cache(maxsize=None)(torch.cuda.get_device_capability)\n\n\n"
-_SHARED = '''\
-# From here to the class: where the kernels may run, which is looked at in every call, and gradients.
-def _stark_tensors(module, inputs, made_for, weights_made_for, digest, mode_matters, capability):
-    """Inputs and weights of the kernels; None where they were made for other ones, another module or another device."""
-    device = getattr(inputs[0], "device", None)
-    if not all(_stark_is(x, device, *one) for x, one in zip(inputs, made_for)):
-        return None
+_RUN = '''\
+def _stark_run(kernels, form, inputs, weights, made_for, capability):
+    """What kernels compute, with the gradients of the PyTorch form; None where they were not made for what is given."""
+    tensors, device = (*inputs, *weights), getattr(inputs[0], "device", None)
+    for x, (shape, stride, dtype) in zip(tensors, made_for.values()):
+        if not isinstance(x, torch.Tensor) or x.device != device or x.dtype is not dtype:
+            return None
+        if x.shape != shape or x.stride() != stride:
+            return None
     if device.type != "{device}" or torch.is_autocast_enabled("{device}") or {capability} != capability:
         return None
-    found = vars(module).get("_stark_found")
-    if found is None or any(vars(part).get(name) != value for part, name, value in found[0]):
-        found = _stark_look(module, weights_made_for, digest, mode_matters)
-        if found is None:
-            return None
-    weights, known = [getattr(part, kind).get(name) for part, kind, name in found[1]], found[2]
-    # Other weights, or other memory of the same ones, are looked at; other values are not.
-    if known[:1] != [device] or any(x is not one or x.data_ptr() != at for x, (one, at) in zip(weights, known[1:])):
-        if not all(_stark_is(x, device, *one, True) for x, one in zip(weights, weights_made_for.values())):
-            return None
-        known[:] = [device, *((x, x.data_ptr()) for x in weights)]
-    return (*inputs, *weights)
-
-
-def _stark_is(x, device, shape, stride, dtype, weight=False):
-    if not isinstance(x, torch.Tensor) or x.shape != shape or x.stride() != stride or x.device != device:
-        return False
-    # What `torch.func.functional_call` puts in the place of a parameter gets its gradient from the PyTorch form only.
-    return x.dtype is dtype and not (weight and x.requires_grad and not isinstance(x, torch.nn.Parameter))
-
-
-def _stark_look(module, weights_made_for, digest, mode_matters):
-    """What to watch of a module, and where its weights are; None where its parts, settings or hooks are others."""
-    watched, told, parts = [], [], dict(module.named_modules())
-    for path, part in parts.items():
-        for name, value in sorted(vars(part).items()):
-            if name == "_modules":
-                value = dict(value)
-                told.append((path, [(child, type(value[child]).__name__) for child in value]))
-            elif name in ("_forward_hooks", "_forward_pre_hooks") and part is not module:
-                value = dict(value)
-                told += [(path, name)] if value else []
-            elif name == "training" and mode_matters:
-                told += [(path, name)] if value else []
-            elif name[0] != "_" and name != "training" and _stark_is_plain(value):
-                told.append((path, name, value))
-            else:
-                continue
-            watched.append((part, name, value))
-    if hashlib.sha256(repr(told).encode()).hexdigest()[:16] != digest:
+    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
+        return kernels(*tensors)
+    # The form does not see what `torch.func.functional_call` puts in the place of a parameter.
+    if any(x.requires_grad and not isinstance(x, torch.nn.Parameter) for x in weights):
         return None
-    places = []
-    for path in weights_made_for:
-        path, _, name = path.rpartition(".")
-        places.append((parts[path], "_parameters" if name in parts[path]._parameters else "_buffers", name))
-    module._stark_found = watched, places, []
-    return module._stark_found
+    return _StarkDifferentiable.apply(kernels, lambda *given: form(*given[: len(inputs)]), *tensors)
+'''
+_PART = '''\
+def _stark_is(part, kind, **settings):
+    """Whether a module is of a class, with these settings and without hooks."""
+    right = type(part).__name__ == kind and not part._forward_hooks and not part._forward_pre_hooks
+    return right and all(getattr(part, name, None) == value for name, value in settings.items())
+'''
+_WHOLE = '''\
+def _stark_weights(module, made_for, digest, mode_matters):
+    """A module's tensors that kernels read; None where its parts, settings or hooks are not those of the digest."""
+    found = vars(module).get("_stark_found")
+    if found is None or not all(vars(part).items() >= watched.items() for part, watched in found[0]):
+        found = module._stark_found = None
+        told, watched, parts = [], [], dict(module.named_modules())
+        for path, part in parts.items():
+            names = [name for name in sorted(vars(part)) if name[0] != "_" and (mode_matters or name != "training")]
+            plain = {name: vars(part)[name] for name in names if _stark_is_plain(vars(part)[name])}
+            told.append((path, [(name, type(one).__name__) for name, one in part._modules.items()], plain))
+            hooks = {} if part is module else {"_forward_hooks": {}, "_forward_pre_hooks": {}}
+            watched.append((part, {**plain, **hooks, "_modules": dict(part._modules)}))
+        right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
+        if not right or not all(vars(part).items() >= kept.items() for part, kept in watched):
+            return None
+        names = [name.split(".", 1)[1].rpartition(".") for name in made_for if name.startswith("self.")]
+        kinds = ["_parameters" if name in parts[path]._parameters else "_buffers" for path, _, name in names]
+        places = [(parts[path], kind, name) for (path, _, name), kind in zip(names, kinds)]
+        found = module._stark_found = watched, places
+    return [getattr(part, kind).get(name) for part, kind, name in found[1]]
 
 
-def _stark_is_plain(value):
-    if isinstance(value, tuple):
-        return all(map(_stark_is_plain, value))
-    return value is None or isinstance(value, (bool, int, float, str))
-
-
-class _StarkProgram(torch.autograd.Function):
-    """Forward by kernels; backward computes the module's PyTorch form anew and differentiates that."""
-
-    @staticmethod
-    def forward(ctx, module, run, *tensors):
-        ctx.module = module
-        ctx.save_for_backward(*tensors)
-        return run(*tensors)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        wanted = ctx.needs_input_grad[2:]
-        with torch.enable_grad():
-            # The form reads the module's parameters as they are; inputs may be one tensor twice.
-            tensors = [x if isinstance(x, torch.nn.Parameter) else x.view_as(x) for x in ctx.saved_tensors]
-            outputs = ctx.module._form(*tensors)
-        outputs, gradients = zip(*((out, one) for out, one in zip(outputs, gradients) if out.requires_grad))
-        asked, again = [x for x, needed in zip(tensors, wanted) if needed], torch.is_grad_enabled()
-        found = iter(torch.autograd.grad(outputs, asked, gradients, create_graph=again, allow_unused=True))
-        return (None, None, *(next(found) if needed else None for needed in wanted))
+def _stark_is_plain(x):
+    return all(map(_stark_is_plain, x)) if isinstance(x, tuple) else x is None or isinstance(x, (bool, int, float, str))
 '''
 
 
-def text(device: str) -> str:
-    """Return it as Python, the same for all candidates for a device; needs hashlib, torch, on a GPU functools."""
-    shared = _SHARED.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
-    return (_CUDA if device == "cuda" else "") + shared
+def conditions(parts: Sequence[Sequence[Any]] | None) -> list[str] | None:
+    """Return the conditions on a module; None where these would be too many, or are not known.
+
+    Parameters
+    ----------
+    parts
+        What `judge/analysis/inductor.program` gives: path, class and settings of each, the module itself first.
+    """
+    if not parts or len(parts) > FEW:
+        return None
+    found = []
+    for path, kind, settings in parts:
+        names = [*path.split("."), *settings] if path else list(settings)
+        plain = all(name.isidentifier() and name not in ("part", "kind") for name in names)
+        if kind in _CONTAINERS or not plain or any(value in ("nan", "inf", "-inf") for value in settings.values()):
+            return None
+        if path:
+            said = ", ".join([f"self.{path}", f'"{kind}"', *(f"{name}={value}" for name, value in settings.items())])
+            found.append(f"_stark_is({said})")
+        else:
+            found += [_holds(f"self.{name}", value) for name, value in settings.items()]
+    return found
+
+
+def _holds(expression: str, value: str) -> str:
+    plain = {"True": expression, "False": f"not {expression}", "None": f"{expression} is None"}
+    return plain.get(value, f"{expression} == {value}")
+
+
+def text(device: str, *, by_name: bool, parts: bool) -> str:
+    """Return what a candidate for a device needs; it needs torch, on a GPU functools, and hashlib if not `by_name`.
+
+    Parameters
+    ----------
+    by_name
+        Whether the module's parts and settings are said by name,
+    parts
+        and whether it has parts.
+    """
+    run = _RUN.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
+    looks = [_PART] if by_name and parts else [] if by_name else [_WHOLE]
+    return (_CUDA if device == "cuda" else "") + "\n\n".join([*looks, run, gradients.TEXT])

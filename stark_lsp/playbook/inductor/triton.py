@@ -27,10 +27,10 @@ _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTor
 _PREFIX = "_stark_tl_"
 _KIND = re.compile(r"^triton_(?:[a-z]{3}_)?(?:fused_)?")
 _KINDS = {
-    "triton_poi": "element by element",
-    "triton_per": "all that is reduced at once",
-    "triton_red": "what is reduced in blocks",
-    "triton_tem": "a matrix product in blocks, in an order that keeps the L2 cache warm",
+    "triton_poi": "each program computes a block of elements",
+    "triton_per": "each program holds all that is reduced to its results at once",
+    "triton_red": "each program walks along what is reduced to its results in blocks",
+    "triton_tem": "each program computes a block of the product, in an order that keeps the L2 cache warm",
 }
 """How a kernel goes about it, by how Inductor begins its name."""
 
@@ -53,16 +53,16 @@ def rows(
         f"{_replaces(kernel)}\n{_function(kernel, name, given.get(kernel.name, ()))}"
         for name, kernel in kernels.items()
     ]
-    if helpers:
-        functions = [_helper(text, helpers) for _, text in sorted(helpers.items())]
-        texts.insert(0, "\n\n\n".join([f"{_NOTICE}\n{functions[0]}", *functions[1:]]))
-    whole = "\n\n\n".join(texts)
+    functions = _needed({_PREFIX + name: _helper(text, helpers) for name, text in sorted(helpers.items())}, texts)
+    if functions:
+        texts[:0] = [f"{_NOTICE}\n{functions[0]}", *functions[1:]]
+    whole = "\n\n".join(texts)
     imports = _IMPORTS
     if "libdevice." in whole:
         imports = imports.replace("tl\n", "tl\n    from triton.language.extra import libdevice\n")
     block = [f"    {line}" if line else "" for line in whole.splitlines()]
     block = [part for line in block for part in wrapped(line)]
-    return [*imports.splitlines(), "", "if triton is not None:", *block]
+    return [*imports.splitlines(), "", "if triton is not None:", *block, ""]
 
 
 def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any]) -> str:
@@ -122,10 +122,12 @@ def by_step(program: Program, launches: list[Mapping[str, Any]]) -> list[Mapping
 
 
 def _replaces(kernel: Kernel) -> str:
-    how = _KINDS.get(kernel.name[:10], "")
-    words, end = f"# In place of: {kernel.origins or 'operations that have no name'}", f"; {how}" if how else ""
-    room = WIDTH - 8 - len(end)
-    return (words if len(words) < room else words[: room - 3].rpartition(",")[0] + ", …") + end
+    how, words = _KINDS.get(kernel.name[:10], ""), f"# In place of {kernel.origins or 'operations that have no name'}"
+    whole = f"{words}: {how}." if how else f"{words}."
+    if len(whole) <= WIDTH - 4 or not how:
+        return whole
+    words = words if len(words) < WIDTH - 5 else words[: WIDTH - 8].rpartition(",")[0] + ", …"
+    return f"{words}:\n# {how}."
 
 
 def _functions(kernel: Kernel) -> list[ast.FunctionDef]:
@@ -146,10 +148,11 @@ def _function(kernel: Kernel, name: str, given: Sequence[str]) -> str:
         names = zip([one.arg for one in function.args.args], given if function is functions[-1] else (), strict=False)
         called = dict(names)
         texts.append("@triton.jit\n" + ast.unparse(named(tidied(function, constants(function)), called)))
-    text = "\n\n\n".join(texts)
+    text = "\n\n".join(texts)
     for function in functions[:-1]:
         text = re.sub(rf"\b{function.name}\b", f"{name}_{function.name.strip('_')}", text)
     text = re.sub(rf"\b{functions[-1].name}\b", name, text)
+    text = re.sub(r"^(\s*)(\w+), = ", r"\1(\2,) = ", text, flags=re.MULTILINE)
     text = re.sub(r"\btl_math\b", "tl.math", re.sub(r"\btriton_helpers\.(\w+)", rf"{_PREFIX}\1", text))
     if "triton_helpers" in text or "_inductor" in text or "triton_heuristics" in text:
         raise CannotEmit(f"{kernel.name} calls what is torch's own")
@@ -158,7 +161,9 @@ def _function(kernel: Kernel, name: str, given: Sequence[str]) -> str:
 
 def wrapped(line: str) -> list[str]:
     """Return a line; if it is too long, with what is in its brackets on lines of their own."""
-    head, _, rest = line.partition("(")
+    # Not at the grid of a launch.
+    at = line.find("](") + 1 or line.find("(")
+    head, rest = line[:at], line[at + 1 :]
     inner, end = (rest[:-2], "):") if rest.endswith("):") else (rest[:-1], ")")
     if len(line) <= WIDTH or not rest.endswith(end) or "#" in line:
         return [line]
@@ -175,12 +180,31 @@ def wrapped(line: str) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    return re.sub(r"'([\w-]*)'", r'"\1"', text)
+    return re.sub(r"'([^'\"\\]*)'", r'"\1"', text)
+
+
+def _needed(helpers: Mapping[str, str], texts: Sequence[str]) -> list[str]:
+    """Return those functions that texts call, and those that they call themselves."""
+    found: set[str] = set()
+    todo = list(texts)
+    while todo:
+        called = set(re.findall(r"\w+", todo.pop())) & set(helpers) - found
+        found |= called
+        todo += [helpers[name] for name in called]
+    return [text for name, text in helpers.items() if name in found]
+
+
+class _OfNumbers(ast.NodeTransformer):
+    """Takes the branch for real numbers: what looks for NaN finds none in whole ones."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.body if ast.unparse(node.test).startswith("is_floating(") else node
 
 
 def _helper(text: str, helpers: Mapping[str, str]) -> str:
     """Return one of torch's own functions under a name that nobody else has."""
-    tree = ast.parse(text)
+    tree = _OfNumbers().visit(ast.parse(text))
     for item in ast.walk(tree):
         if isinstance(item, ast.Name) and item.id in helpers:
             item.id = _PREFIX + item.id

@@ -3,6 +3,6 @@
 from stark_lsp.playbook.kernels.library import render
 from stark_lsp.playbook.kernels.support import supports
 from stark_lsp.playbook.kernels.variant import Variant
-from stark_lsp.playbook.kernels.variants import safer, variants
+from stark_lsp.playbook.kernels.variants import plain, variants
 
-__all__ = ["Variant", "render", "safer", "supports", "variants"]
+__all__ = ["Variant", "plain", "render", "supports", "variants"]

@@ -83,6 +83,13 @@ class Body:
             lines.append(f"const {c_type} {self.places.names[step.name]} = {value};")
         return lines
 
+    def after(self, one: Pass) -> list[str]:
+        """Declare the steps on a whole row that follow a pass; they are too few to be worth functions of our own."""
+        self.writer.vectors = False
+        lines = [*self.compute(one.after), *self.invert((*one.reductions, *one.after))]
+        self.writer.vectors = True
+        return lines
+
     def invert(self, steps: Iterable[Step]) -> list[str]:
         """Declare the reciprocals of row values by which elements are divided: a division costs as much as an exp."""
         lines = []

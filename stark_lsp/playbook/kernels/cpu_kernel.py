@@ -84,14 +84,6 @@ class CpuKernel(Kernel):
             lines.append(f"{self.body.output_types()[k]}* {name}_row = {f'{name} + {base}' if base else name};")
         return lines
 
-    def _row_values(self) -> list[str]:
-        lines = []
-        for operand in self.program.row_reads:
-            lines.append(
-                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
-            )
-        return lines + self.body.compute(self.program.before)
-
     def _value_of(self, one: Pass, number: int, at: str) -> tuple[list[str], tuple[Step, ...]]:
         """Loads, and the steps still to compute, for the element at an index; kept values are read back."""
         kept_before = {
@@ -117,6 +109,26 @@ class CpuKernel(Kernel):
             if name in used and name in kept_before:
                 lines.append(f"const {self.writer.c_types[name]} {self.names[name]} = {self.names[name]}_kept[{at}];")
         return lines, tuple(s for s in one.elements if s.name in used and s.name not in kept_before)
+
+    def _loop(self, one: Pass, number: int, begin: str, end: str) -> list[str]:
+        """The loop over elements that stores the element outputs."""
+        loads, steps = self._value_of(one, number, "j")
+        stores = [f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)]
+        return [
+            "#pragma omp simd",
+            f"for (int64_t j = {begin}; j < {end}; ++j) {{",
+            *indent([*loads, *self.body.compute(steps), *stores]),
+            "}",
+        ]
+
+    def _streamed(self, one: Pass, number: int, begin: str, end: str) -> list[str]:
+        """The same, block by block and past the cache."""
+        return [
+            f"for (int64_t begin = {begin}; begin < {end}; begin += {self._block}) {{",
+            *indent([f"const int64_t width = {end} - begin < {self._block} ? {end} - begin : {self._block};"]),
+            *indent(self._stream_block(one, number)),
+            "}",
+        ]
 
     def _element(self, operand: str, at: str) -> str:
         moves = self.program.advances(operand, self.program.groups[-1])

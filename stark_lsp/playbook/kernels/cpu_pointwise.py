@@ -17,34 +17,18 @@ class CpuPointwise(CpuKernel):
     def _flat(self) -> list[str]:
         (one,) = self.program.passes
         reads = self.program.reads(one)
-        values = self._row_values()
+        values = self.row_values()
         outs = [self.names[f"out {k}"] for k in self.body.outputs(False)]
         if self.variant.streaming:
-            loop = [f"for (int64_t begin = 0; begin < n; begin += {self._block}) {{"]
-            loop += indent([f"const int64_t width = n - begin < {self._block} ? n - begin : {self._block};"])
-            block = self._stream_block(one, 0)
-            loop += [*indent(block), "}"]
-            lines = [*values, *self._team("n", loop, str(self._block))]
+            lines = self._team("n", self._streamed(one, 0, "0", "n"), str(self._block))
+        elif self.variant.block:
+            inner = [f"const int64_t end = n - begin < {self._block} ? n : begin + {self._block};"]
+            inner += self._loop(one, 0, "begin", "end")
+            loop = [f"for (int64_t begin = 0; begin < n; begin += {self._block}) {{", *indent(inner), "}"]
+            lines = self._team("n", loop, str(self._block))
         else:
-            loads, steps = self._value_of(one, 0, "j")
-            stores = [
-                f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)
-            ]
-            work = indent([*loads, *self.body.compute(steps), *stores])
-            if self.variant.block:
-                inner = [
-                    f"const int64_t end = n - begin < {self._block} ? n : begin + {self._block};",
-                    "#pragma omp simd",
-                    "for (int64_t j = begin; j < end; ++j) {",
-                    *work,
-                    "}",
-                ]
-                loop = [f"for (int64_t begin = 0; begin < n; begin += {self._block}) {{", *indent(inner), "}"]
-                lines = [*values, *self._team("n", loop, str(self._block))]
-            else:
-                loop = ["for (int64_t j = 0; j < n; ++j) {", *work, "}"]
-                lines = [*values, self._parallel("n", " for simd schedule(static)"), *loop]
-        return _plain(lines, [*(self.names[o] for o in reads), *outs])
+            lines = [self._parallel("n", " for simd schedule(static)"), *self._loop(one, 0, "0", "n")[1:]]
+        return _plain([*values, *lines], [*(self.names[o] for o in reads), *outs])
 
     def _matrix(self) -> list[str]:
         (one,) = self.program.passes
@@ -54,22 +38,15 @@ class CpuPointwise(CpuKernel):
             *self.places.decode((*reads, *self.program.row_reads)),
             *self._row_pointers(reads),
             *self._output_pointers(),
-            *self._row_values(),
+            *self.row_values(),
         ]
         if self.variant.streaming:
             inside += [f"const int64_t width = cols - begin < {self._block} ? cols - begin : {self._block};"]
             inside += self._stream_block(one, 0)
         else:
-            loads, steps = self._value_of(one, 0, "j")
-            stores = [
-                f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)
-            ]
             inside += [
                 f"const int64_t end = cols - begin < {self._block} ? cols : begin + {self._block};",
-                "#pragma omp simd",
-                "for (int64_t j = begin; j < end; ++j) {",
-                *indent([*loads, *self.body.compute(steps), *stores]),
-                "}",
+                *self._loop(one, 0, "begin", "end"),
             ]
         loop = [
             f"for (int64_t row = 0; row < {rows}; ++row)",

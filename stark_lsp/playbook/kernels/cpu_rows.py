@@ -55,26 +55,8 @@ class CpuRows(CpuKernel):
         lambda_text = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
         return f"_stark_join({self.names[step.name]}_lanes, {lambda_text})"
 
-    def _write(self, one: Pass, number: int, extent: str) -> list[str]:
-        """The loop over a row that stores the element outputs."""
-        if self.variant.streaming:
-            return self._write_streaming(one, number, extent)
-        loads, steps = self._value_of(one, number, "j")
-        stores = [f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)]
-        return [
-            "#pragma omp simd",
-            f"for (int64_t j = 0; j < {extent}; ++j) {{",
-            *indent([*loads, *self.body.compute(steps), *stores]),
-            "}",
-        ]
-
-    def _write_streaming(self, one: Pass, number: int, extent: str) -> list[str]:
-        return [
-            f"for (int64_t begin = 0; begin < {extent}; begin += {self._block}) {{",
-            *indent([f"const int64_t width = {extent} - begin < {self._block} ? {extent} - begin : {self._block};"]),
-            *indent(self._stream_block(one, number)),
-            "}",
-        ]
+    def _write(self, one: Pass, number: int, begin: str, end: str) -> list[str]:
+        return (self._streamed if self.variant.streaming else self._loop)(one, number, begin, end)
 
     def _store_rows(self) -> list[str]:
         return [
@@ -106,7 +88,7 @@ class CpuRows(CpuKernel):
         inside = self.places.decode((*reads, *program.row_reads))
         if not index:
             inside += [*self._row_pointers(reads), *self._output_pointers()]
-        inside += self._row_values()
+        inside += self.row_values()
         for number, one in enumerate(program.passes):
             inside.append(self.body.title(one))
             for step in one.reductions:
@@ -116,10 +98,10 @@ class CpuRows(CpuKernel):
                 inside += self._segments(self._accumulate(one, number, "0", "cols"), pointers)
             else:
                 pointers += self._output_pointers(index) if index else []
-                inside += self._segments(self._write(one, number, "cols"), pointers)
+                inside += self._segments(self._write(one, number, "0", "cols"), pointers)
             for step in one.reductions:
                 inside.append(f"const {self.writer.c_types[step.name]} {self.names[step.name]} = {self._join(step)};")
-            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+            inside += self.body.after(one)
         inside += self._store_rows()
         if not program.outer:
             buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
@@ -139,7 +121,7 @@ class CpuRows(CpuKernel):
         program = self.program
         reads = tuple(o for o in program.operands if any(o in program.reads(p) for p in program.passes))
         inside = self.places.decode((*reads, *program.row_reads))
-        inside += [*self._row_pointers(reads), *self._output_pointers(), *self._row_values()]
+        inside += [*self._row_pointers(reads), *self._output_pointers(), *self.row_values()]
         share = self._parallel("cols", " for schedule(static)")
         lines = [f"const int64_t chunks = (cols + {CHUNK - 1}) / {CHUNK};"]
         for number, one in enumerate(program.passes):
@@ -154,11 +136,13 @@ class CpuRows(CpuKernel):
                 work += self._accumulate(one, number, "begin", "end")
                 work += [f"{self.names[s.name]}_parts[chunk] = {self._join(s)};" for s in one.reductions]
             else:
-                work = self._chunk_write(one, number)
+                end = f"last = first + {CHUNK} < cols ? first + {CHUNK} : cols"
+                work = [f"const int64_t first = chunk * {CHUNK}, {end};", *self._write(one, number, "first", "last")]
+                work += ["_stark_stream_end();"] if self.variant.streaming else []
             inside += [share, "for (int64_t chunk = 0; chunk < chunks; ++chunk) {", *indent(work), "}"]
             for step in one.reductions:
                 inside += self._join_parts(step)
-            inside += [*self.body.compute(one.after), *self.body.invert((*one.reductions, *one.after))]
+            inside += self.body.after(one)
         inside += self._store_rows()
         if not program.outer:
             return [*lines, *inside]
@@ -176,25 +160,4 @@ class CpuRows(CpuKernel):
             f"{wide} {name}_all = {identity(step.op, wide)};",
             f"for (int64_t chunk = 0; chunk < chunks; ++chunk) {name}_all = {joined};",
             f"const {c_type} {name} = {c_type}({name}_all);",
-        ]
-
-    def _chunk_write(self, one: Pass, number: int) -> list[str]:
-        work = [f"const int64_t first = chunk * {CHUNK}, last = first + {CHUNK} < cols ? first + {CHUNK} : cols;"]
-        if self.variant.streaming:
-            return [
-                *work,
-                f"for (int64_t begin = first; begin < last; begin += {self._block}) {{",
-                *indent([f"const int64_t width = last - begin < {self._block} ? last - begin : {self._block};"]),
-                *indent(self._stream_block(one, number)),
-                "}",
-                "_stark_stream_end();",
-            ]
-        loads, steps = self._value_of(one, number, "j")
-        stores = [f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)]
-        return [
-            *work,
-            "#pragma omp simd",
-            "for (int64_t j = first; j < last; ++j) {",
-            *indent([*loads, *self.body.compute(steps), *stores]),
-            "}",
         ]

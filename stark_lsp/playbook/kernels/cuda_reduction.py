@@ -26,14 +26,7 @@ class CudaReduction(CudaKernel):
 
     def prologue(self) -> list[str]:
         """Row-wide operands and steps; for columns they are read where they are used."""
-        if self.columns:
-            return []
-        lines = []
-        for operand in self.program.row_reads:
-            lines.append(
-                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
-            )
-        return lines + self.body.compute(self.program.before)
+        return self.row_step_lines(self.program.before) if self.columns else self.row_values()
 
     def held(self) -> tuple[str, ...]:
         """Operands that more than one pass reads: they stay in registers if the row is short enough."""
@@ -123,9 +116,7 @@ class CudaReduction(CudaKernel):
         return f"{name} = _stark_{kind}_join<{across}>({name}, {function});"
 
     def row_step_lines(self, steps: tuple[Step, ...]) -> list[str]:
-        """Steps on whole results, after their pass."""
-        if not self.columns:
-            return self.body.compute(steps)
+        """Steps on whole results of columns."""
         if not steps:
             return []
         lines, arrays = self.column_reads({a for s in steps for a in s.args if isinstance(a, str)}), []
@@ -240,8 +231,6 @@ class CudaReduction(CudaKernel):
             # Three quarters of the threads a multiprocessor can hold, so that the phases of rows overlap.
             self.bounds = f"{self.variant.threads}, {max(1, 1536 // self.variant.threads)}"
         lines = [*self.position(), *self.prologue()]
-        if self.columns:
-            lines += self.row_step_lines(program.before)
         if held:
             tile = f"ITEMS * {self.variant.row_threads}" + ("" if self.columns else " * V")
             lines.append(f"const bool fits = {self.walked} <= {tile};  // then it is read once and stays in registers")
@@ -254,8 +243,7 @@ class CudaReduction(CudaKernel):
             lines += self.pass_lines(one, "0", self.walked, held, seen)
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
-            lines += self.row_step_lines(one.after)
-            lines += [] if self.columns else self.body.invert((*one.reductions, *one.after))
+            lines += self.row_step_lines(one.after) if self.columns else self.body.after(one)
         lines += self.store_results()
         template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
         return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)

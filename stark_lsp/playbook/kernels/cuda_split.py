@@ -89,13 +89,10 @@ class CudaSplitReduction(CudaReduction):
     def _known(self, number: int) -> list[str]:
         """Join what the kernels before this one left, and compute the steps on whole rows."""
         lines = self.prologue()
-        if self.columns:
-            lines += self.row_step_lines(self.program.before)
         for one in self.program.passes[:number]:
             for step in one.reductions:
                 lines += self._join_parts(step)
-            lines += self.row_step_lines(one.after)
-            lines += [] if self.columns else self.body.invert((*one.reductions, *one.after))
+            lines += self.row_step_lines(one.after) if self.columns else self.body.after(one)
         return lines
 
     def _join_parts(self, step: Step) -> list[str]:

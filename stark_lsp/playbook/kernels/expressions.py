@@ -76,6 +76,8 @@ class Writer:
     inverses: dict[str, str] = field(default_factory=dict)
     """Value of a whole row -> C identifier of its reciprocal; elements are multiplied by it instead of divided."""
 
+    vectors: bool = True
+    """Whether what is written is in a loop that is vectorised, which calls of the library's functions are not."""
     shifted: frozenset[str] = frozenset()
     """Steps that are `exp(x - amax(x))`."""
 
@@ -86,7 +88,7 @@ class Writer:
 
     def math(self, op: str, c_type: str, arg: str) -> str:
         """A call of a math function for float or double."""
-        if c_type == "float" and self.device_type == "cpu" and op in OWN_ON_CPU:
+        if c_type == "float" and self.device_type == "cpu" and self.vectors and op in OWN_ON_CPU:
             return self.call(op, arg)
         return f"{op}{'f' if c_type == 'float' else ''}({arg})"
 

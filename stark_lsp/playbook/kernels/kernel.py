@@ -32,3 +32,9 @@ class Kernel:
     def text(self) -> str:
         """All functions of the kernel, with a comment above; the last one is exported."""
         raise NotImplementedError
+
+    def row_values(self) -> list[str]:
+        """Operands that have one value for a row, and steps on such."""
+        places = {o: self.places.operand_row(o, {}) or "0" for o in self.program.row_reads}
+        loads = [self.body.load(operand, f"{self.names[operand]}[{at}]") for operand, at in places.items()]
+        return loads + self.body.compute(self.program.before)

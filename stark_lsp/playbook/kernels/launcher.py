@@ -17,7 +17,7 @@ from stark_lsp.playbook.kernels.types import COMPUTE, is_floating
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import Operand, Output
 
-WIDTH = 118
+WIDTH = 120
 """Longest line that several things share."""
 
 ROWS_OF = '''\
@@ -33,36 +33,6 @@ def _stark_rows(x, dims):
                 break
             expected *= x.shape[at]
     return x, x.stride(-dims - 1)
-'''
-
-GRADIENTS = '''\
-def _stark_differentiable(kernel, form, *inputs):
-    """The kernel's result, with the gradients of the PyTorch form that it stands for; that form under autocast."""
-    if torch.is_autocast_enabled(inputs[0].device.type):
-        return form(*inputs)
-    return _StarkDifferentiable.apply(kernel, form, *inputs)
-
-
-class _StarkDifferentiable(torch.autograd.Function):
-    """Forward by a kernel; backward computes the PyTorch form anew and differentiates that."""
-
-    @staticmethod
-    def forward(ctx, kernel, form, *inputs):
-        ctx.form = form
-        ctx.save_for_backward(*inputs)
-        return kernel(*inputs)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        wanted = ctx.needs_input_grad[2:]
-        with torch.enable_grad():
-            inputs = [x.view_as(x) if needed else x for x, needed in zip(ctx.saved_tensors, wanted)]
-            outputs = ctx.form(*inputs)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        outputs, gradients = zip(*((out, one) for out, one in zip(outputs, gradients) if out.requires_grad))
-        asked, again = [x for x, needed in zip(inputs, wanted) if needed], torch.is_grad_enabled()
-        found = iter(torch.autograd.grad(outputs, asked, gradients, create_graph=again, allow_unused=True))
-        return (None, None, *(next(found) if needed else None for needed in wanted))
 '''
 
 
@@ -82,15 +52,16 @@ class Launcher:
     def _full(self, operand: Operand) -> bool:
         return len(operand.shape) == len(self.spec.space) and all(self.program.pattern[operand.name])
 
-    def prototype(self) -> str:
-        """The type of the C function."""
+    def prototype(self) -> list[str]:
+        """The type of the C function, by its name, as an item of a dictionary."""
         pointers = len(self.spec.operands) + len(self.spec.outputs) + self.scratch
         sizes = len(self.places.parameters) + len(self.places.strided())
         kinds = (("ctypes.c_void_p", pointers), ("ctypes.c_int64", sizes))
         parameters = [kind if n == 1 else f"*[{kind}] * {n}" for kind, n in kinds if n]
         parameters += ["ctypes.c_int"] if self.device_type == "cpu" else ["ctypes.c_int", "ctypes.c_void_p"]
         result = "None" if self.device_type == "cpu" else "ctypes.c_int"
-        return f"ctypes.CFUNCTYPE({', '.join([result, *parameters])})"
+        lines = _call(f'    "_stark_{self.spec.name}": ctypes.CFUNCTYPE', [result, *parameters])
+        return [*lines[:-1], f"{lines[-1]},"]
 
     @property
     def scratch(self) -> int:
@@ -132,21 +103,24 @@ class Launcher:
         for other in operands[1:]:
             same = f"{other.name}.device == {first}.device"
             found.append(f"{other.name}.is_cpu" if self.device_type == "cpu" else same)
+        found.append(f'not torch.is_autocast_enabled("{self.device_type}")')
         found += [f"{o.name}.shape == {self._expected_shape(o)}" for o in operands if o.name != self.leader]
         checked = [o for o in operands if o.shape and not o.strided]
         found += self._contiguity([o.name for o in checked])
         return found
 
-    def _differentiable(self, call: str) -> list[str]:
-        """Lines that hand over to `_stark_differentiable` where gradients are recorded."""
+    def _differentiable(self) -> list[str]:
+        """Lines that hand over to `_StarkDifferentiable` where gradients are recorded."""
         grads = [f"{o.name}.requires_grad" for o in self.spec.operands if is_floating(COMPUTE[o.dtype])]
         if not grads or not any(is_floating(COMPUTE[o.dtype]) for o in self.spec.outputs):
             return []
         self.helpers.add("gradients")
-        any_grad = grads[0] if len(grads) == 1 else f"({' or '.join(grads)})"
+        names = [o.name for o in self.spec.operands]
+        floats = ", ".join(one.partition(".")[0] for one in grads)
+        any_grad = " or ".join(grads) if len(grads) < 3 else f"any(x.requires_grad for x in ({floats}))"
         return [
-            f"    if torch.is_grad_enabled() and {any_grad}:",
-            f"        return _stark_differentiable({self.spec.name}, {self.fallback}, {call})",
+            f"    if torch.is_grad_enabled() and {f'({any_grad})' if len(grads) == 2 else any_grad}:",
+            *_call("        return _StarkDifferentiable.apply", [self.spec.name, self.fallback, *names]),
         ]
 
     def _contiguity(self, names: list[str]) -> list[str]:
@@ -199,9 +173,9 @@ class Launcher:
             ranks = " and ".join(f"{o.name}.dim() == {len(o.shape)}" for o in spec.operands if o.shape) or "True"
             lines += [f"    if not ({ranks}):", f"        return {self.fallback}({call})"]
         lines.append(f"    shape = {self._shape()}")
-        lines += ["    kernels = (", *_filled([*self._conditions(), f"_stark_library({library})"]), "    )"]
+        lines += [*_filled(self._conditions()), f"    kernels = fits and _stark_library({library})"]
         lines += ["    if not kernels:", f"        return {self.fallback}({call})"]
-        lines += self._differentiable(call)
+        lines += self._differentiable()
         for operand in spec.operands:
             if operand.name in places.strided():
                 self.helpers.add("rows")
@@ -253,16 +227,20 @@ class Launcher:
 
 
 def _call(function: str, arguments: list[str]) -> list[str]:
-    whole = f"{function}({', '.join(arguments)})"
-    return [whole] if len(whole) <= WIDTH else [f"{function}(", *(f"        {a}," for a in arguments), "    )"]
+    """Return a call, `function` with the indentation before it, on as few lines as it takes."""
+    inner, indent = ", ".join(arguments), function[: len(function) - len(function.lstrip())]
+    if len(f"{function}({inner})") <= WIDTH:
+        return [f"{function}({inner})"]
+    rows = [inner] if len(inner) + len(indent) + 4 <= WIDTH else [f"{one}," for one in arguments]
+    return [f"{function}(", *(f"{indent}    {row}" for row in rows), f"{indent})"]
 
 
 def _filled(conditions: list[str]) -> list[str]:
-    """Conditions that all must hold, as many on a line as fit."""
-    lines = [f"        {conditions[0]}"]
+    """Return statements that set `fits` to whether all conditions hold, each with as many as fit on a line."""
+    lines = [f"    fits = {conditions[0]}"]
     for text in conditions[1:]:
         if len(lines[-1]) + len(text) + 5 > WIDTH:
-            lines.append(f"        and {text}")
+            lines.append(f"    fits = fits and {text}")
         else:
             lines[-1] += f" and {text}"
     return lines

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from stark_lsp.playbook import gradients
 from stark_lsp.playbook.kernels import cpu, cuda, helpers, launcher
 from stark_lsp.playbook.kernels.launcher import Launcher
 from stark_lsp.playbook.kernels.naming import with_safe_operands
@@ -29,6 +30,7 @@ def _stark_library(name, source, types):
             options = {"no_implicit_headers": True} if torch.__version__ >= (2, 8) else {}
 <prepare>            try:
                 from torch.utils.cpp_extension import load_inline
+
 <build>            except Exception as error:
                 warnings.warn(f"PyTorch replaces {name}, which takes <needed> to build: {str(error)[-300:]}")
                 path = None
@@ -112,15 +114,13 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     digest = hashlib.sha256(source.encode()).hexdigest()
     tag = digest[:6]
     texts = [one.text(f'"stark_{digest[:16]}", _STARK_SOURCE_{tag}, _STARK_TYPES_{tag}') for one in launchers]
-    types = [f'"_stark_{one.spec.name}": {one.prototype()}' for one in launchers]
-    types += ['"_stark_error": ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)'] if device_type == "cuda" else []
+    types = [line for one in launchers for line in one.prototype()]
+    types += ['    "_stark_error": ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int),'] if device_type == "cuda" else []
     modules = ["ctypes", "threading", "warnings"] + (["glob"] if device_type == "cpu" else [])
     imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\nimport torch\n"
     head = f'{imports}\n_STARK_SOURCE_{tag} = r"""\n{source}"""\n'
-    whole = f"_STARK_TYPES_{tag} = {{{', '.join(types)}}}\n"
-    if len(whole) > launcher.WIDTH:
-        whole = f"_STARK_TYPES_{tag} = {{\n{''.join(f'    {one},{chr(10)}' for one in types)}}}\n"
+    whole = "\n".join([f"_STARK_TYPES_{tag} = {{", *types, "}\n"])
     used = set().union(*(one.helpers for one in launchers)) if launchers else set()
-    helping = {"rows": launcher.ROWS_OF, "gradients": launcher.GRADIENTS}
+    helping = {"rows": launcher.ROWS_OF, "gradients": gradients.TEXT}
     shared = [loader(device_type), *(text for name, text in helping.items() if name in used)]
     return "\n\n".join([f"{head}{whole}{shared[0]}", *shared[1:], *texts])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stark_lsp.playbook.spec import KernelSpec
 
-_LAUNCHER = "shape scratch status kernels error torch ctypes glob threading warnings out"
+_LAUNCHER = "fits shape scratch status kernels error torch ctypes glob threading warnings out"
 _TAKEN = frozenset({*_LAUNCHER.split(), *keyword.kwlist, *dir(builtins)})
 
 

@@ -14,18 +14,6 @@ COMPUTE = {
 }
 """The C type a dtype is computed in; half types are computed in float."""
 
-SIZES = {
-    "float32": 4,
-    "float64": 8,
-    "float16": 2,
-    "bfloat16": 2,
-    "int64": 8,
-    "int32": 4,
-    "uint8": 1,
-    "bool": 1,
-}
-"""Bytes an element takes in a tensor."""
-
 STORAGE = {
     "cpu": {**COMPUTE, "float16": "uint16_t", "bfloat16": "uint16_t"},
     "cuda": {**COMPUTE, "float16": "__half", "bfloat16": "__nv_bfloat16"},

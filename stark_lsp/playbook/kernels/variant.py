@@ -34,28 +34,15 @@ class Variant:
     @property
     def label(self) -> str:
         """A few words that tell the variant from the others of its kernel."""
-        return ", ".join(f"{name} {value}" if value not in ("yes",) else name for name, value in self.describe())
-
-    def describe(self) -> tuple[tuple[str, str], ...]:
-        """The choices as (name, value) for a person."""
-        found: list[tuple[str, str]] = []
-        if self.split:
-            found.append(("shared rows", "yes"))
-        if self.threads:
-            found.append(("threads", str(self.threads)))
-        if self.row_threads:
-            found.append(("threads a row", str(self.row_threads)))
-        found.append(("vector", str(self.vector)))
-        if self.items > 1:
-            found.append(("items", str(self.items)))
-        if self.parts > 1:
-            found.append(("blocks a row", str(self.parts)))
-        if self.block:
-            found.append(("block", str(self.block)))
-        if self.dynamic:
-            found.append(("tasks on demand", "yes"))
-        if self.streaming:
-            found.append(("streaming stores", "yes"))
-        if self.keep:
-            found.append(("values kept", "yes"))
-        return tuple(found)
+        counted = {
+            "threads": self.threads,
+            "threads a row": self.row_threads,
+            "vector": self.vector,
+            "items": self.items if self.items > 1 else 0,
+            "blocks a row": self.parts if self.parts > 1 else 0,
+            "block": self.block,
+        }
+        found = ["shared rows"] if self.split else []
+        found += [f"{name} {value}" for name, value in counted.items() if value]
+        chosen = {"tasks on demand": self.dynamic, "streaming stores": self.streaming, "values kept": self.keep}
+        return ", ".join([*found, *(name for name, value in chosen.items() if value)])

@@ -1,15 +1,13 @@
-"""Which variants of a kernel are worth trying, best guess first, and what to retreat to after a failure."""
+"""Which variants of a kernel are worth trying, best guess first; what to retreat to after a failure."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
 
-from stark_lsp.core.status import VerdictStatus
 from stark_lsp.playbook.kernels.program import Layout, Program
-from stark_lsp.playbook.kernels.types import SIZES
 from stark_lsp.playbook.kernels.variant import Variant
-from stark_lsp.playbook.spec import KernelSpec
+from stark_lsp.playbook.spec import ITEM_BYTES, KernelSpec
 
 LARGE_CPU = 1 << 18
 """Outputs of fewer elements than this stay in the cache: streaming stores would only lose."""
@@ -28,12 +26,12 @@ def variants(spec: KernelSpec, device_type: str) -> tuple[Variant, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def safer(spec: KernelSpec, variant: Variant, device_type: str, status: VerdictStatus) -> Variant | None:
-    """A variant that asks less of compiler and machine than one that failed, or None if there is none."""
-    steps = _retreats_cpu(variant) if device_type == "cpu" else _retreats_cuda(Program(spec), variant)
-    if status is VerdictStatus.OUT_OF_MEMORY:
-        steps = [one for one in steps if one.split <= variant.split]
-    return next((one for one in steps if one != variant), None)
+def plain(spec: KernelSpec, device_type: str) -> Variant:
+    """The variant that asks least of compiler and machine, for where another one failed."""
+    if device_type == "cpu":
+        return Variant(threads=1, vector=16 if spec.reduce_dims else 1)
+    across = {Layout.ROWS: 128, Layout.COLUMNS: 8}
+    return Variant(threads=128, row_threads=across.get(Program(spec).layout, 0))
 
 
 # ---------------------------------------------------------------- CPU
@@ -80,23 +78,6 @@ def _cpu_columns(program: Program) -> list[Variant]:
     return found
 
 
-def _retreats_cpu(variant: Variant) -> list[Variant]:
-    found = []
-    if variant.block or variant.dynamic:
-        found.append(replace(variant, block=0, dynamic=False))
-    if variant.streaming:
-        found.append(replace(variant, streaming=False))
-    if variant.keep:
-        found.append(replace(variant, keep=False))
-    if variant.split:
-        found.append(replace(variant, split=False))
-    if variant.threads != 1:
-        found.append(replace(variant, threads=1))
-    if variant.vector > 16:
-        found.append(replace(variant, vector=16))
-    return found
-
-
 # ---------------------------------------------------------------- CUDA
 
 
@@ -104,7 +85,7 @@ def _vector(program: Program) -> int:
     """Elements of the widest dtype that fit into 16 bytes."""
     dtypes = [o.dtype for o in program.spec.operands if program.advances(o.name, program.groups[-1])]
     dtypes += [o.dtype for o in program.spec.outputs]
-    return min(8, 16 // max(SIZES[d] for d in dtypes))
+    return min(8, 16 // max(ITEM_BYTES[d] for d in dtypes))
 
 
 def _cuda(program: Program) -> list[Variant]:
@@ -187,20 +168,3 @@ def _cuda_columns(program: Program) -> list[Variant]:
     if results <= 16384 and program.length >= 1024:
         return [*shared, *found[:6]]
     return found[:8] or [Variant(threads=256, row_threads=8, items=1)]
-
-
-def _retreats_cuda(program: Program, variant: Variant) -> list[Variant]:
-    found = []
-    if variant.split and program.outer:
-        across = 8 if program.layout is Layout.COLUMNS else 256
-        found.append(Variant(threads=256, row_threads=across, items=2))
-    if variant.items > 2:
-        found.append(replace(variant, items=2))
-    if variant.vector > 1:
-        found.append(replace(variant, vector=1))
-    if variant.threads > 128:
-        across = min(variant.row_threads, 8 if program.layout is Layout.COLUMNS else 128)
-        found.append(replace(variant, threads=128, row_threads=across))
-    if variant.items > 1:
-        found.append(replace(variant, items=1))
-    return found

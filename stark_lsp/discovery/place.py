@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stark_lsp.discovery.layout import indent_of
 from stark_lsp.discovery.syntax import blocks, first_line, last_line
-from stark_lsp.proposals.layout import indent_of
 
 _ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -17,9 +17,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
+from stark_lsp.discovery.layout import LineEdit
+from stark_lsp.discovery.place import future_line, import_line, line_after
 from stark_lsp.discovery.syntax import Import, first_line, last_line, parse
-from stark_lsp.proposals.layout import LineEdit
-from stark_lsp.proposals.place import future_line, import_line, line_after
 
 Key = tuple[bool, tuple[tuple[int, int, str], ...], tuple[tuple[int, int, str], ...], str]
 
