@@ -85,7 +85,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         "",
         *rows,
         "",
-        *arguments.made_for(digest[:6]),
+        *arguments.made_for(digest[:6], apart=named is None),
         "",
         "",
         *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
@@ -136,11 +136,16 @@ class _Arguments:
         self.parameters = [called[one["expression"]] for one in (*self.inputs, *self.weights.values())]
         """Names of all, in the order in which they are passed."""
 
-    def made_for(self, tag: str) -> list[str]:
-        """Return the constant that says what tensors the program was made for, as `_stark_run` takes it."""
-        given = {one["expression"]: one for one in self.inputs}
-        given |= {f"self.{path}": one for path, one in self.weights.items()}
-        return [f"_MADE_FOR_{tag} = {{", *(f'    "{name}": ({_facts(one)}),' for name, one in given.items()), "}"]
+    def made_for(self, tag: str, *, apart: bool) -> list[str]:
+        """Return constants that say what tensors the program was made for; `apart`, weights have one of their own."""
+        inputs = {one["expression"]: one for one in self.inputs}
+        weights = {f"self.{path}": one for path, one in self.weights.items()}
+        named = {"MADE_FOR": inputs, "WEIGHTS": weights} if apart else {"MADE_FOR": inputs | weights}
+        return [
+            line
+            for name, given in named.items()
+            for line in (f"_{name}_{tag} = {{", *(f'    "{one}": ({_facts(given[one])}),' for one in given), "}")
+        ]
 
 
 def _path(expression: str) -> str:
@@ -253,7 +258,8 @@ def _forward(
     weights = _row([one["expression"] for one in arguments.weights.values()])
     if named is None:
         weights = "weights"
-        look = f'_stark_weights(self, _MADE_FOR_{tag}, "{made["module"]}", {made["mode_matters"]})'
+        first = arguments.inputs[0]["expression"]
+        look = f'_stark_weights(self, {first}, _WEIGHTS_{tag}, "{made["module"]}", {made["mode_matters"]})'
         wanted.append(f"(weights := {look}) is not None")
     head = f"if {' and '.join(wanted)}:"
     if len(head) > triton.WIDTH - 8:
