@@ -96,7 +96,6 @@ def _edit(args: argparse.Namespace, store: RunStore) -> int:
 
 
 def _forget(args: argparse.Namespace, store: RunStore) -> int:
-
     # All are looked up before the first is dropped: a typing error drops nothing.
     notes = {note.id: note for _, note in (_find(store, given) for given in args.ids)}
     for note in notes.values():
