@@ -12,6 +12,7 @@ files read are the `pyproject.toml` and `stark.toml` that may describe inputs.
 `inputs`    which inputs belong to which class; `tables` reads them from TOML
 `index`     the classes of one open document, from keystroke to keystroke
 `slicing`   the part of a document that one class needs
+`imports`   import statements put where they belong; `place` finds the line, `layout` has edits of whole lines
 `problems`  all of that as a `Problem`: the entry point for a run
 `stubs`     a first guess at `get_inputs` for a class that has none; `guesses` is its knowledge
 """
