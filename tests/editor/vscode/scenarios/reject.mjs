@@ -24,6 +24,6 @@ export async function run({ page, screen, project, step, picture }) {
   await screen.diff.waitFor({ state: "detached" });
   await screen.tab(FILE).waitFor();
   await screen.lens("Accept").waitFor({ state: "detached" });
-  assert.equal(await page.locator(".squiggly-info").count(), 0);
+  await page.locator(".squiggly-info").first().waitFor({ state: "detached", timeout: 10_000 });
   assert.equal(project.text(), MODULE);
 }
