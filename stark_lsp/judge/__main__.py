@@ -1,4 +1,7 @@
-"""Entry point by path: `<python> -u .../judge/__main__.py [runner | builder | probe] [confinement [device]]`."""
+"""Entry point by path: `<python> -u .../judge/__main__.py [ROLE [confinement [device]]]`.
+
+Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,17 @@ def main() -> None:
     package = _load_package()
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
     confinement = sys.argv[2] if len(sys.argv) > 2 else ""
-    # `cuda`, and file descriptor and size of GPU memory that is shared with the judge: `cuda:7:2097152`.
-    device, *memory = sys.argv[3].split(":") if len(sys.argv) > 3 else [""]
+    # `cuda:7`: there GPU memory that is shared with the judge is handed over.
+    device, *socket = sys.argv[3].split(":") if len(sys.argv) > 3 else [""]
+    handed = list(map(int, socket))
     # User code must not see our arguments, nor take our entry point for its own main module.
     sys.argv[:] = [""]
     if confinement:
         # Before anything else is imported: what comes after is in the sandbox already.
-        importlib.import_module(package + ".sandbox").confine(confinement, keep=[int(fd) for fd in memory[:1]])
-    if role == "runner":
+        importlib.import_module(package + ".sandbox").confine(confinement, keep=handed)
+    if role in ("runner", "compiler"):
         importlib.import_module(package + ".processes.runner").main(
-            device, *(int(number) for number in memory), spare=bool(confinement)
+            device, *handed, spare=bool(confinement), compiles=role == "compiler"
         )
     elif role == "builder":
         importlib.import_module(package + ".building.builder").main()

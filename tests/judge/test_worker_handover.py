@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import socket
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from stark_lsp.judge.processes import copies
+from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.failures import RunnerError
 from stark_lsp.judge.processes.folders import Folder
+from stark_lsp.judge.processes.runners import RunnerProcess
+from stark_lsp.judge.sandbox import Layer
+from stark_lsp.judge.sandbox.probe import attempt
 from stark_lsp.judge.transport import handover
+from stark_lsp.judge.transport.exchange import Unavailable
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -60,3 +70,47 @@ def test_a_tree_is_copied_beside_files_that_are_mapped_not_into_them(tmp_path: P
         assert copies.copy_tree(str(source), str(target), 100) == 3
         assert mapped.read() == "old"
     assert (target / "library.so").read_text() == "new"
+
+
+def test_a_descriptor_reaches_another_socket_and_a_missing_one_is_told() -> None:
+    ours, its = socket.socketpair()
+    with ours, its, tempfile.TemporaryFile() as file:
+        with pytest.raises(Unavailable):
+            handover.received(its.fileno())
+        file.write(b"given")
+        file.flush()
+        handover.send(ours, file.fileno())
+        found = handover.received(its.fileno())
+        assert found != file.fileno()
+        assert os.pread(found, 9, 0) == b"given"
+        os.close(found)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there the tests of the GPU share memory")
+@pytest.mark.parametrize("layer", list(Layer))
+def test_memory_is_handed_to_a_runner_once_it_is_confined(tmp_path: Path, layer: Layer) -> None:
+    if layer is not Layer.PROCESS and (problem := attempt(layer, gpu=False)[0]):
+        pytest.skip(problem)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `warm_up`
+    ended: list[str] = []
+    exchange = SimpleNamespace(
+        fd=file.fileno(),
+        nbytes=4096,
+        close_descriptor=file.close,
+        forget=lambda: None,
+        close=lambda: ended.append("closed"),
+    )
+    gpu: Any = SimpleNamespace(exchange=lambda: exchange)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    runner = RunnerProcess(
+        environment, Folder(str(tmp_path)), 10_000, confinement=Confinement(layer, gpu=True), on_gpu=True
+    )
+    try:
+        # It got so far as to map it.
+        with pytest.raises(RunnerError, match=r"CUDA|NVIDIA"):
+            runner.warm_up(gpu)
+        assert "Tensors travel by files" not in runner.log()
+        assert file.closed
+    finally:
+        runner.kill()
+    assert ended == ["closed"]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import pool, runners
 from stark_lsp.judge.processes.confinement import Confinement
 from stark_lsp.judge.processes.failures import RunnerForged
-from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, RUNNER, Pool
+from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, COMPILER, RUNNER, Pool
 from stark_lsp.judge.sandbox import Layer
 
 
@@ -172,12 +171,43 @@ def test_an_answer_that_does_not_know_the_request_is_a_forgery(children: Pool, t
     children.end(runner)
 
 
+def test_runners_of_the_reference_come_up_before_they_are_wanted(children: Pool, tmp_path: Path) -> None:
+    children.begin(RUNNER, RUNNER, COMPILER)
+    folders = tmp_path / "children"
+    assert running(folders) == 3
+    taken = [children.reference_runner(), children.reference_runner(COMPILER)]
+    assert running(folders) == 3, "no others were started"
+    children.end_ahead(RUNNER)
+    assert running(folders) == 2
+    for runner in taken:
+        assert runner.ask("record", gradients=False, run_s=60.0) == {}
+        children.end(runner)
+    other = children.reference_runner(COMPILER)
+    assert other.alive
+
+
+def test_what_the_reference_imports_late_is_let_into_the_spares(children: Pool, tmp_path: Path) -> None:
+    own = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        children.keep_spares(RUNNER, 1)
+        first = children._spares[RUNNER][0].result()
+        late = str(tmp_path / "late.py")
+        children.prepared(None, [late])
+        assert not first.alive
+        second = children.take(RUNNER)
+        assert second.alive
+        assert children.confinement.read == [late]
+        children.end(second)
+        assert own.poll() is None, "what the user's code has started is left alone"
+    finally:
+        own.communicate(b"\n")
+
+
 class Counted(Pool):
     """Counts instead of starting anything; waits for a good moment as on a GPU, if asked to."""
 
     def __init__(self, folder: Path, turns: Turns, spares: int, *, patient: bool) -> None:
-        super().__init__({}, str(folder), 0, Confinement(Layer.PROCESS, gpu=False), None, turns=turns, spares=spares)
-        self.gpu: Any = object() if patient else None
+        super().__init__({}, str(folder), 0, Confinement(Layer.PROCESS, gpu=patient), None, turns=turns, spares=spares)
         self.filled = threading.Event()
         self.fill()
 

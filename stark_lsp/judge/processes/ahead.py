@@ -42,6 +42,12 @@ def load(device: str) -> None:
             importlib.import_module(name)
 
 
+def load_inductor() -> None:
+    """Import what torch.compile needs, which takes twice as long as importing torch."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch._inductor.compile_fx")
+
+
 def use_gpu(timed: Timed) -> None:
     """Start using the GPU, and Triton where it is installed, and time something.
 

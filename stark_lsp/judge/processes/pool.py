@@ -30,6 +30,7 @@ from .limits import Limits
 from .runners import RunnerProcess
 
 RUNNER = "runner"
+COMPILER = "compiler"
 BUILDER = "builder"
 AT_ONCE = 4
 """Children that are started ahead, or ended behind a verdict, at the same time."""
@@ -64,8 +65,6 @@ class Pool:
     """What a confined child may take."""
     turns: Turns
     """Keep the start of spares apart from timing, which it would disturb."""
-    gpu: Gpu | None = None
-    """What a runner shares with the judge; None on a CPU."""
     spares: int = 1
     """How many runners, and as many builders, are to be ready."""
 
@@ -75,19 +74,36 @@ class Pool:
         self._ending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stark-ending")
         self._ended: list[Future[None]] = []
         self._spares: dict[str, list[Future[RunnerProcess]]] = {RUNNER: [], BUILDER: []}
-        self._wanted = {RUNNER} if self.gpu is None else {RUNNER, BUILDER}
+        self._on_gpu = self.confinement.gpu
+        self.gpu: Future[Gpu | None] = Future()
+        """What a runner shares with the judge, None on a CPU; until it is known, spares on a GPU wait."""
+        self._ahead: dict[str, list[RunnerProcess]] = {RUNNER: [], COMPILER: []}
+        """Unconfined runners that nobody has taken yet."""
+        self._wanted = {RUNNER, BUILDER} if self._on_gpu else {RUNNER}
         """Roles of which some are started ahead; on a CPU most candidates have nothing built."""
         self._under_way = 0
         self._calm: threading.Timer | None = None
         self._lock = threading.Lock()
         self._kept: list[RunnerProcess] = []
         self._strangers = set(process_trees.descendants(os.getpid()))
-        """What ran below this process before there was a pool; left alone."""
+        """What runs below this process and is none of these; left alone."""
         self._keeping = threading.RLock()
 
-    def reference_runner(self) -> RunnerProcess:
-        """Start a runner for the user's own code."""
-        return self._start(RUNNER, None)
+    def begin(self, *roles: str) -> None:
+        """Start runners for the user's own code before they are wanted."""
+        for role in roles:
+            self._ahead[role].append(self._start(role, None))
+
+    def end_ahead(self, role: str) -> None:
+        """End those that nobody has taken."""
+        while self._ahead[role]:
+            self.end(self._ahead[role].pop())
+
+    def reference_runner(self, role: str = RUNNER) -> RunnerProcess:
+        """Return a runner for the user's own code; a `COMPILER` has imported Inductor."""
+        with self._lock:
+            begun = self._ahead[role].pop() if self._ahead[role] else None
+        return begun if begun is not None and begun.alive else self._start(role, None)
 
     def watched_runner(self, tool: Tool) -> RunnerProcess:
         """Start a confined runner under a tool, such as a memory checker."""
@@ -106,7 +122,7 @@ class Pool:
             # The first that is done, or the first to be.
             spares.sort(key=lambda spare: not spare.done())
             spare = spares.pop(0) if spares else None
-            last = spare is not None and not spares and self.gpu is not None and role == RUNNER
+            last = spare is not None and not spares and self._on_gpu and role == RUNNER
         if last:
             self.keep_spares(RUNNER, 1)
         # Before a builder in the queue there may be those that wait for a timing that itself waits for this builder.
@@ -123,6 +139,34 @@ class Pool:
         """See that so many of each role that is wanted, by default as many as are to be ready, are under way."""
         for role in tuple(self._wanted):
             self.keep_spares(role, count or self.spares)
+
+    def prepared(self, gpu: Gpu | None, files: list[str]) -> None:
+        """Go on once the reference was run, before there is any candidate.
+
+        Parameters
+        ----------
+        gpu
+            What a runner shares with the judge; None on a CPU.
+        files
+            What of the project is imported by now, which candidates may import as well.
+        """
+        with self._keeping:
+            ours = [pid for child in self._kept for pid in (child.pid, *process_trees.descendants(child.pid))]
+        # What the user's code has started is left alone.
+        self._strangers = set(process_trees.descendants(os.getpid())).difference(ours)
+        self.gpu.set_result(gpu)
+        if files != self.confinement.read:
+            self.confinement.read = files
+            with self._lock:
+                old, self._spares[RUNNER] = self._spares[RUNNER], []
+            for spare in old:
+                spare.add_done_callback(self._end_spare)
+            self.fill(1)
+
+    def _end_spare(self, spare: Future[RunnerProcess]) -> None:
+        # Why one could not be started is told to whoever wants one.
+        if spare.exception() is None:
+            self.end(spare.result())
 
     def keep_spares(self, role: str, count: int) -> None:
         """See that so many children of a role are under way before they are wanted."""
@@ -151,7 +195,7 @@ class Pool:
         finally:
             with self._lock:
                 self._under_way -= 1
-                patient = self.gpu is not None and bool(self._spares[RUNNER])
+                patient = self._on_gpu and bool(self._spares[RUNNER])
                 if patient and self._under_way == 0:
                     self._calm = threading.Timer(CALM_S, self._fill_late)
                     self._calm.daemon = True
@@ -163,7 +207,7 @@ class Pool:
         """Take note that a compiler is at work, so that nothing is timed for a while."""
         # On a CPU new processes would get in the way of the timing that follows; so would they before there is anything
         # to judge, where what is built are headers.
-        if self.gpu is not None and self._under_way and len(self._spares[RUNNER]) <= FEW:
+        if self._on_gpu and self._under_way and len(self._spares[RUNNER]) <= FEW:
             self.fill()
 
     def _fill_late(self) -> None:
@@ -232,12 +276,13 @@ class Pool:
                 working.enter_context(self.turns.working())
             child = self._start(role, self.confinement)
             try:
-                if self.gpu is not None:
+                if self._on_gpu:
                     working.close()
                 child.wait_ready()
-                if self.gpu is not None and role == RUNNER:
+                if self._on_gpu and role == RUNNER:
+                    gpu = self.gpu.result()
                     working.enter_context(self.turns.working())
-                    child.warm_up()
+                    child.warm_up(gpu)
                     self._keep_driver(child)
             except RunnerFailure as error:
                 self.kill(child)
@@ -271,7 +316,7 @@ class Pool:
                     limits=self.limits if confinement is not None else None,
                     tool=tool,
                     # A tool may not know memory that processes share.
-                    gpu=self.gpu if role == RUNNER and tool is None else None,
+                    on_gpu=self._on_gpu and role != BUILDER and tool is None,
                 )
                 self._kept.append(child)
         except BaseException:

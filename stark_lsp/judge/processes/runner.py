@@ -22,19 +22,21 @@ if TYPE_CHECKING:
     from ..transport.exchange import Exchange
 
 
-def main(device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False) -> None:
+def main(device: str = "", fd: int = -1, *, spare: bool = False, compiles: bool = False) -> None:
     """Serve the judge until it closes the pipe.
 
     Parameters
     ----------
     device
         `cuda`, or nothing for a CPU.
-    fd, nbytes
-        Descriptor and size of GPU memory that is shared with the judge, if any is.
+    fd
+        Socket by which GPU memory that is shared with the judge is handed over.
     spare
         Whether it waits for a candidate, and can use the time.
+    compiles
+        Whether it is going to compile the module.
     """
-    serve(lambda channel: Runner(channel, device, fd, nbytes, spare=spare).handle)
+    serve(lambda channel: Runner(channel, device, fd, spare=spare, compiles=compiles).handle)
 
 
 def serve(ready: Callable[[Channel], Callable[[dict[str, Any]], Any]]) -> None:
@@ -105,7 +107,7 @@ class Runner:
     """What one runner has loaded."""
 
     def __init__(
-        self, channel: Channel, device: str = "", fd: int = -1, nbytes: int = 0, *, spare: bool = False
+        self, channel: Channel, device: str = "", fd: int = -1, *, spare: bool = False, compiles: bool = False
     ) -> None:
         import torch
 
@@ -118,10 +120,12 @@ class Runner:
         self._torch = torch
         self._channel = channel
         self._exchange: Exchange | None = None
-        self._shared = fd, nbytes
+        self._socket = fd
         self._ahead = ahead if spare else None
         if spare:
             ahead.load(device)
+        if compiles:
+            ahead.load_inductor()
         self._loading = loading
         self._modules = modules
         self._files = tensorfile
@@ -138,18 +142,27 @@ class Runner:
         self._step = forward.TimedStep()
         self._timed = timed.Timed()
 
-    def warm_up(self) -> dict[str, Any]:
-        """Start using the GPU; returns whether memory of the judge's can be reached."""
+    def warm_up(self, *, nbytes: int) -> dict[str, Any]:
+        """Start using the GPU; returns whether memory of the judge's can be reached.
+
+        Parameters
+        ----------
+        nbytes
+            Size of that memory, whose descriptor has been sent; 0 for none.
+        """
+        from ..transport import handover
         from ..transport.exchange import Exchange, Unavailable
 
         if self._ahead is not None:
             self._ahead.use_gpu(self._timed)
         try:
-            if self._shared[0] >= 0:
-                self._exchange = self._timed.exchange = Exchange.attach(*self._shared)
+            if nbytes:
+                self._exchange = self._timed.exchange = Exchange.attach(handover.received(self._socket), nbytes)
                 self._exchange.tell = self._pour
         except (Unavailable, RuntimeError) as error:
             print(f"Tensors travel by files: {error}", file=sys.stderr)
+        # No candidate is to find a way to the judge.
+        os.close(self._socket)
         return {"shares": self._exchange is not None}
 
     def _load(self, path: str, device: str = "cpu") -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,8 +17,8 @@ from typing import Any
 
 from ...contract import process_trees
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
-from ..transport import claims, tensorfile
-from ..transport.exchange import Overflow
+from ..transport import claims, handover, tensorfile
+from ..transport.exchange import Exchange, Overflow
 from ..transport.handover import Gpu
 from .capture import Capture
 from .confinement import Confinement, Tool
@@ -57,29 +58,32 @@ class RunnerProcess:
     log_limit: int
     """Bytes of its output that are kept."""
     role: str = "runner"
-    """`runner` or `builder`."""
+    """As in `__main__`."""
     confinement: Confinement | None = None
     """What it is kept in; None for the user's own code."""
     limits: Limits | None = None
     """What its process tree may take."""
     tool: Tool | None = None
     """Runs it under a tool; only for a confined one."""
-    gpu: Gpu | None = None
-    """What it shares with the judge on the GPU."""
+    on_gpu: bool = False
+    """Whether it shares memory on the GPU with the judge, see `warm_up`."""
 
     def __post_init__(self) -> None:
-        self.exchange = self.gpu.exchange() if self.gpu is not None else None
+        self.exchange: Exchange | None = None
         """GPU memory that it shares with the judge."""
-        self.device = "cpu" if self.gpu is None else "cuda"
+        self.device = "cuda" if self.on_gpu else "cpu"
         """Where its outputs are compared."""
+        self._gpu: Gpu | None = None
+        self._socket: socket.socket | None = None
+        """By which that memory is handed over."""
+        its = None
+        if self.on_gpu:
+            self._socket, its = socket.socketpair()
         try:
-            self._process = self._started()
-        except BaseException:
-            # Nobody else knows of it yet.
-            self._unshare()
-            raise
-        if self.exchange is not None:
-            self.exchange.close_descriptor()
+            self._process = self._started(its)
+        finally:
+            if its is not None:
+                its.close()
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         write_fd, read_fd, log_fd = (os.dup(stream.fileno()) for stream in streams if stream is not None)
         for stream in streams:
@@ -89,7 +93,7 @@ class RunnerProcess:
         self._capture = Capture(log_fd, self.log_limit)
         self._ready = self._stopped = self._collected = False
         self._asked = True
-        self._cold = self.gpu is not None
+        self._cold = self.on_gpu
         self._looked = 0.0
         self._rests: float | None = None
         self._exceeded: Exceeded | None = None
@@ -101,10 +105,10 @@ class RunnerProcess:
         self.stuck = False
         """Whether it could not be killed."""
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self, its: socket.socket | None) -> subprocess.Popen[bytes]:
         main = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
         command = [sys.executable, "-u", main, self.role]
-        arguments = [self.gpu.argument(self.exchange)] if self.gpu is not None else []
+        arguments = [f"cuda:{its.fileno()}"] if its is not None else []
         environment = self.environment
         if self.confinement is not None:
             command, environment = self.confinement.apply(
@@ -121,13 +125,12 @@ class RunnerProcess:
             start_new_session=True,
             env=environment,
             cwd=self.files.out,
-            pass_fds=() if self.exchange is None else (self.exchange.fd,),
+            pass_fds=() if its is None else (its.fileno(),),
         ).result()
 
     def give(self, path: str, name: str = "") -> str:
         """Hand a file over; returns the path under which the child can read it."""
-        shares = self.gpu is not None and self.exchange is not None and not self._cold
-        loaded = self.gpu.resident.get(path) if shares and self.gpu is not None else None
+        loaded = self._gpu.resident.get(path) if self._gpu is not None and self.exchange is not None else None
         if loaded is None or self.exchange is None:
             # The user's own code is trusted with the judge's files; a candidate only where it cannot write to them.
             links = self.confinement is None or self.confinement.separates_files
@@ -177,12 +180,18 @@ class RunnerProcess:
             self._ready = True
             self._rests = time.monotonic()
 
-    def warm_up(self) -> None:
-        """Have it start using the GPU; the first request does that otherwise."""
-        if not self._cold:
+    def warm_up(self, gpu: Gpu | None) -> None:
+        """Have it start using the GPU, and share memory there; to be called once, before anything is loaded."""
+        if self._socket is None or gpu is None:
             return
-        self._cold = False
-        if self.ask("warm_up", run_s=START_S).get("shares") is not True:
+        self.exchange, self._gpu = gpu.exchange(), gpu
+        with self._socket as channel:
+            if self.exchange is not None:
+                handover.send(channel, self.exchange.fd)
+                self.exchange.close_descriptor()
+            nbytes = self.exchange.nbytes if self.exchange is not None else 0
+            shares = self.ask("warm_up", nbytes=nbytes, run_s=START_S).get("shares")
+        if shares is not True:
             self._unshare()
 
     def ask(self, command: str, *, run_s: float, build_s: float = 0.0, timed: bool = False, **params: Any) -> Any:
@@ -366,6 +375,8 @@ class RunnerProcess:
             except subprocess.TimeoutExpired:
                 self.stuck = True
         self._channel.close()
+        if self._socket is not None:
+            self._socket.close()
         self._unshare()
 
     def strike(self) -> None:

@@ -41,6 +41,8 @@ class Reference(Original):
         Whether to make cases of other batch sizes, strided, large and non-finite inputs.
     gradients
         Whether calls are made where gradients are recorded, if the class bears that.
+    loaded
+        Told when the class is constructed and not run yet.
 
     Raises
     ------
@@ -57,8 +59,10 @@ class Reference(Original):
         *,
         special_inputs: bool = True,
         gradients: bool = True,
+        loaded: Callable[[Original], None] = lambda original: None,
     ) -> None:
         super().__init__(problem, folder, progress)
+        loaded(self)
         self.gradients = gradients
         """Whether timed calls, and every other case, are made where gradients are recorded."""
         self.differentiable = False

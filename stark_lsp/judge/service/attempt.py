@@ -91,6 +91,8 @@ class Attempt:
         """Whether Triton has compiled this source before."""
         self._forwarded = False
         self._asked = Asked(self.told, self.judge.builds, float(self._settings["build_timeout_s"]))
+        self._compiled: list[str] = []
+        """What of `bench.COMPILED` a finalist is timed beside."""
         self._path = ""
         self._verifier: Verifier | None = None
         self._weights_message = ""
@@ -123,13 +125,14 @@ class Attempt:
             if self.until in ("build", "verify"):
                 return self._verdict(self._asked.considered(Finding("OK", "")))
             if self.final:
-                # What it is held against may still be compiled.
-                self.judge.baselines(self.progress)
+                # It may still be compiled.
+                self._compiled = self.judge.compiled(self.progress)
             if self._checker is not None:
                 finalist.await_ready(self._checker)
             with self._stage("time"):
                 measured = self._time(runner)
             self._measured = measured
+            self.judge.learn(measured)
             if self.until == "time":
                 return self._verdict(self._asked.considered(Finding("OK", "")))
             with self._working(), self._stage("profile"):
@@ -193,7 +196,7 @@ class Attempt:
         run_s, build_s = float(self._settings["run_timeout_s"]), float(self._settings["build_timeout_s"])
         if name == "time":
             turns = int(self._settings["final_rounds" if self.final else "rounds"])
-            compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self.judge.compiled))
+            compile_s = float(self._settings["compile_timeout_s"]) * max(1, len(self._compiled))
             return run_s * 3 * (turns + 4) + compile_s + build_s
         return START_LIMIT_S + 2 * build_s + run_s * (len(self._reference.cases) + len(self._reference.special) + 8)
 
@@ -285,8 +288,8 @@ class Attempt:
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
-        compiled = self.judge.compiled
-        timed = timing.Timing(self._bench, runner, self._settings, self.final, compiled, self._path, self._weights)
+        beside = self._compiled
+        timed = timing.Timing(self._bench, runner, self._settings, self.final, beside, self._path, self._weights)
         with self._bench.turn(lambda text: self.progress(text, WAITING_S)):
             self.progress(STAGES["time"], self._limit("time"))
             return timed.run(both_modes=self._reference.differentiable)

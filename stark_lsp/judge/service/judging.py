@@ -21,12 +21,13 @@ from ..processes import confinement
 from ..processes.environment import runner_environment
 from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.limits import Limits, memory_limit
-from ..processes.pool import BUILDER, RUNNER, Pool, spares
+from ..processes.pool import BUILDER, COMPILER, RUNNER, Pool, spares
 from ..processes.runners import RunnerProcess
 from ..profile import cost, roofline
 from ..profile.assemble import make_profile
 from ..profile.launches import profile_call
 from ..reference import modules
+from ..reference.original import Original
 from ..reference.reference import Reference
 from ..timing import timing
 from ..timing.problem_runners import COMPILED, Bench, Progress, timing_inputs
@@ -85,54 +86,35 @@ class Judge:
             lambda text: progress(text, load_s),
             special_inputs=bool(settings["special_inputs"]),
             gradients=bool(settings["gradients"]),
+            loaded=lambda original: self._begin(original, cache_dir, writing, progress),
         )
         reference, on_gpu = self.reference, self.reference.device == "cuda"
-        self.threads = torch.get_num_threads()
         self.parallel = min(int(settings["parallel"]) or _parallel(reference.device), reference.plan.parallel)
+        self.pool.prepared(self._gpu(), confinement.project_files(reference.path))
         progress("Looking at the machine", 60.0)
         self.environment = fingerprint.environment(reference.device, self.threads, reference.cases[0].forms)
         parts = ("python", "interpreter", "torch", "cuda", "compiler", "device")
         toolchain = [str(self.environment[key]) for key in parts]
         self.triton = TritonCache(cache_dir, toolchain)
         self._inductor = InductorCache(cache_dir)
-        progress("Finding out how candidates can be kept apart", 180.0)
-        try:
-            chosen = sandbox.choose(str(settings["isolation"]), gpu=on_gpu)
-        except sandbox.Refused as error:
-            raise Bad(error.reason, error.cure) from error
-        self.environment["isolation"] = chosen.layer.value
+        layer = self.pool.confinement.layer
+        self.environment["isolation"] = layer.value
         self.environment["gradients"] = reference.gradients
-        if chosen.layer is sandbox.Layer.PROCESS:
+        if layer is sandbox.Layer.PROCESS:
             reference.notes.append("Isolation is off: candidates run as plain processes under your account.")
         reference.notes += busy
-        locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
-        on_device = turns.Turns(locks, fingerprint.device_key(reference.device))
-        observe.STRANGERS.judges = on_device.judges
-        # The next candidate finds processes that have imported torch already.
-        self.pool = Pool(
-            runner_environment(reference.device, self.threads, cache_dir),
-            folder,
-            int(settings["log_limit"]),
-            confinement.Confinement(chosen.layer, on_gpu, confinement.project_files(reference.path)),
-            Limits(memory_limit(float(settings["memory_share"]))),
-            on_device,
-            self._gpu(),
-            spares=spares(reference.device),
-        )
-        self.pool.fill(1)
         jobs = max(1, min(8, (os.cpu_count() or 1) - 1))
         self.builds = BuildService(self._take_builder, cache_dir, toolchain, jobs, self.pool.end)
         if on_gpu and (os.cpu_count() or 1) >= MANY_CORES:
             threading.Thread(target=self.builds.warm, args=(True,), name="stark-aids", daemon=True).start()
-        self.bench = Bench(reference, settings, self.pool, self.threads, on_device)
+        self.bench = Bench(reference, settings, self.pool, self.threads, self.pool.turns)
         self._writer = Writer(self.bench)
         if on_gpu and toolkit.find("nvcc") is None:
             reference.notes.append("nvcc was not found: only Triton kernels can be built.")
-        self.compiled: list[str] = []
-        """Which of `bench.COMPILED` can be timed."""
+        self._made: dict[str, str] = {}
+        """Of `bench.COMPILED` what was made, with why it cannot be timed; nothing if it can."""
         self._baselines: dict[str, Any] = {"eager": self._time_eager(progress, writing), **dict.fromkeys(COMPILED)}
         self._baselines |= {f"{name}_message": PENDING if self._wanted(name) else UNWANTED for name in COMPILED}
-        self._complete = False
         self._compiling = threading.Lock()
         if not reference.plan.compiled or not any(map(self._wanted, COMPILED)):
             # Gigabytes have no room beside a candidate; where nothing is wanted there is nothing to wait for.
@@ -144,11 +126,46 @@ class Judge:
         reliable = measured is not None and roofline.BUSY not in measured["notes"]
         self.capabilities = capabilities.describe(reference.device, measured if reliable else None)
         reference.release()
+        if "compile" not in self._made and self._wanted("compile"):
+            # It is done sooner beside the first candidate's checks.
+            self.bench.begin("compile")
         self.pool.fill(1)
         if on_gpu:
             # What is under way now would be waited for by the first candidate.
             progress("Getting ready for the first candidate", SPARE_S)
             self.pool.await_spares(RUNNER, SPARE_S)
+
+    def _begin(self, original: Original, cache_dir: str, writing: bool, progress: Progress) -> None:
+        """Have processes come up that are wanted once the reference has been run; importing torch takes them longest.
+
+        Raises
+        ------
+        Bad
+            Candidates cannot be kept apart as it is wanted.
+        """
+        device, settings = original.device, self.settings
+        self.threads = torch.get_num_threads()
+        progress("Finding out how candidates can be kept apart", 180.0)
+        try:
+            chosen = sandbox.choose(str(settings["isolation"]), gpu=device == "cuda")
+        except sandbox.Refused as error:
+            raise Bad(error.reason, error.cure) from error
+        locks = turns.user_folder(os.path.join(os.path.dirname(os.path.abspath(cache_dir)), "slots"))
+        on_device = turns.Turns(locks, fingerprint.device_key(device))
+        observe.STRANGERS.judges = on_device.judges
+        self.pool = Pool(
+            runner_environment(device, self.threads, cache_dir),
+            original.folder,
+            int(settings["log_limit"]),
+            confinement.Confinement(chosen.layer, device == "cuda", confinement.project_files(original.path)),
+            Limits(memory_limit(float(settings["memory_share"]))),
+            on_device,
+            spares=spares(device),
+        )
+        # Eager and its twin.
+        self.pool.begin(RUNNER, RUNNER, *[COMPILER] * (self._wanted("compile") + writing))
+        # The next candidate finds processes that have imported torch already.
+        self.pool.fill(1)
 
     def _gpu(self) -> handover.Gpu | None:
         """Return what runners share with the judge on the GPU; None on a CPU."""
@@ -222,7 +239,7 @@ class Judge:
     def baselines(self, progress: Progress) -> dict[str, Any]:
         """Return `core.Baselines` in wire form; what torch.compile makes is made and timed when this is first called.
 
-        Candidates may be judged meanwhile; finalists wait for it.
+        Candidates may be judged meanwhile.
 
         Raises
         ------
@@ -230,21 +247,29 @@ class Judge:
             The reference could not be timed.
         """
         with self._compiling:
-            if not self._complete:
-                for names in groups(list(COMPILED), self.reference.plan.beside + 1):
-                    self._baselines |= self._time_compiled(names, progress)
-                self.compiled = self.compiled[: self.reference.plan.beside]
-                self._complete = True
+            for names in groups(list(COMPILED), self.reference.plan.beside + 1):
+                self._make(names, progress)
+                untimed = [name for name in names if not self._made[name] and self._baselines[name] is None]
+                if untimed:
+                    self._baselines |= self._timed(["eager", *untimed], progress)
         return self._baselines
 
-    def _time_compiled(self, names: list[str], progress: Progress) -> dict[str, Any]:
-        messages = {name: self._compile(name, progress) for name in names}
-        there = [name for name in names if not messages[name]]
-        found: dict[str, Any] = {f"{name}_message": message for name, message in messages.items()}
-        if there:
-            found |= self._timed(["eager", *there], progress)
-            self.compiled += there
-        return found
+    def compiled(self, progress: Progress) -> list[str]:
+        """Have torch.compile make what is wanted; returns which of `bench.COMPILED` are timed beside finalists."""
+        with self._compiling:
+            self._make(list(COMPILED), progress)
+        return [name for name, message in self._made.items() if not message][: self.reference.plan.beside]
+
+    def _make(self, names: list[str], progress: Progress) -> None:
+        for name in names:
+            if name not in self._made:
+                self._made[name] = self._baselines[f"{name}_message"] = self._compile(name, progress)
+
+    def learn(self, measured: timing.Measured) -> None:
+        """Take the times of the reference in a finalist's rounds for what was not timed before."""
+        untimed = [name for name in measured.beside if self._baselines[name] is None]
+        if untimed:
+            self._baselines |= {name: measured.times.timing(name) for name in ["eager", *untimed]}
 
     def _wanted(self, name: str) -> bool:
         return bool(self.settings.get(WANTED[name]))

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..device.turns import Waiting
 from ..processes.failures import RunnerFailure
+from ..processes.pool import COMPILER
 from ..processes.runners import RunnerProcess
 from ..timing.problem_runners import Bench
 
@@ -34,7 +35,7 @@ class Writer:
 
     def _start(self) -> RunnerProcess:
         bench = self._bench
-        runner = bench.pool.reference_runner()
+        runner = bench.pool.reference_runner(COMPILER)
         try:
             bench.load(runner)
             if bench.device == "cuda":

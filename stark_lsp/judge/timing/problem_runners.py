@@ -16,7 +16,7 @@ from ..correctness import compare
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.failures import RunnerError, RunnerFailure
-from ..processes.pool import Pool
+from ..processes.pool import COMPILER, RUNNER, Pool
 from ..processes.runners import RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
@@ -110,7 +110,9 @@ class Bench:
         self._resting.close()
 
     def begin(self, name: str) -> None:
-        """Have one of `COMPILED` come up beside whatever goes on; it rests while something is timed."""
+        """Have one of `COMPILED` come up beside whatever goes on, if it does not; it rests while something is timed."""
+        if name in self._begun:
+            return
         ahead = ThreadPoolExecutor(1, thread_name_prefix="stark-compile")
         self._begun[name] = ahead.submit(self._start_reference, name)
         ahead.shutdown(wait=False)
@@ -177,6 +179,7 @@ class Bench:
         with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
             runners = [self.pool.reference_runner() for _ in names]
             self._sides.update(zip(names, pool.map(start, names, runners)))  # noqa: B905 - Python 3.9
+        self.pool.end_ahead(RUNNER)
 
     def _twin(self, rounds: int) -> bool:
         """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
@@ -275,10 +278,10 @@ class Bench:
 
     def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
         reference = self.reference
-        runner = runner or self.pool.reference_runner()
+        runner = runner or self.pool.reference_runner(COMPILER if name in COMPILED else RUNNER)
         try:
             # What it returns then comes back through memory on the GPU.
-            runner.warm_up()
+            runner.warm_up(self.pool.gpu.result())
             self.load(runner)
             limit = float(self.settings["run_timeout_s"])
             if name in COMPILED:

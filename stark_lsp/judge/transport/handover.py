@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from dataclasses import dataclass
 
@@ -69,10 +70,29 @@ class Gpu:
             # Files always work.
             return None
 
-    @staticmethod
-    def argument(exchange: Exchange | None) -> str:
-        """Return what a runner is told on its command line, see `__main__`."""
-        return "cuda" if exchange is None else f"cuda:{exchange.fd}:{exchange.nbytes}"
+
+def send(channel: socket.socket, fd: int) -> None:
+    """Send a descriptor to a process of this machine."""
+    socket.send_fds(channel, [b"\0"], [fd])
+
+
+def received(fd: int) -> int:
+    """Return the descriptor that was sent to this process by the socket `fd`, which stays open.
+
+    Raises
+    ------
+    Unavailable
+        None was.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=os.dup(fd)) as channel:
+        channel.setblocking(False)
+        try:
+            found = socket.recv_fds(channel, 1, 1)[1]
+        except OSError as error:
+            raise Unavailable(str(error)) from error
+    if not found:
+        raise Unavailable("no memory was handed over")
+    return found[0]
 
 
 def exchange_bytes(asked: list[int], answered: list[int], *, children: int, resident: int, total: int) -> int:
