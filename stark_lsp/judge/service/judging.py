@@ -126,9 +126,6 @@ class Judge:
         reliable = measured is not None and roofline.BUSY not in measured["notes"]
         self.capabilities = capabilities.describe(reference.device, measured if reliable else None)
         reference.release()
-        if "compile" not in self._made and self._wanted("compile"):
-            # It is done sooner beside the first candidate's checks.
-            self.bench.begin("compile")
         self.pool.fill(1)
         if on_gpu:
             # What is under way now would be waited for by the first candidate.
@@ -214,9 +211,9 @@ class Judge:
         # While nobody times, so that the first spare comes up beside them.
         with self.bench.turns.working():
             self.bench.start_side_by_side(at_once=many)
-        if many and self.reference.device == "cuda" and self.reference.plan.compiled and self._wanted("compile"):
+        if self.reference.plan.compiled and self._wanted("compile"):
             self.bench.begin("compile")
-            if writing:
+            if writing and many and self.reference.device == "cuda":
                 self._writer.begin()
         self.pool.await_spares(RUNNER, SPARE_S)
         return dict(self._timed(["eager"], progress)["eager"])

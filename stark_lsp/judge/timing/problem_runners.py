@@ -110,9 +110,7 @@ class Bench:
         self._resting.close()
 
     def begin(self, name: str) -> None:
-        """Have one of `COMPILED` come up beside whatever goes on, if it does not; it rests while something is timed."""
-        if name in self._begun:
-            return
+        """Have one of `COMPILED` come up beside whatever goes on; it rests while something is timed."""
         ahead = ThreadPoolExecutor(1, thread_name_prefix="stark-compile")
         self._begun[name] = ahead.submit(self._start_reference, name)
         ahead.shutdown(wait=False)
