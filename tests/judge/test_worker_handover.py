@@ -114,3 +114,24 @@ def test_memory_is_handed_to_a_runner_once_it_is_confined(tmp_path: Path, layer:
     finally:
         runner.kill()
     assert ended == ["closed"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there the tests of the GPU share memory")
+def test_no_way_to_the_judge_is_left_before_a_candidate_is_loaded(tmp_path: Path) -> None:
+    gpu: Any = SimpleNamespace(exchange=lambda: None)
+    alone = Confinement(Layer.PROCESS, gpu=True)
+    runner = RunnerProcess(dict(os.environ), Folder(str(tmp_path)), 10_000, confinement=alone, on_gpu=True)
+
+    def sockets() -> list[str]:
+        opened = Path(f"/proc/{runner.pid}/fd").iterdir()
+        return [found for found in map(os.readlink, opened) if found.startswith("socket:")]
+
+    try:
+        runner.wait_ready()
+        assert len(sockets()) == 1
+        runner.warm_up(gpu)
+        assert sockets() == []
+        assert runner.exchange is None
+        assert runner.ask("record", gradients=False, run_s=60.0) == {}
+    finally:
+        runner.kill()

@@ -182,8 +182,11 @@ def test_runners_of_the_reference_come_up_before_they_are_wanted(children: Pool,
     for runner in taken:
         assert runner.ask("record", gradients=False, run_s=60.0) == {}
         children.end(runner)
+    children.begin(COMPILER)
+    children._ahead[COMPILER][0].kill()
     other = children.reference_runner(COMPILER)
     assert other.alive
+    assert running(folders) == 1, "one that has died is not left behind"
 
 
 def test_what_the_reference_imports_late_is_let_into_the_spares(children: Pool, tmp_path: Path) -> None:

@@ -102,8 +102,12 @@ class Pool:
     def reference_runner(self, role: str = RUNNER) -> RunnerProcess:
         """Return a runner for the user's own code; a `COMPILER` has imported Inductor."""
         with self._lock:
-            begun = self._ahead[role].pop() if self._ahead[role] else None
-        return begun if begun is not None and begun.alive else self._start(role, None)
+            while self._ahead[role]:
+                begun = self._ahead[role].pop()
+                if begun.alive:
+                    return begun
+                self.end(begun)
+        return self._start(role, None)
 
     def watched_runner(self, tool: Tool) -> RunnerProcess:
         """Start a confined runner under a tool, such as a memory checker."""
