@@ -210,7 +210,7 @@ class Judge:
         many = (os.cpu_count() or 1) >= MANY_CORES
         # While nobody times, so that the first spare comes up beside them.
         with self.bench.turns.working():
-            self.bench.start_side_by_side(at_once=many)
+            self.bench.start_eager(at_once=many)
         if self.reference.plan.compiled and self._wanted("compile"):
             self.bench.begin("compile")
             if writing and many and self.reference.device == "cuda":

@@ -157,26 +157,25 @@ class Bench:
                 self._sides[name] = timer
             return timer
 
-    def start_side_by_side(self, *, at_once: bool) -> None:
-        """Start the processes of eager side by side; what fails is tried again when it is needed, and told then.
+    def start_eager(self, *, at_once: bool) -> None:
+        """Have the processes of eager load and call the module; what fails is tried and told when it is needed.
 
         Parameters
         ----------
         at_once
-            Whether they load and call the module at the same time too: on few cores that makes its calls look slow.
+            Whether they do so at the same time: on few cores that makes its calls look slow.
         """
 
-        def start(name: str, runner: RunnerProcess) -> Timer | None:
+        def start(name: str) -> Timer | None:
             try:
-                return self._start_reference(name, runner)
+                return self._start_reference(name)
             except RunnerFailure:
                 return None
 
         names = ("eager", TWIN) if self._twin(int(self.settings["rounds"])) else ("eager",)
         workers = len(names) if at_once else 1
         with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
-            runners = [self.pool.reference_runner() for _ in names]
-            self._sides.update(zip(names, pool.map(start, names, runners)))  # noqa: B905 - Python 3.9
+            self._sides.update(zip(names, pool.map(start, names)))  # noqa: B905 - Python 3.9
         self.pool.end_ahead(RUNNER)
 
     def _twin(self, rounds: int) -> bool:
@@ -274,9 +273,9 @@ class Bench:
         eager = self.eager_with(weights)
         return Recheck(candidate, eager, self.output_bytes, first.own_errors, limit, looks, self.device, self.reliably)
 
-    def _start_reference(self, name: str, runner: RunnerProcess | None = None) -> Timer:
+    def _start_reference(self, name: str) -> Timer:
         reference = self.reference
-        runner = runner or self.pool.reference_runner(COMPILER if name in COMPILED else RUNNER)
+        runner = self.pool.reference_runner(COMPILER if name in COMPILED else RUNNER)
         try:
             # What it returns then comes back through memory on the GPU.
             runner.warm_up(self.pool.gpu.result())
