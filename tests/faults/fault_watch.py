@@ -51,7 +51,7 @@ def strays(value: str, root: int | None) -> set[int]:
 
 
 def by_role(root: int | None, role: str) -> list[psutil.Process]:
-    """Return the processes below one that the worker started as `runner` or `builder`, newest last."""
+    """Return the processes below one that the worker started in a role, newest last."""
     found = []
     for process in tree(root):
         try:

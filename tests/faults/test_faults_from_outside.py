@@ -86,9 +86,12 @@ async def test_a_stopped_runner_runs_into_its_limit(judge: WorkerJudge) -> None:
 
 
 async def test_spares_and_reference_runners_that_are_killed_are_started_again(judge: WorkerJudge) -> None:
-    for role in ("runner", "builder"):
-        for process in by_role(judge.pid, role):
-            kill(process)
+    killed = [process for role in ("runner", "compiler", "builder") for process in by_role(judge.pid, role)]
+    # bubblewrap ends after what it runs, and only then is a spare known to be dead.
+    killed += [one for process in killed for one in above(process) if one.name() == "bwrap"]
+    for process in killed:
+        kill(process)
+    await until(lambda: not any(map(running, killed)), "what was killed has ended")
     await next_is_ok(judge)
 
 
