@@ -220,9 +220,11 @@ class PlaybookAgents:
             return None
         nodes = [*context.siblings, *context.window, context.root, context.selected]
         tried = self._tried(nodes) | self._planned
-        timing = None if at_root or context.selected.verdict is None else context.selected.verdict.runtime
-        call_ms = self._eager_ms if timing is None else timing.median_ms
-        offered = await self._recipes.offered(None if at_root else design, call_ms)
+        verdict = None if at_root else context.selected.verdict
+        call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
+        busy_us = verdict.profile.device_us if verdict is not None and verdict.profile is not None else None
+        waiting = 0.0 if busy_us is None else 1.0 - busy_us / (1000.0 * call_ms)
+        offered = await self._recipes.offered(None if at_root else design, call_ms, waiting)
         plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
         gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
         if at_root and any(one is not None and one.value > 1 for one in gains):

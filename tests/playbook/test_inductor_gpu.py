@@ -149,6 +149,8 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
 
     assert names(plain, of_images, 0.2) == [["tuning"], ["layout"], ["launch"]]
     assert names(plain, of_images, 20.0) == [["tuning"], ["layout"]]
+    idle = recipes.Switches().following(plain, of_images, 0.2, waiting=0.2)
+    assert [[name for name, _ in found.kernels] for found in idle] == [["launch"], ["tuning"], ["layout"]]
     shifted = replace(of_images, rewrites=frozenset({"windows", "sums"}))
     assert names(plain, shifted, 20.0)[:2] == [["algebra"], ["windows"]]
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]

@@ -262,6 +262,10 @@ class Attempt:
 
         with self._aside():
             runner = self.judge.pool.take(RUNNER)
+        # Compiling the kernels of a whole model once more would take longer than all else here.
+        if self._runner is not None and not self._cached:
+            self.judge.triton.keep(self._source, self._runner.files.triton)
+        self.judge.triton.fill(self._source, runner.files.triton)
         try:
             return ieee.outputs_of(runner, load, self._reference, run_s)
         finally:

@@ -171,14 +171,14 @@ class Recipes:
         except (CannotEmit, CannotEdit) as error:
             return str(error)
 
-    async def offered(self, design: Design | None, call_ms: float) -> Sequence[Design]:
+    async def offered(self, design: Design | None, call_ms: float, waiting: float = 0.0) -> Sequence[Design]:
         """Return the designs to try on one that takes so long, or on the reference: what torch.compile writes first."""
         first = [PLAIN] if design is None else []
         try:
             await self.get(PLAIN)
         except CannotEmit:
             first = []
-        return [*first, *self._switches.following(design or PLAIN, self._known, call_ms)]
+        return [*first, *self._switches.following(design or PLAIN, self._known, call_ms, waiting)]
 
     def fits(self, design: Design, call_ms: float) -> bool:
         """Whether a design that won elsewhere can be tried on the reference; known once any were `offered`."""

@@ -21,6 +21,8 @@ LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 WORTH = 0.1
 """Share of a call that launches must take for a CUDA graph to be tried."""
+MUCH = 0.15
+"""Share of a call for which the GPU was seen to wait for launches, from which a CUDA graph is tried first."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Switches:
         known = len(on) == len(design.kernels) and all(one.serves(facts, call_ms) for one in on)
         return known and bool(on) and (len(on) == 1 or not any(one.plain for one in on))
 
-    def following(self, design: Design, facts: Facts, call_ms: float) -> Iterator[Design]:
+    def following(self, design: Design, facts: Facts, call_ms: float, waiting: float = 0.0) -> Iterator[Design]:
         """Yield the designs with one more switch on, the most promising first.
 
         Only switches behind the last one that is on are turned on, so that no design is reached in two ways.
@@ -184,10 +186,15 @@ class Switches:
         ----------
         call_ms
             How long a call takes with this design.
+        waiting
+            Share of it in which the GPU was seen to have nothing to do.
         """
         on = self.on(design)
         last = max((self._all.index(one) for one in on), default=-1)
-        for one in self._all[last + 1 :]:
+        behind = self._all[last + 1 :]
+        if waiting > MUCH:
+            behind = tuple(sorted(behind, key=lambda one: not one.replayed or one.plain))
+        for one in behind:
             # The original's own kernels are nothing that other switches change.
             if design.label(one.name) is None and one.serves(facts, call_ms) and not (one.plain and on):
                 yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
