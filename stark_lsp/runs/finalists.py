@@ -56,10 +56,13 @@ def beats(new: Verdict, standing: Verdict) -> bool:
 
 
 def pick(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes worth confirming, best first and each source once: weights that load rank before those that do
-    not."""
+    """Return the nodes worth confirming, best first and each source once.
+
+    Weights that load rank before those that do not, then what is faster than eager and gives the same by any measure
+    before what is only as far off as the original itself: one would have to explain the difference.
+    """
     verified = [node for node in nodes if node.verdict is not None and node.verdict.ok]
-    verified.sort(key=lambda node: (not _loads(node), node.score, node.id))
+    verified.sort(key=lambda node: (not _loads(node), not _same(node), node.score, node.id))
     distinct: dict[str, Node] = {}
     for node in verified:
         distinct.setdefault(node.candidate.source, node)
@@ -116,7 +119,7 @@ async def confirm_best(
         best = _best(proven)
         if best.id in examined:
             if trouble is None or not (unfit := await trouble(best)):
-                return Confirmed(best, gain_message(best))
+                return Confirmed(best, gain_message(best) + _further(order, best))
             proven.remove(best)
             continue
         proven.remove(best)
@@ -129,14 +132,29 @@ async def confirm_best(
 
 def _may_win(node: Node, leader: Node, best: Node) -> bool:
     """Whether a runner-up was as fast as the leader in the search, or faster than the best is now confirmed to be."""
-    if node.score <= leader.score * (1 + NEAR):
+    if (_loads(node), _same(node)) == (_loads(leader), _same(leader)) and node.score <= leader.score * (1 + NEAR):
         return True
-    searched = node.verdict.speedup_vs_eager if node.verdict is not None else None
-    return searched is not None and (_loads(node), searched.value) > (_loads(best), _gain(best).value)
+    searched = _searched(node)
+    return searched is not None and (_loads(node), _same(node), searched) > _standing(best)
 
 
 def _best(proven: Iterable[Node]) -> Node:
-    return max(proven, key=lambda node: (_loads(node), _gain(node).value))
+    return max(proven, key=_standing)
+
+
+def _standing(node: Node) -> tuple[bool, bool, float]:
+    return _loads(node), _same(node), _gain(node).value
+
+
+def _same(node: Node) -> bool:
+    """Whether it is faster than eager, and its results are the original's by any measure."""
+    errors = None if node.verdict is None else node.verdict.errors
+    return (_searched(node) or 0.0) > 1 and (errors is None or not errors.widened)
+
+
+def _searched(node: Node) -> float | None:
+    gain = None if node.verdict is None else node.verdict.speedup_vs_eager
+    return None if gain is None else gain.value
 
 
 def _on_gpu(node: Node) -> bool:
@@ -152,6 +170,21 @@ def _gain(node: Node) -> Interval:
     assert node.verdict is not None
     assert node.verdict.speedup_vs_eager is not None
     return node.verdict.speedup_vs_eager
+
+
+def _further(nodes: Iterable[Node], best: Node) -> str:
+    """Return a sentence on what is faster and was left, as its results are not the same by any measure."""
+    if not _same(best):
+        return ""
+    slower = _gain(best).value
+    left = [node for node in nodes if _loads(node) and not _same(node) and (_searched(node) or 0.0) > slower]
+    if not left:
+        return ""
+    node = max(left, key=lambda node: _searched(node) or 0.0)
+    return (
+        f" Attempt {node.id} is {_searched(node):.2f}x as fast as eager, but its results differ by more than rounding, "
+        "as the original's do from float64: choose it if that is no matter."
+    )
 
 
 def gain_message(node: Node) -> str:

@@ -140,3 +140,17 @@ def test_parts_of_a_training_step_have_names_of_their_own() -> None:
     assert compare.name_of("", "['output'][0]") == "output [0]"
     assert compare.name_of("output", "['a'][0]") == "output ['a'][0]"
     assert compare.name_of("output", "") == "output"
+
+
+def test_results_are_held_to_a_fixed_tolerance_where_the_reference_keeps_it() -> None:
+    reference = torch.linspace(-20, 20, 1001)
+    near = reference + 1.5e-4 * (reference.abs() < 0.4)
+    assert compare.hold_to_fixed([(reference, reference + 0.9e-4)], [1e-7])
+    assert compare.hold_to_fixed([(reference, reference * (1 + 0.9e-4))], [1e-7]), "of large values as much more"
+    assert compare.hold_to_fixed([(reference.double(), near.double())], [1e-7]), "KernelBench's is float32's"
+    with pytest.raises(compare.Mismatch, match=r"1.9 % of its elements") as caught:
+        compare.hold_to_fixed([(reference, reference), (reference, near)], [1e-7, 1e-7])
+    assert caught.value.status == "WRONG_RESULT"
+    assert str(caught.value).startswith("Output 1 is off by up to 0.00015")
+    assert not compare.hold_to_fixed([(reference, near)], [1e-5]), "the reference may be off by as much"
+    assert not compare.hold_to_fixed([(reference, near)], None), "nobody knows how far the reference is off"

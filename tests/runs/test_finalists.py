@@ -9,7 +9,7 @@ import pytest
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.run import Node
 from stark_lsp.core.status import AgentRole, VerdictStatus
-from stark_lsp.core.verdict import Environment, Interval, Timing, Verdict
+from stark_lsp.core.verdict import Environment, ErrorFigures, Interval, Timing, Verdict
 from stark_lsp.runs.finalists import FINALISTS, Confirmed, beats, confirm_best, faster_than_eager, pick
 
 ONE = Interval(1.0, 0.9, 1.1)
@@ -238,3 +238,23 @@ def test_a_new_proposal_beats_a_standing_one_by_more_than_both_intervals_leave_o
     assert beats(ok(5, new), ok(5, standing, loads=False)), "trained weights keep working"
     assert not beats(ok(5, new, loads=False), ok(5, standing))
     assert not beats(replace(ok(5), speedup_vs_eager=None), ok(5, standing))
+
+
+async def test_what_gives_the_same_goes_before_what_is_only_as_far_off_as_the_original() -> None:
+    off = ErrorFigures(0.01, 0.01, 0.03, 0.009, widened=True)
+    nodes = [
+        node(1, replace(ok(2.0), errors=off)),
+        node(2, replace(ok(5.0), errors=ErrorFigures(0.0, 0.0, 2e-5))),
+        node(3, ok(20.0)),
+    ]
+    assert [found.id for found in pick(nodes)] == [2, 1, 3], "the last is slower than eager"
+    outcome, judge, _ = await confirm(nodes, {2: ok(5.0)})
+    assert judge.asked == ["# 2"]
+    assert outcome.node is not None
+    assert outcome.node.id == 2
+    assert "Attempt 1 is 5.00x as fast as eager, but its results differ" in outcome.message
+    outcome, judge, _ = await confirm(nodes, {2: ok(5.0, ONE), 1: replace(ok(2.0), errors=off)})
+    assert judge.asked == ["# 2", "# 1"]
+    assert outcome.node is not None
+    assert outcome.node.id == 1
+    assert "differ" not in outcome.message

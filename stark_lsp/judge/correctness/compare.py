@@ -38,6 +38,8 @@ WIDEN = 4.0
 """How often the reference's own rounding error (against float64) a candidate may differ by."""
 WIDEN_LIMIT = 50.0
 """The tolerance never grows beyond this multiple,"""
+FIXED = 1e-4
+"""What an evaluator with a fixed tolerance allows of float32, absolute and of each value: KernelBench's `eval.py`."""
 TF32_LIMIT = 5000.0
 """but beyond this one where only TF32 is why the reference is off, and the candidate was right without: see `ieee`."""
 NOISE = 0.05
@@ -67,6 +69,7 @@ class Figures:
     max_rel: float = 0.0
     tolerance: float = 0.0
     float64_max_rel: float | None = None
+    widened: bool = False
 
     def add(self, max_abs: float, max_rel: float, tolerance: float) -> None:
         """Take in one output."""
@@ -251,6 +254,44 @@ def compare_tensors(
             f"{worst.expected_text}: off by {worst.max_abs:.3g}, or {worst.max_rel:.2g} of the largest value "
             f"({allowed}); {share:.3g} % of the elements are off.",
         )
+
+
+def hold_to_fixed(pairs: list[tuple[torch.Tensor, torch.Tensor]], own_errors: list[float] | None) -> bool:
+    """Hold float32 results that are within the tolerance to `FIXED` as well, where the reference itself keeps that.
+
+    Parameters
+    ----------
+    pairs
+        The reference's results and the candidate's.
+    own_errors
+        For each pair the reference's relative error against float64.
+
+    Returns
+    -------
+    bool
+        Whether all keep it; otherwise the reference does not either, or it is not known.
+
+    Raises
+    ------
+    Mismatch
+        The candidate does not, and the reference is so close to float64 that it could.
+    """
+    kept = True
+    for number, (ref, out) in enumerate(pairs):
+        gap = difference(ref, out)
+        if ref.dtype != torch.float32 or gap.max_abs <= FIXED or not gap.beyond(FIXED / gap.scale, FIXED):
+            continue
+        own = own_errors[number] if own_errors else 0.0
+        off = gap.beyond(max(FIXED / gap.scale, WIDEN * own), FIXED)
+        if own and off:
+            raise Mismatch(
+                "WRONG_RESULT",
+                f"Output {number} is off by up to {gap.max_abs:.3g}, {100 * off / ref.numel():.3g} % of its elements by "
+                f"more than {FIXED:.0e} and {FIXED:.0e} of their value, while the reference is within "
+                f"{own * gap.scale:.1g} of float64: compute more exactly.",
+            )
+        kept = False
+    return kept
 
 
 def within(

@@ -36,13 +36,14 @@ class Difference:
         """Whether NaN and infinities stand at the same places."""
         return self.only_reference_finite is None and self.other_nonfinite is None
 
-    def beyond(self, tolerance: float) -> int:
-        """Return how many elements differ by more than the tolerance."""
+    def beyond(self, tolerance: float, share: float = 0.0) -> int:
+        """Return how many elements differ by more than the tolerance and a share of their own magnitude."""
         ref, out = self.pair
         count = 0
         for _, a, b in _pieces(ref, out):
-            gap = (_wide(a) - _wide(b)).abs()
-            count += int(((gap > tolerance * self.scale) | ((a != b) & (tolerance == 0))).sum())
+            a, b = _wide(a), _wide(b)
+            room = tolerance * self.scale + share * a.abs()
+            count += int((((a - b).abs() > room) | ((a != b) & (tolerance == 0))).sum())
         return count
 
 

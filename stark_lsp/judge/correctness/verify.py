@@ -39,6 +39,10 @@ OUT_OF_STREAM = (
     "torch.cuda.current_stream(), or have their own stream wait for it."
 )
 
+WIDENED = (
+    f"It differs by more than {compare.FIXED:.0e} and {compare.FIXED:.0e} of a value, as the original may from "
+    "float64. Evaluators that allow no more, such as KernelBench's, call that wrong."
+)
 TF32 = (
     "It differs from the original as that does from float64, by up to {:.1g} of the largest value: PyTorch allows TF32 "
     "in convolutions. Without TF32 both agree."
@@ -160,6 +164,8 @@ class Verifier:
         try:
             self._compare(case, outputs, self.figures, dense=case.kind is not CaseKind.STRIDED)
             self.compared = True
+            if case.kind is CaseKind.SEEDED and self.figures.max_abs > compare.FIXED and not self.figures.widened:
+                self._hold_to_fixed(case, outputs)
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
             if error.status == "WRONG_RESULT" and self._limit == compare.WIDEN_LIMIT and self._right_without_tf32():
@@ -176,6 +182,14 @@ class Verifier:
     def _compare(self, case: Case, outputs: tensorfile.Loaded, figures: compare.Figures, *, dense: bool = True) -> None:
         what = self.reference.what
         compare.compare(case.outputs, outputs, figures, case.own_errors, what, dense=dense, limit=self._limit)
+
+    def _hold_to_fixed(self, case: Case, outputs: tensorfile.Loaded) -> None:
+        """See whether evaluators with a fixed tolerance would agree, see `compare.hold_to_fixed`."""
+        order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
+        pairs = list(zip(case.outputs.tensors, [outputs.tensors[number] for number in order]))  # noqa: B905 - Python 3.9
+        if not compare.hold_to_fixed(pairs, case.own_errors):
+            self.figures.widened = True
+            self.notes.append(WIDENED)
 
     def _right_without_tf32(self) -> bool:
         """Whether the reference is far from float64 by TF32 alone, and the candidate right where there is none."""
