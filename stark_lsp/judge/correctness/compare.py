@@ -286,8 +286,8 @@ def hold_to_fixed(pairs: list[tuple[torch.Tensor, torch.Tensor]], own_errors: li
         if own and off:
             raise Mismatch(
                 "WRONG_RESULT",
-                f"Output {number} is off by up to {gap.max_abs:.3g}, {100 * off / ref.numel():.3g} % of its elements by "
-                f"more than {FIXED:.0e} and {FIXED:.0e} of their value, while the reference is within "
+                f"Output {number} is off by up to {gap.max_abs:.3g}, {100 * off / ref.numel():.3g} % of its elements "
+                f"by more than {FIXED:.0e} and {FIXED:.0e} of their value, while the reference is within "
                 f"{own * gap.scale:.1g} of float64: compute more exactly.",
             )
         kept = False
