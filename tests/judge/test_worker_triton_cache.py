@@ -41,6 +41,24 @@ def test_what_was_kept_is_found_again_and_what_was_not_is_not(tmp_path: Path) ->
     assert os.listdir(tmp_path / "found" / "source") == ["kernel.cubin"]
 
 
+def test_triton_finds_what_was_compiled_in_another_folder(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("triton.runtime.cache")
+    knobs = pytest.importorskip("triton.knobs")
+    first, second = tmp_path / "first", tmp_path / "second"
+    with knobs.cache.scope():
+        knobs.cache.dir = str(first)
+        manager = runtime.FileCacheManager("kernel")
+        manager.put_group("k.json", {name: manager.put("text", name) for name in ("k.json", "k.cubin")})
+        (first / "kernel" / "__grp__other.json").write_text("[no list]")
+        cache = TritonCache(str(tmp_path), [])
+        cache.keep("source", str(first))
+        assert cache.fill("source", str(second))
+        knobs.cache.dir = str(second)
+        found = runtime.FileCacheManager("kernel").get_group("k.json")
+    # That folder is another process's, which may not be read even while it is there.
+    assert found == {name: str(second / "kernel" / name) for name in ("k.json", "k.cubin")}
+
+
 def test_another_toolchain_or_source_compiles_elsewhere(tmp_path: Path) -> None:
     kept(TritonCache(str(tmp_path), ["torch 1"]), tmp_path, "a")
     assert not found(TritonCache(str(tmp_path), ["torch 1"]), tmp_path, "b")

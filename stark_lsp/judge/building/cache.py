@@ -26,6 +26,9 @@ BYTES = 2 << 30
 TRITON_BYTES = 4 << 30
 TRITON_LIMIT = 256 << 20
 """Bytes that Triton may compile for one source, if they are to be kept."""
+GROUP = "__grp__"
+"""How Triton's lists of the files of a kernel begin (`triton/runtime/cache.py`)."""
+GROUP_LIMIT = 1 << 16
 RECENT_S = 600.0
 """An entry used so recently is kept: somebody may be about to read it."""
 POLL_S = 0.02
@@ -192,7 +195,9 @@ class TritonCache(Store):
         entry = os.path.join(self.root, self._key(source))
         with contextlib.suppress(OSError, copies.TooLarge):
             os.utime(os.path.join(entry, NOTE))
-            return copies.copy_tree(os.path.join(entry, COMPILED), target, TRITON_LIMIT) > 0
+            copied = copies.copy_tree(os.path.join(entry, COMPILED), target, TRITON_LIMIT)
+            _lead_here(target)
+            return copied > 0
         return False
 
     def keep(self, source: str, made: str) -> None:
@@ -202,6 +207,20 @@ class TritonCache(Store):
             if held and next(copies.files(made), None) is not None:
                 with self._made(key, {}) as new:
                     copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
+
+
+def _lead_here(folder: str) -> None:
+    """Have Triton find what was copied: its lists of the files of a kernel name them by their whole paths."""
+    for path, _, _ in copies.files(folder):
+        here, name = os.path.split(path)
+        if name.startswith(GROUP):
+            # A candidate's process wrote it. What cannot be read is compiled anew.
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+                with copies.regular(path) as file:
+                    named = json.loads(file.read(GROUP_LIMIT))["child_paths"]
+                paths = {name: os.path.join(here, os.path.basename(name)) for name in named}
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({"child_paths": paths}, file)
 
 
 def key_of(value: Any) -> str:
