@@ -222,7 +222,8 @@ class PlaybookAgents:
         tried = self._tried(nodes) | self._planned
         verdict = None if at_root else context.selected.verdict
         call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
-        busy_us = verdict.profile.device_us if verdict is not None and verdict.profile is not None else None
+        profile = self.reference.profile if at_root else verdict.profile if verdict is not None else None
+        busy_us = None if profile is None else profile.device_us
         waiting = 0.0 if busy_us is None else 1.0 - busy_us / (1000.0 * call_ms)
         offered = await self._recipes.offered(None if at_root else design, call_ms, waiting)
         plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]

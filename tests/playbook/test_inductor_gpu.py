@@ -216,10 +216,37 @@ def test_what_torch_compile_does_not_take_is_captured_as_it_is(bench: Callable[.
         one.attempt()
 
 
-def test_a_buffer_that_a_call_changes_is_not_captured(bench: Callable[..., Bench]) -> None:
-    text = LSTM.replace("self.head = nn", 'self.register_buffer("seen", torch.zeros(1))\n        self.head = nn')
-    one = bench(text.replace("        return self", "        self.seen += 1\n        return self"))
-    with pytest.raises(NotTraceable, match="a call changes"):
+COUNTING = LSTM.replace("self.head = nn", 'self.register_buffer("seen", torch.zeros(1))\n        self.head = nn')
+
+
+def test_a_buffer_that_a_call_changes_is_put_back_after_the_first_run(bench: Callable[..., Bench]) -> None:
+    one = bench(COUNTING.replace("        return self", "        self.seen += 1\n        return self"))
+    made = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True})
+    assert made["changes"] == ["self.seen"]
+    design = Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
+    candidate = AsCompiled(one.problem, {**made, "device": "cuda"}, design).candidate
+    place = 1 + [one["expression"] for one in made["arguments"][1:]].index("self.seen")
+    assert f"_StarkGraph(self._compiled, tensors, 1, ({place},))" in candidate.source
+    new = one.build(candidate)
+    before = float(new.seen)
+    (out,) = new._compiled(*one.inputs, *new.parameters())
+    close(one.model(*one.inputs), out)
+    assert float(new.seen) == before + 1, "what is captured counts"
+    new._form(*one.inputs)
+    assert float(new.seen) == before + 1, "what is differentiated does not"
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ("self.seen = self.seen + 1", "a call changes"),
+        ("x = x + torch.rand_like(x)", "it is random"),
+        ("x.add_(1)", "changes its inputs"),
+    ],
+)
+def test_what_cannot_be_replayed_is_not_captured(step: str, reason: str, bench: Callable[..., Bench]) -> None:
+    one = bench(COUNTING.replace("        return self", f"        {step}\n        return self"))
+    with pytest.raises(NotTraceable, match=reason):
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True})
 
 

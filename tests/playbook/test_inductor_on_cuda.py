@@ -104,6 +104,21 @@ def test_it_computes_what_the_module_computes(text: str, name: str, bench: Calla
         torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["as compiled", "graph", "captured"])
+def test_running_statistics_go_on_as_the_modules_do(name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(IMAGES, place=moved)
+    one.model.train()
+    new = written(one, Design(STRATEGY, DESIGNS[name])).train()
+    for _ in range(3):
+        with torch.no_grad(), by_kernels(new):
+            torch.testing.assert_close(new(*one.inputs), one.model(*one.inputs), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(dict(new.state_dict()), dict(one.model.state_dict()))
+    slopes = gradients(new, one.inputs), gradients(one.model, one.inputs)
+    for found, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(dict(new.state_dict()), dict(one.model.state_dict()))
+
+
 @pytest.mark.parametrize("name", ["as compiled", "graph"])
 def test_weights_that_change_or_move_are_seen(name: str, bench: Callable[..., Bench]) -> None:
     one = bench(LAYERS, place=moved)

@@ -119,11 +119,7 @@ def program(
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
     if RANDOM.search(str(codes[0])):
         raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
-    versions = zip(named, before)  # noqa: B905 - Python 3.9
-    changed = {expression for (expression, tensor), version in versions if tensor._version != version}
-    buffers = {expression for expression, tensor in named if not isinstance(tensor, torch.nn.Parameter)}
-    if any(expression not in buffers or not expression.startswith("self.") for expression in changed):
-        raise NotTraceable("it changes its inputs in place")
+    changed = _changed(named, before)
     if _digest(module, mode_matters) != digest:
         raise NotTraceable("it changes its settings")
     arguments, outputs = seen.calls[-1]
@@ -135,7 +131,7 @@ def program(
         "result": _result(result, outputs),
         "lines": sorted(seen.lines),
         "mode_matters": mode_matters,
-        "changes": sorted(changed),
+        "changes": changed,
         "module": digest,
         "parts": _parts(module, mode_matters),
         "values": _values(module, args, kwargs),
@@ -153,13 +149,16 @@ def _plain(
     mode_matters: bool,
     digest: str,
 ) -> dict[str, Any]:
-    """Return the module's own forward in the place of a program, if calls change nothing and give the same."""
-    if module.training and mode_matters:
-        raise NotTraceable("it is random, or learns, in training mode")
-    before = [tensor._version for _, tensor in named]
+    """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
+    before, random = [tensor._version for _, tensor in named], _random_states()
+    buffers = dict(module.named_buffers())
     with torch.no_grad():
         result = module(*args, **kwargs)
-    if [tensor._version for _, tensor in named] != before or _digest(module, mode_matters) != digest:
+    if not all(map(torch.equal, random, _random_states())):
+        raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
+    changed, after = _changed(named, before), dict(module.named_buffers())
+    moved = after.keys() != buffers.keys() or any(after[name] is not one for name, one in buffers.items())
+    if moved or _digest(module, mode_matters) != digest:
         raise NotTraceable("a call changes what the next one gives")
     outputs: list[Any] = []
     torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)
@@ -171,7 +170,7 @@ def _plain(
         "result": _result(result, outputs),
         "lines": [],
         "mode_matters": mode_matters,
-        "changes": [],
+        "changes": changed,
         "module": digest,
         "parts": _parts(module, mode_matters),
         "values": _values(module, args, kwargs),
@@ -180,6 +179,22 @@ def _plain(
         "helpers": {},
         "capability": list(torch.cuda.get_device_capability()) if torch.cuda.is_available() else [0, 0],
     }
+
+
+def _changed(named: list[tuple[str, torch.Tensor]], before: list[int]) -> list[str]:
+    """Return the expressions of the buffers that calls have changed since they had these versions."""
+    versions = zip(named, before)  # noqa: B905 - Python 3.9
+    changed = {expression for (expression, tensor), version in versions if tensor._version != version}
+    buffers = {expression for expression, tensor in named if not isinstance(tensor, torch.nn.Parameter)}
+    if any(expression not in buffers or not expression.startswith("self.") for expression in changed):
+        raise NotTraceable("it changes its inputs in place")
+    return sorted(changed)
+
+
+def _random_states() -> list[torch.Tensor]:
+    """Return the states of the generators that a call may use."""
+    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if on_gpu else [])]
 
 
 def _capability() -> str:

@@ -48,8 +48,6 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     on_gpu = made["device"] == "cuda"
     if not program.kernels and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
-    if replayed and made["changes"]:
-        raise CannotEmit(f"a call changes {made['changes'][0]}, which capturing would do as well")
     user = find_user_class(problem.slice.text, problem.qualname)
     names = {name: short(name) for name in program.kernels}
     kernels = {names[name]: kernel for name, kernel in program.kernels.items()}
@@ -65,7 +63,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         rows = triton.rows(kernels, made["helpers"], naming.given(program, arguments.spelled)) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
         ready = []
-        shared = [graphs.TEXT] if replayed else []
+        shared = [graphs.text(bool(made["changes"]))] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
         text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
@@ -91,12 +89,13 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
     ]
     form = _form(user.forward, made, arguments)
-    # In the place of a program there may be the original's own forward.
-    own = [form[0].replace("_form", "_compiled").replace("):", ", *weights):"), *form[1:]]
+    # In the place of a program there may be the original's own forward, with all that it changes.
+    own = _form(user.forward, {**made, "changes": []}, arguments)
+    own[0] = own[0].replace("_form", "_compiled").replace("):", ", *weights):")
     extra = [
         *(_method(program, names, made, arguments, ready) if made["code"] else own),
         "",
-        *(graphs.method(arguments.inputs) if replayed else []),
+        *(graphs.method(arguments.inputs, arguments.places(made["changes"])) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
     new_forward = _forward(user.forward, made, arguments, digest[:6], named, replayed)
@@ -135,6 +134,14 @@ class _Arguments:
             self.spelled[given] = called[expression]
         self.parameters = [called[one["expression"]] for one in (*self.inputs, *self.weights.values())]
         """Names of all, in the order in which they are passed."""
+
+    def places(self, changes: Sequence[str]) -> list[int]:
+        """Return where the weights that a call changes stand among all that is passed."""
+        order = list(self.weights)
+        missing = [text for text in changes if _path(text) not in order]
+        if missing:
+            raise CannotEmit(f"a call changes {missing[0]}, which its program does not take")
+        return [len(self.inputs) + order.index(_path(text)) for text in changes]
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
         """Return constants that say what tensors the program was made for; `apart`, weights have one of their own."""

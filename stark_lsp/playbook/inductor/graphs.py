@@ -13,7 +13,7 @@ from typing import Any
 from stark_lsp.playbook.inductor.reader import CannotEmit
 
 IMPORTS = ["threading", "weakref"]
-TEXT = '''\
+_TEXT = '''\
 _stark_graphs = weakref.WeakKeyDictionary()
 
 
@@ -49,8 +49,33 @@ class _StarkGraph:
 '''
 
 
-def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
+_KEPT = """\
+        kept = [(self.held[place], self.held[place].clone()) for place in changed]
+        stream = torch.cuda.Stream()
+"""
+_BACK = """\
+            run(*self.held)
+            for x, before in kept:
+                x.copy_(before)
+        torch.cuda.current_stream()"""
+
+
+def text(changes: bool) -> str:
+    """Return what replaying needs; if the program `changes` weights, these are put back after its first run."""
+    if not changes:
+        return _TEXT
+    kept = _TEXT.replace("run, tensors, inputs):", "run, tensors, inputs, changed):")
+    kept = kept.replace("        stream = torch.cuda.Stream()\n", _KEPT)
+    return kept.replace("            run(*self.held)\n        torch.cuda.current_stream()", _BACK)
+
+
+def method(inputs: Sequence[Mapping[str, Any]], changed: Sequence[int] = ()) -> list[str]:
     """Return the method that replays the program; inputs are its first arguments.
+
+    Parameters
+    ----------
+    changed
+        Places of the arguments that the program changes.
 
     Raises
     ------
@@ -60,6 +85,7 @@ def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in inputs:
         if not _dense(one["shape"], one["stride"]):
             raise CannotEmit(f"the input {one['expression']} is not dense in memory")
+    given = ["self._compiled", "tensors", str(len(inputs)), *([repr(tuple(changed))] if changed else [])]
     return [
         "def _replayed(self, *tensors):",
         "    if torch.cuda.is_current_stream_capturing():",
@@ -67,7 +93,7 @@ def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
         "    with torch.cuda.device(tensors[0].device):",
         "        graph = _stark_graphs.get(self)",
         "        if graph is None or not graph.fits(tensors):",
-        f"            graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
+        f"            graph = _stark_graphs[self] = _StarkGraph({', '.join(given)})",
         "        return graph(tensors)",
         "",
     ]

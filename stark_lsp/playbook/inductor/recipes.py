@@ -193,7 +193,7 @@ class Switches:
         last = max((self._all.index(one) for one in on), default=-1)
         behind = self._all[last + 1 :]
         if waiting > MUCH:
-            behind = tuple(sorted(behind, key=lambda one: not one.replayed or one.plain))
+            behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         for one in behind:
             # The original's own kernels are nothing that other switches change.
             if design.label(one.name) is None and one.serves(facts, call_ms) and not (one.plain and on):
