@@ -220,13 +220,11 @@ class PlaybookAgents:
             return None
         nodes = [*context.siblings, *context.window, context.root, context.selected]
         tried = self._tried(nodes) | self._planned
+        plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
         verdict = None if at_root else context.selected.verdict
         call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
-        profile = self.reference.profile if at_root else verdict.profile if verdict is not None else None
-        busy_us = None if profile is None else profile.device_us
-        waiting = 0.0 if busy_us is None else 1.0 - busy_us / (1000.0 * call_ms)
+        waiting = max(map(_waiting, [context.selected, *(plain if at_root else [])]))
         offered = await self._recipes.offered(None if at_root else design, call_ms, waiting)
-        plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
         gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
         if at_root and any(one is not None and one.value > 1 for one in gains):
             # Other switches are better turned on there than on the original.
@@ -375,6 +373,14 @@ class PlaybookAgents:
         if self._reason or self._catalogue is None or self._moves is None:
             raise NothingToPropose(self._reason)
         return self._catalogue, self._moves
+
+
+def _waiting(node: Node) -> float:
+    """Return the share of a candidate's call in which the GPU was seen to have nothing to do."""
+    verdict = node.verdict
+    if verdict is None or verdict.runtime is None or verdict.profile is None or verdict.profile.device_us is None:
+        return 0.0
+    return 1.0 - verdict.profile.device_us / (1000.0 * verdict.runtime.median_ms)
 
 
 def _design(parameters: Sequence[tuple[str, str]], strategy: str = "") -> Design:

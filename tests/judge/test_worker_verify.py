@@ -374,3 +374,11 @@ def test_a_fingerprint_changes_with_any_element() -> None:
     assert fingerprint(swapped) != mark
     assert fingerprint(tensor.clone()) == mark
     assert fingerprint(torch.tensor([True, False, True])) != fingerprint(torch.tensor([True, True, True]))
+
+
+def test_an_error_that_the_reference_does_not_have_is_found_out_near_zero_too(tmp_path: Path) -> None:
+    body = "return torch.tanh(x) * 32.0"
+    reference = make_reference(tmp_path / "large", body, "torch.randn(64, 96)")
+    verify(reference, tmp_path, "return torch.tanh(x) * (32.0 * (1 + 9e-6))")
+    status, message = finding(reference, tmp_path, "return torch.tanh(x) * 32.0 + 2e-4")
+    assert (status, "compute more exactly" in message) == ("WRONG_RESULT", True), message

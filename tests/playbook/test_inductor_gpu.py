@@ -24,7 +24,7 @@ from stark_lsp.agents.dialects import detect
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.status import Dialect, VerdictStatus, WriteMode
-from stark_lsp.core.verdict import Baselines, Launch, Profile, Timing
+from stark_lsp.core.verdict import Baselines, Interval, Launch, Profile, Timing
 from stark_lsp.integrity import read as check
 from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
 from stark_lsp.playbook.agents import PlaybookAgents
@@ -236,6 +236,15 @@ def test_a_buffer_that_a_call_changes_is_put_back_after_the_first_run(bench: Cal
     assert float(new.seen) == before + 1, "what is differentiated does not"
 
 
+def test_statistics_that_batch_norm_changes_are_seen(bench: Callable[..., Bench]) -> None:
+    one = bench(LSTM.replace("nn.Linear(16, 5)", "nn.Sequential(nn.BatchNorm1d(16), nn.Linear(16, 5))"))
+    one.model.train()
+    made = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True})
+    assert made["changes"] == [
+        f"self.head[0].{name}" for name in ("num_batches_tracked", "running_mean", "running_var")
+    ]
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
@@ -248,6 +257,30 @@ def test_what_cannot_be_replayed_is_not_captured(step: str, reason: str, bench: 
     one = bench(COUNTING.replace("        return self", f"        {step}\n        return self"))
     with pytest.raises(NotTraceable, match=reason):
         inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True})
+
+
+def test_where_launches_take_long_they_become_one_graph_first(bench: Callable[..., Bench]) -> None:
+    kept = recorded("argmax")
+    one = bench(kept["text"])
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        return {"none": "not asked for here"} if recipe.get("options") or recipe.get("plain") else dict(kept["made"])
+
+    short = replace(REFERENCE, baselines=Baselines(Timing(0.2, 0.19, 0.21, 5)))
+    one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, short, ask=ask)
+    first = one.attempt()
+    assert read_design(first.candidate.source) == Design(STRATEGY, ())
+    assert first.verdict is not None
+    slow = replace(
+        first.verdict,
+        runtime=Timing(0.3, 0.29, 0.31, 5),
+        speedup_vs_eager=Interval(0.7, 0.6, 0.8),
+        profile=Profile(device_us=100.0),
+    )
+    one.nodes[1] = replace(first, verdict=slow)
+    assert read_design(one.attempt(one.nodes[0]).candidate.source) == GRAPH, "on the reference, which is faster"
+    one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, short, ask=ask)
+    assert read_design(one.attempt(one.nodes[1]).candidate.source) == GRAPH, "and on what waits"
 
 
 def test_few_of_inductors_blocks_are_tried_for_products() -> None:

@@ -152,11 +152,15 @@ def _plain(
     """Return the module's own forward in the place of a program, if calls change nothing but buffers, in place."""
     before, random = [tensor._version for _, tensor in named], _random_states()
     buffers = dict(module.named_buffers())
+    # Batch norm's statistics change under the same version.
+    own = {text: tensor for text, tensor in named if text.startswith("self.") and not _learns(tensor)}
+    values = {text: tensor.clone() for text, tensor in own.items()}
     with torch.no_grad():
         result = module(*args, **kwargs)
     if not all(map(torch.equal, random, _random_states())):
         raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
-    changed, after = _changed(named, before), dict(module.named_buffers())
+    changed = {*_changed(named, before), *(text for text in own if not torch.equal(own[text], values[text]))}
+    after = dict(module.named_buffers())
     moved = after.keys() != buffers.keys() or any(after[name] is not one for name, one in buffers.items())
     if moved or _digest(module, mode_matters) != digest:
         raise NotTraceable("a call changes what the next one gives")
@@ -170,7 +174,7 @@ def _plain(
         "result": _result(result, outputs),
         "lines": [],
         "mode_matters": mode_matters,
-        "changes": changed,
+        "changes": sorted(changed),
         "module": digest,
         "parts": _parts(module, mode_matters),
         "values": _values(module, args, kwargs),
@@ -185,10 +189,14 @@ def _changed(named: list[tuple[str, torch.Tensor]], before: list[int]) -> list[s
     """Return the expressions of the buffers that calls have changed since they had these versions."""
     versions = zip(named, before)  # noqa: B905 - Python 3.9
     changed = {expression for (expression, tensor), version in versions if tensor._version != version}
-    buffers = {expression for expression, tensor in named if not isinstance(tensor, torch.nn.Parameter)}
+    buffers = {expression for expression, tensor in named if not _learns(tensor)}
     if any(expression not in buffers or not expression.startswith("self.") for expression in changed):
         raise NotTraceable("it changes its inputs in place")
     return sorted(changed)
+
+
+def _learns(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, torch.nn.Parameter)
 
 
 def _random_states() -> list[torch.Tensor]:

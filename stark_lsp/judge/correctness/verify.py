@@ -164,8 +164,6 @@ class Verifier:
         try:
             self._compare(case, outputs, self.figures, dense=case.kind is not CaseKind.STRIDED)
             self.compared = True
-            if case.kind is CaseKind.SEEDED and self.figures.max_abs > compare.FIXED and not self.figures.widened:
-                self._hold_to_fixed(case, outputs)
         except compare.Mismatch as error:
             self.compared = self.compared or error.status == "WRONG_RESULT"
             if error.status == "WRONG_RESULT" and self._limit == compare.WIDEN_LIMIT and self._right_without_tf32():
@@ -175,6 +173,8 @@ class Verifier:
             if self.reference.device == "cuda" and self._right_if_waited_for(case):
                 raise _failed("WRONG_RESULT", OUT_OF_STREAM, case) from error
             raise _failed(error.status, str(error), case) from error
+        if case.kind is CaseKind.SEEDED and self.figures.max_abs > compare.FIXED and not self.figures.widened:
+            self._hold_to_fixed(case, outputs)
         self._check_inputs(case, after)
         self._check_sharing(case, outputs, sharing)
         return outputs
@@ -187,7 +187,11 @@ class Verifier:
         """See whether evaluators with a fixed tolerance would agree, see `compare.hold_to_fixed`."""
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
         pairs = list(zip(case.outputs.tensors, [outputs.tensors[number] for number in order]))  # noqa: B905 - Python 3.9
-        if not compare.hold_to_fixed(pairs, case.own_errors):
+        try:
+            kept = compare.hold_to_fixed(pairs, case.own_errors)
+        except compare.Mismatch as error:
+            raise _failed(error.status, str(error), case) from error
+        if not kept:
             self.figures.widened = True
             self.notes.append(WIDENED)
 
