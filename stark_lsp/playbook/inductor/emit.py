@@ -95,7 +95,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     extra = [
         *(_method(program, names, made, arguments, ready) if made["code"] else own),
         "",
-        *(graphs.method(arguments.inputs, arguments.places(made["changes"])) if replayed else []),
+        *(graphs.method(arguments.inputs) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
     new_forward = _forward(user.forward, made, arguments, digest[:6], named, replayed)
@@ -134,14 +134,6 @@ class _Arguments:
             self.spelled[given] = called[expression]
         self.parameters = [called[one["expression"]] for one in (*self.inputs, *self.weights.values())]
         """Names of all, in the order in which they are passed."""
-
-    def places(self, changes: Sequence[str]) -> list[int]:
-        """Return where the weights that a call changes stand among all that is passed."""
-        order = list(self.weights)
-        missing = [text for text in changes if _path(text) not in order]
-        if missing:
-            raise CannotEmit(f"a call changes {missing[0]}, which its program does not take")
-        return [len(self.inputs) + order.index(_path(text)) for text in changes]
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
         """Return constants that say what tensors the program was made for; `apart`, weights have one of their own."""

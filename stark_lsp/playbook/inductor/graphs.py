@@ -50,7 +50,7 @@ class _StarkGraph:
 
 
 _KEPT = """\
-        kept = [(self.held[place], self.held[place].clone()) for place in changed]
+        kept = [(x, x.clone()) for x in tensors[inputs:] if not isinstance(x, torch.nn.Parameter)]
         stream = torch.cuda.Stream()
 """
 _BACK = """\
@@ -61,21 +61,15 @@ _BACK = """\
 
 
 def text(changes: bool) -> str:
-    """Return what replaying needs; if the program `changes` weights, these are put back after its first run."""
+    """Return what replaying needs; if the program `changes` buffers, these are put back after its first run."""
     if not changes:
         return _TEXT
-    kept = _TEXT.replace("run, tensors, inputs):", "run, tensors, inputs, changed):")
-    kept = kept.replace("        stream = torch.cuda.Stream()\n", _KEPT)
+    kept = _TEXT.replace("        stream = torch.cuda.Stream()\n", _KEPT)
     return kept.replace("            run(*self.held)\n        torch.cuda.current_stream()", _BACK)
 
 
-def method(inputs: Sequence[Mapping[str, Any]], changed: Sequence[int] = ()) -> list[str]:
+def method(inputs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the method that replays the program; inputs are its first arguments.
-
-    Parameters
-    ----------
-    changed
-        Places of the arguments that the program changes.
 
     Raises
     ------
@@ -85,7 +79,6 @@ def method(inputs: Sequence[Mapping[str, Any]], changed: Sequence[int] = ()) -> 
     for one in inputs:
         if not _dense(one["shape"], one["stride"]):
             raise CannotEmit(f"the input {one['expression']} is not dense in memory")
-    given = ["self._compiled", "tensors", str(len(inputs)), *([repr(tuple(changed))] if changed else [])]
     return [
         "def _replayed(self, *tensors):",
         "    if torch.cuda.is_current_stream_capturing():",
@@ -93,7 +86,7 @@ def method(inputs: Sequence[Mapping[str, Any]], changed: Sequence[int] = ()) -> 
         "    with torch.cuda.device(tensors[0].device):",
         "        graph = _stark_graphs.get(self)",
         "        if graph is None or not graph.fits(tensors):",
-        f"            graph = _stark_graphs[self] = _StarkGraph({', '.join(given)})",
+        f"            graph = _stark_graphs[self] = _StarkGraph(self._compiled, tensors, {len(inputs)})",
         "        return graph(tensors)",
         "",
     ]
