@@ -37,7 +37,7 @@ from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
 from stark_lsp.playbook.inductor.own import own_switches
-from stark_lsp.playbook.inductor.recipes import Switches, safer
+from stark_lsp.playbook.inductor.recipes import MUCH, Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -234,7 +234,9 @@ class PlaybookAgents:
         first = [one for one in offered if one == proposal.PLAIN]
         won = self._won_here(None if at_root else design, call_ms, context)
         own = self._own_first() if at_root and self.reference.environment.device_type == "cuda" else []
-        offered = [*first, *won, *own, *(one for one in offered if one not in first)]
+        others = [one for one in offered if one not in first]
+        # Better kernels do not help where the GPU waits for launches.
+        offered = [*first, *won, *(others + own if waiting > MUCH else own + others)]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue
