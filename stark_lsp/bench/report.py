@@ -214,8 +214,8 @@ def _reading(rows: Sequence[Row]) -> list[str]:
         "- Fast₁: at least as fast as the baseline by the median. Beyond doubt: the whole 95 % interval is.",
         "- Better compile: in each cell the faster of torch.compile's two modes, of those that were timed.",
         "- fast_p, as KernelBench has it: of the same cells, those verified and more than p times as fast.",
-        "- A candidate counts as right within a tolerance stricter than KernelBench's own: for float32 2e-5 of the "
-        "largest output, wider only as far as the original itself is off. What passes there may fail here.",
+        "- A candidate counts as right within 2e-5 of the largest output for float32 and KernelBench's own tolerance, "
+        "wider only as far as the original itself is off, which is then noted. What passes there may fail here.",
         "- A speed-up is the median of paired ratios from rounds in which baseline and candidate took turns.",
         f"- Intervals of speeds: bootstrap over problems, {statistics.RESAMPLES} samples, seed {statistics.SEED}.",
     ]
