@@ -16,6 +16,8 @@ export async function run({ page, screen, project, step, picture }) {
   await screen.lens("Accept").click();
   await screen.said("was accepted");
   await screen.toast("as fast as eager").waitFor({ state: "hidden" }); // the question is answered
+  // The new file's text comes a moment after the file.
+  await page.locator(".tab", { hasText: SHARED }).waitFor();
   await screen.command("File: Save All Files");
   await until("both are on the disk", () => project.text() !== MODULE && project.text(SHARED) !== "");
   assert.match(project.text(), /^from \._stark_kernels import /m);
