@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import hashlib
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +31,7 @@ from stark_lsp.integrity import read as check
 from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
-from stark_lsp.playbook.inductor import recipes
+from stark_lsp.playbook.inductor import guards, recipes
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled, CannotEmit, facts
 from stark_lsp.proposals.edit import build_edit
 
@@ -280,6 +282,36 @@ def test_where_launches_take_long_they_become_one_graph_first(bench: Callable[..
     assert read_design(one.attempt(one.nodes[0]).candidate.source) == GRAPH, "on the reference, which is faster"
     one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, short, ask=ask)
     assert read_design(one.attempt(one.nodes[1]).candidate.source) == GRAPH, "and on what waits"
+
+
+def test_a_module_in_another_mode_is_looked_at_once() -> None:
+    counted: list[bytes] = []
+
+    def sha256(text: bytes) -> Any:
+        counted.append(text)
+        return hashlib.sha256(text)
+
+    space: dict[str, Any] = {"torch": torch, "hashlib": SimpleNamespace(sha256=sha256)}
+    exec(guards.text("cpu", by_name=False, parts=False), space)
+    model = torch.nn.Sequential(
+        *(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)) for _ in range(4))
+    )
+    made = {f"self.{name}": (x.shape, x.stride(), x.dtype) for name, x in model.named_parameters()}
+    digest, x = inductor._digest(model, True), torch.zeros(1)
+
+    def fits() -> bool:
+        return space["_stark_weights"](model, x, made, digest, True) is not None
+
+    assert fits()
+    model.eval()
+    assert [fits() for _ in range(3)] == [False] * 3
+    assert len(counted) == 2
+    model.train()
+    assert fits()
+    model[1].append(torch.nn.ReLU())
+    assert not fits()
+    del model[1][2]
+    assert fits()
 
 
 def test_few_of_inductors_blocks_are_tried_for_products() -> None:

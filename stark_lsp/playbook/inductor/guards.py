@@ -61,11 +61,14 @@ def _stark_weights(module, x, made_for, digest, mode_matters):
             watched.append((part, {**plain, **hooks, "_modules": dict(part._modules)}))
         right = hashlib.sha256(repr(told).encode()).hexdigest()[:16] == digest
         if not right or not all(vars(part).items() >= kept.items() for part, kept in watched):
+            module._stark_found = watched, None, []
             return None
         names = [name.split(".", 1)[1].rpartition(".") for name in made_for]
         kinds = ["_parameters" if name in parts[path]._parameters else "_buffers" for path, _, name in names]
         places = [(parts[path], kind, name) for (path, _, name), kind in zip(names, kinds)]
         found = module._stark_found = watched, places, []
+    if found[1] is None:
+        return None
     weights, known = [getattr(part, kind).get(name) for part, kind, name in found[1]], found[2]
     # Other weights, or other memory of the same ones, are looked at; other values are not.
     device = getattr(x, "device", None)
