@@ -270,6 +270,67 @@ async def test_a_module_that_is_slow_to_launch_gains_by_being_launched_quickly(t
         await judge.close()
 
 
+AS_GRAPH = """import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_relu(x_ptr, w_ptr, y_ptr, n, count, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, i < count)
+    v = tl.maximum(x * tl.load(w_ptr + i % n, i < count) + 1.0, 0.0) * 0.5 + tl.sigmoid(x)
+    tl.store(y_ptr + i, v, i < count)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+        self.graph = None
+
+    def launch(self):
+        y = torch.empty_like(self.given)
+        scale_relu[(triton.cdiv(y.numel(), 1024),)](self.given, self.weight, y, y.shape[-1], y.numel(), 1024)
+        return y
+
+    @torch.no_grad()
+    def forward(self, x):
+        if self.graph is None:
+            self.given = x.clone()
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self.launch()
+            torch.cuda.current_stream().wait_stream(stream)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.y = self.launch()
+        self.given.copy_(x)
+        self.graph.replay()
+        return self.y.clone()
+"""
+BESIDE = AS_GRAPH.replace(
+    "    tl.store", "    v = tl.where(tl.load(x_ptr + count) == 12345.0, v + 1.0, v)\n    tl.store"
+)
+
+
+async def test_a_cuda_graph_is_checked_for_memory_errors(tmp_path: Path) -> None:
+    text = REFERENCE.replace("4096, 4096", "64, 4096")
+    judge = await open_at(tmp_path, replace(SETTINGS, compile_baseline=False, gradients=False), text)
+    try:
+        await judge.prepare(print)
+        verdict = await judge.confirm(Candidate(AS_GRAPH))
+        assert verdict.status is Status.OK, verdict
+        assert not any("compute-sanitizer" in note for note in verdict.notes), verdict.notes
+        verdict = await judge.confirm(Candidate(BESIDE))
+        assert verdict.status is Status.CRASHED, verdict
+        assert "scale_relu goes outside its memory" in verdict.message
+    finally:
+        await judge.close()
+
+
 FAILURES = {
     "wrong": (changed("+ 1.0f;", "+ 1.01f;"), {Status.WRONG_RESULT}),
     "not finite": (changed("y[i] = (v", "y[i] = v / 0.0f + (v"), {Status.NOT_FINITE}),

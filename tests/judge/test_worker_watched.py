@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes.confinement import Confinement
-from stark_lsp.judge.processes.failures import RunnerDied, RunnerTimedOut
+from stark_lsp.judge.processes.failures import RunnerDied, RunnerError, RunnerTimedOut
 from stark_lsp.judge.processes.folders import Folder
 from stark_lsp.judge.processes.pool import Pool
 from stark_lsp.judge.processes.runners import RunnerProcess
@@ -54,8 +54,8 @@ def runner(tmp_path: Path) -> RunnerProcess:
     return children.watched_runner(cast("Tool", tool))
 
 
-def load(runner: RunnerProcess, seconds: float) -> None:
-    runner.files.write("candidate.py", ENDLESS)
+def load(runner: RunnerProcess, seconds: float, text: str = ENDLESS) -> None:
+    runner.files.write("candidate.py", text)
     runner.ask(
         "load_candidate",
         path=os.path.join(runner.files.inside, "candidate.py"),
@@ -77,6 +77,25 @@ def test_processes_of_the_tool_are_no_compilers(runner: RunnerProcess) -> None:
         with pytest.raises(RunnerTimedOut) as caught:
             load(runner, 1.0)
         assert "building" not in str(caught.value)
+    finally:
+        runner.kill()
+
+
+RECORDS = """import torch
+
+graph = object()
+torch.cuda.CUDAGraph.capture_begin(graph, pool=None, capture_error_mode="thread_local")
+torch.cuda.CUDAGraph.capture_end(graph)
+torch.cuda.CUDAGraph.replay(graph)
+raise RuntimeError("nothing was recorded")
+"""
+
+
+def test_under_a_memory_checker_graphs_run_at_once(runner: RunnerProcess) -> None:
+    try:
+        runner.ask("unrecorded", run_s=60.0)
+        with pytest.raises(RunnerError, match="nothing was recorded"):
+            load(runner, 60.0, RECORDS)
     finally:
         runner.kill()
 

@@ -98,7 +98,7 @@ def safe_text(error: BaseException) -> str:
 COMMANDS = (
     "warm_up", "load_candidate", "load_document", "load_reference", "rebuild", "compile",
     "warm_up_inductor", "written", "forward", "hold",
-    "profile", "counters", "use_weights", "record", "forbid_tf32",
+    "profile", "counters", "use_weights", "record", "forbid_tf32", "unrecorded",
 )  # fmt: skip
 """Methods of a runner that the judge may ask for; more are those of `Timed.commands`."""
 
@@ -333,6 +333,13 @@ class Runner:
         from ..correctness import ieee
 
         ieee.forbid()
+        return {}
+
+    def unrecorded(self) -> dict[str, Any]:
+        """Have CUDA graphs of all that is loaded from now on run at once, see `tools.unrecorded`."""
+        from ..tools import unrecorded
+
+        unrecorded.run_at_once()
         return {}
 
     def _call(self, arguments: Any) -> Any:

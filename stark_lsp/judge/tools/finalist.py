@@ -79,7 +79,12 @@ def check_memory(
         return [sanitize.MISSING]
     inputs = judge.reference.cases[0].inputs_path
     limit = longest(float(judge.settings["run_timeout_s"]))
-    report = run(judge.pool, runner, load, "forward", limit=limit, inputs=inputs)
+
+    def load_unrecorded(runner: RunnerProcess, seconds: float) -> None:
+        runner.ask("unrecorded", run_s=seconds)
+        load(runner, seconds)
+
+    report = run(judge.pool, runner, load_unrecorded, "forward", limit=limit, inputs=inputs)
     found = sanitize.read(report, kernels, resources())
     if found is not None:
         raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
