@@ -322,10 +322,14 @@ class Frame:
 def combinable(context: Context) -> tuple[Node, ...]:
     """Return the leaders of other branches that a plan may combine the selected node with.
 
-    They are faster than the reference, and can be shown whole.
+    They are faster than the reference, can be shown whole, and were not combined with it before, as far as is shown.
     """
-    here = {context.selected.id, context.root.id, *context.ancestors, *(node.id for node in context.siblings)}
-    others = [node for node in context.window if node.id not in here and len(node.candidate.source) <= PAST_SOURCE]
+    selected = context.selected.id
+    here = {selected, context.root.id, *context.ancestors, *(node.id for node in context.siblings)}
+    done = {node.second_parent for node in context.siblings}
+    done |= {node.parent for node in context.window if node.second_parent == selected}
+    others = [node for node in context.window if node.id not in here | done]
+    others = [node for node in others if len(node.candidate.source) <= PAST_SOURCE]
     return tuple(node for node in others if node.score < context.root.score)
 
 

@@ -61,6 +61,13 @@ def test_leaders_of_other_branches_that_can_be_shown_whole_are_offered() -> None
     assert combinable(GIVEN) == (LEADER,)
 
 
+def test_what_was_combined_already_is_not_offered_again() -> None:
+    into_this = replace(CHILD, id=13, plan=replace(FIRST_PLAN, combines=7))
+    assert combinable(replace(GIVEN, siblings=(CHILD, into_this))) == ()
+    into_that = replace(SLOW, id=14, parent=7, plan=replace(FIRST_PLAN, combines=FIRST.id))
+    assert combinable(replace(GIVEN, window=(*GIVEN.window, into_that))) == ()
+
+
 async def test_what_was_offered_becomes_the_second_parent() -> None:
     agents, model = planning(7)
     plan = await agents.plan(GIVEN, Random(0))
