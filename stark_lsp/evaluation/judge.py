@@ -14,11 +14,11 @@ from stark_lsp.core.adjust import how_to_set
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
+from stark_lsp.core.scratch import make_scratch, remove_scratch
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
-from stark_lsp.evaluation.scratch import make_scratch, remove_scratch
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
 from stark_lsp.integrity import Reading, Refusal, read, told
 

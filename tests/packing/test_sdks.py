@@ -101,6 +101,32 @@ async def test_who_cancels_leaves_nothing_behind(sdks: Path) -> None:
     assert list(sdks.iterdir()) == []
 
 
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from stark_lsp.agents.models import sdk
+async def yes(package, command): pass
+sdk.LOCK = Path(sys.argv[1])
+asyncio.run(sdk.provide(sys.argv[2], yes))
+"""
+
+
+async def test_after_a_kill_amid_pip_the_next_one_installs_and_clears(sdks: Path) -> None:
+    process = psutil.Popen([sys.executable, "-c", KILLED, str(sdk.LOCK), NAME])
+    while not (pips := process.children()):
+        assert process.poll() is None, "it was over before it was killed"
+        await asyncio.sleep(0.005)
+    process.kill()
+    process.wait()
+    psutil.wait_procs(pips)
+    (left,) = sdks.iterdir()
+    assert sdk.missing(NAME), "what is left half-way is not taken for whole"
+    await sdk.provide(NAME, yes)
+    assert __import__(NAME).WORKS
+    (folder,) = sdks.iterdir()
+    assert folder != left
+
+
 async def test_where_stark_lsp_was_installed_as_a_package_nothing_is_installed(
     sdks: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

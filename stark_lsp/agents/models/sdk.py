@@ -15,11 +15,9 @@ import hashlib
 import importlib
 import os
 import shlex
-import shutil
 import signal
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +26,7 @@ from platformdirs import user_data_path
 
 import stark_lsp
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.scratch import make_scratch, remove_scratch
 
 LOCK = Path(stark_lsp.__file__).resolve().parents[2] / "sdks.txt"
 LIMIT_S = 600.0
@@ -101,7 +100,7 @@ async def _install(package: str, command: str) -> None:
     """Install into a folder beside the one that is meant, which appears when it is whole."""
     folder = _folder()
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = tempfile.mkdtemp(prefix=".installing-", dir=folder.parent)
+    scratch = make_scratch(str(folder.parent))
     try:
         code, output = await _run([sys.executable, "-I", "-c", _PIP, *_arguments(Path(scratch))])
         if code != 0:
@@ -115,7 +114,7 @@ async def _install(package: str, command: str) -> None:
         if not folder.is_dir():  # another window may have been faster
             os.rename(scratch, folder)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch(scratch)
 
 
 async def _run(command: list[str]) -> tuple[int, str]:

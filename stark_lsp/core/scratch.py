@@ -1,4 +1,4 @@
-"""Private folders of workers, and those that a killed server left behind."""
+"""Private folders for a while, and those that a killed process left behind."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ import tempfile
 _NAME = re.compile(r"^stark-(\d+)-\w+$")
 
 
-def make_scratch() -> str:
-    """Return a new folder that only this user can read; its name tells which process it belongs to."""
-    _collect()
-    return tempfile.mkdtemp(prefix=f"stark-{os.getpid()}-")
+def make_scratch(parent: str = "") -> str:
+    """Return a new folder that only this user can read; its name tells which process it belongs to.
+
+    Parameters
+    ----------
+    parent
+        Where it is made, and others are removed whose processes are gone; by default the folder for temporary files.
+    """
+    parent = parent or tempfile.gettempdir()
+    _collect(parent)
+    return tempfile.mkdtemp(prefix=f"stark-{os.getpid()}-", dir=parent)
 
 
 def remove_scratch(folder: str) -> None:
@@ -22,9 +29,9 @@ def remove_scratch(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _collect() -> None:
+def _collect(parent: str) -> None:
     """Remove this user's folders whose process is gone."""
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             match = _NAME.match(entry.name)
             if match is None or not entry.is_dir(follow_symlinks=False):
