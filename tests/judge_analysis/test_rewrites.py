@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
@@ -236,3 +237,34 @@ def test_in_half_precision_nothing_is_summed_first(dtype: torch.dtype) -> None:
     # 4096 times 60 is infinite in float16, where the mean of what the convolution gives is 480.
     x, w = torch.full((4, 8, 64, 64), 60.0, dtype=dtype), torch.ones(8, 8, 1, 1, dtype=dtype)
     rewritten(lambda x, w: F.conv2d(x, w).mean((2, 3)), (x, w), 0)
+
+
+SPLIT: dict[str, tuple[Form, tuple[int, ...], int]] = {
+    "few blocks": (lambda x, w, b: x @ w.t(), (64, 16384, 64), 16),
+    "a bias": (lambda x, w, b: F.linear(x, w, b), (256, 8192, 128), 8),
+    "some blocks": (lambda x, w, b: x @ w.t(), (512, 16384, 2048), 4),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_product_along_a_long_dimension_is_a_sum_of_products(name: str) -> None:
+    form, (rows, inner, columns), count = SPLIT[name]
+    torch.manual_seed(0)
+    tried = tuple(torch.randn(*shape, dtype=torch.float64) for shape in ((rows, inner), (columns, inner), (columns,)))
+    made = make_fx(form, tracing_mode="fake")(*tried)
+    assert rewrites.apply(made.graph, ["split"]) == 1
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    assert results(made) == [[count, rows, columns]]
+    out, expected = made(*tried), form(*tried)
+    torch.testing.assert_close(out, expected)
+    assert out.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("sizes", [(64, 1024, 64), (64, 2047 * 3, 64), (4096, 16384, 2048)], ids=str)
+def test_a_product_that_fills_a_gpu_or_is_short_is_left_alone(sizes: tuple[int, int, int]) -> None:
+    rows, inner, columns = sizes
+    with FakeTensorMode():
+        tried = torch.empty(rows, inner), torch.empty(inner, columns)
+        made = make_fx(torch.mm)(*tried)
+    assert rewrites.apply(made.graph, ["split"]) == 0

@@ -250,6 +250,8 @@ class _Seen:
         if families and not rewrites.apply(graph.graph, families, self.own):
             self.nothing = True
             raise ValueError("nothing is rewritten")
+        if self._recipe.get("products"):
+            rewrites.apply(graph.graph, ["split"])
         graph.recompile()
         made = self._inner(graph, inputs, **how)
 

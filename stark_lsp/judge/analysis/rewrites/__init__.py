@@ -14,6 +14,9 @@ A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers 
 
 `transposed`: **there are better kernels for it.** Transposed convolutions are ordinary ones with more channels.
 
+`split`: **more of it runs side by side.** A product with few rows and columns is a sum of products. For kernels of ours
+that take products; whoever asks for those gets it with them.
+
 A user adds rewrites of their own (`own`).
 """
 
@@ -32,6 +35,7 @@ from .own import Own
 from .places import Places
 from .pools import Pools
 from .rule import Cannot, Rule
+from .split import Split
 from .transposed import Transposed
 from .windows import Average, Depthwise, Maximum
 
@@ -40,6 +44,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "sums": (Columns, Places, Channels, Pools, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
+        "split": (Split,),
     }
 )
 """Rules by what they are for."""

@@ -1,0 +1,57 @@
+"""A product along a long inner dimension: pieces of it, side by side, and their sum.
+
+A kernel that gives each block of the result to one program leaves most of a GPU idle where there are few blocks. Only
+worth it for kernels that have no such way of their own: cuBLAS does (split-K).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import Node
+
+from .rule import Cannot, Rule, aten, shape_of
+
+BLOCK = 128
+"""Rows and columns of a block of the result."""
+PROGRAMS = 256
+"""So many are to run side by side: two for each multiprocessor of an H100."""
+LEAST = 1024
+"""Elements of the inner dimension that a piece must have at least."""
+
+
+class Split(Rule):
+    """`a @ b`, or that and a bias, with few rows and columns and a long inner dimension."""
+
+    OF = (aten.mm.default, aten.addmm.default)
+
+    def result(self) -> Node:
+        """Return the sum of the products of the pieces."""
+        args: tuple[Any, ...] = self._node.args
+        if self._node.kwargs:
+            raise Cannot
+        one, other = args[-2:]
+        (rows, inner), (_, columns) = shape_of(one), shape_of(other)
+        count = pieces(rows, inner, columns)
+        left = self.call(aten.view.default, one, [rows, count, inner // count])
+        left = self.call(aten.permute.default, left, [1, 0, 2])
+        right = self.call(aten.view.default, other, [count, inner // count, columns])
+        total = self.call(aten.sum.dim_IntList, self.call(aten.bmm.default, left, right), [0])
+        return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
+
+
+def pieces(rows: int, inner: int, columns: int) -> int:
+    """Return in how many equal pieces the inner dimension is cut.
+
+    Raises
+    ------
+    Cannot
+        There are enough blocks, or the inner dimension is too short or odd.
+    """
+    blocks = -(-rows // BLOCK) * -(-columns // BLOCK)
+    count = 1
+    while count * blocks < PROGRAMS and inner % (2 * count) == 0 and inner // (2 * count) >= LEAST:
+        count *= 2
+    if count == 1:
+        raise Cannot
+    return count
