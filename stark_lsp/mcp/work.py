@@ -123,7 +123,7 @@ class Work:
         BadInput
             It is not under way here.
         """
-        if self._run is None or self.session is None or self.session.id != run:
+        if self._run is None or self.session is None or self.session.id != run or self.session.run.state.over:
             raise BadInput(f"Run {run} is not under way in this server.", cure="The tool runs tells where it stands.")
         self._run.cancel()
         await asyncio.wait({self._run})

@@ -97,6 +97,8 @@ class RunSession(RunRecord):
                 await opening  # a run that is cancelled meanwhile must be there to be recorded as cancelled
             await self._drive()
         except asyncio.CancelledError:
+            if self.run.state is RunState.FINISHED:
+                return self.run  # nothing was left to do but to close the judge
             if self._leaving:
                 await self._end(RunState.INTERRUPTED, "The editor ended before the run did.")
             else:
@@ -149,7 +151,11 @@ class RunSession(RunRecord):
         finally:
             if self._sitting is not None:
                 self._sitting.close()
-            await asyncio.shield(judge.close())
+            closing = asyncio.ensure_future(judge.close())
+            try:
+                await asyncio.shield(closing)
+            finally:
+                await closing
 
     async def _take_notes(self, reference: Reference) -> None:
         """Take along what earlier runs left: once, with the first look at the reference; then they stay as they are."""

@@ -60,7 +60,7 @@ def test_another_right_program_passes_although_it_is_far_off(deep: Reference, tm
     verifier = verify(deep, tmp_path, body(OTHERWISE), init=INIT)
     usual = compare.tolerance_for(torch.float32) * compare.WIDEN_LIMIT
     assert usual < verifier.figures.max_rel <= verifier.figures.tolerance
-    assert "TF32" in verifier.notes[0]
+    assert any("TF32" in note for note in verifier.notes)
 
 
 @pytest.mark.parametrize("scale", ["1.0001", "0.97"])
