@@ -20,6 +20,8 @@ EXIT_CODE = 86
 ENVIRONMENT = ("/usr/bin/env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", "PYTORCH_NVML_BASED_CUDA_CHECK=0")
 """Gives each tensor an allocation of its own, with nothing around it. Otherwise a read outside a tensor would meet
 another one in the same piece of torch's cache."""
+PADDING = 512
+"""Bytes behind each allocation that are nobody's: CUDA puts allocations of round sizes side by side."""
 MOST = 100
 """Errors that are written down; each can be that of many threads."""
 LAUNCH_S = 60
@@ -80,7 +82,7 @@ def command(program: str, argv: list[str], log: str) -> list[str]:
 
     Errors of CUDA's interface that torch itself tries and handles are not reported; neither are leaks.
     """
-    what = "--target-processes all --report-api-errors no"
+    what = f"--target-processes all --report-api-errors no --padding {PADDING}"
     bounds = f"--launch-timeout {LAUNCH_S} --print-limit {MOST} --error-exitcode {EXIT_CODE}"
     return [*ENVIRONMENT, program, "--tool", "memcheck", *what.split(), *bounds.split(), "--log-file", log, *argv]
 
