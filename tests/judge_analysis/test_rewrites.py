@@ -268,3 +268,61 @@ def test_a_product_that_fills_a_gpu_or_is_short_is_left_alone(sizes: tuple[int, 
         tried = torch.empty(rows, inner), torch.empty(inner, columns)
         made = make_fx(torch.mm)(*tried)
     assert rewrites.apply(made.graph, ["split"]) == 0
+
+
+HALVES: dict[str, tuple[Form, tuple[tuple[int, ...], ...]]] = {
+    "rows and columns": (torch.mm, ((640, 512), (512, 1024))),
+    "a linear layer": (lambda x, w, b: F.linear(x, w, b), ((640, 512), (1024, 512), (1024,))),
+    "turned": (lambda x, y: x.t() @ y.t(), ((512, 640), (1024, 512))),
+    "batches": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), ((2, 640, 256), (2, 640, 256))),
+}
+
+
+def in_float64(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.matmul(one.double(), other.double()).float()
+
+
+def in_halves(form: Form, tried: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """Return the result by the rule; a CPU has no product of float16 with a result of float32, so that is stood in."""
+    made = make_fx(form, tracing_mode="fake")(*tried)
+    assert rewrites.apply(made.graph, ["halves"]) == 1
+    for node in made.graph.nodes:
+        if node.target in (torch.ops.aten.mm.dtype, torch.ops.aten.bmm.dtype):
+            assert all(one.meta["val"].dtype is torch.float16 for one in node.all_input_nodes)
+            node.target, node.args = (
+                (lambda one, other: torch.matmul(one.double(), other.double()).float()),
+                node.args[:2],
+            )
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return made(*tried)
+
+
+@pytest.mark.parametrize("name", HALVES)
+@pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
+def test_a_product_of_halves_is_as_exact_as_one_of_float32(name: str, scale: float) -> None:
+    form, shapes = HALVES[name]
+    torch.manual_seed(0)
+    tried = tuple(torch.randn(*shape) for shape in shapes)
+    tried = (tried[0] * scale * 10.0 ** torch.randint(-3, 3, (shapes[0][-2], 1)), *tried[1:])
+    out, exact = in_halves(form, tried), form(*(one.double() for one in tried))
+    size = form(*(one.double().abs() for one in tried))
+    assert ((out - exact).abs() / size).max() < 2.0**-22
+    assert out.stride() == exact.stride()
+
+
+def test_halves_of_infinities_and_zeros_are_as_the_product_is() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(640, 512), torch.randn(512, 1024)
+    x[0], x[1, 3], x[2, 5], x[3], y[:, 7] = 0.0, float("inf"), float("nan"), 1e-42, 0.0
+    out, expected = in_halves(torch.mm, (x, y)), x @ y
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+@pytest.mark.parametrize("sizes", [(64, 512, 1024), (640, 128, 1024), (642, 512, 1024)], ids=str)
+def test_small_products_and_odd_ones_have_no_halves(sizes: tuple[int, int, int]) -> None:
+    rows, inner, columns = sizes
+    with FakeTensorMode():
+        tried = torch.empty(rows, inner), torch.empty(inner, columns)
+        made = make_fx(torch.mm)(*tried)
+    assert rewrites.apply(made.graph, ["halves"]) == 0

@@ -53,6 +53,7 @@ DESIGNS = {
     "as compiled": (),
     "graph": ((recipes.LAUNCH, "replayed"),),
     "captured": ((recipes.LAUNCH, "captured"),),
+    "halves": ((recipes.PRODUCTS, "halves"),),
     "three parts": ((recipes.PRODUCTS, "bf16x3"),),
     "six parts": ((recipes.PRODUCTS, "bf16x6"), (recipes.TUNING, "search")),
     "as given": ((recipes.LAYOUT, "as-given"), (recipes.LAUNCH, "replayed")),

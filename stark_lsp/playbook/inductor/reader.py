@@ -212,6 +212,7 @@ def _publicly(value: ast.Call, called: str) -> None:
         name = called.removeprefix("extern_kernels.")
         if name == "bias_addmm":
             name, value.args[0] = "addmm", _row(value.args[0])
+        name = name.removesuffix("_dtype")  # with a result of another type
         if name not in ("mm", "addmm", "bmm", "baddbmm", "_int_mm"):
             raise CannotEmit(f"its program calls {called}")
         value.func = _name(f"torch.{name}")

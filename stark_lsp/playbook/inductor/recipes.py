@@ -80,7 +80,7 @@ class Switch:
         if self.rewrites:
             # On a CPU PyTorch's own windows are as fast.
             here = facts.device == "cuda" or self.name == ALGEBRA or bool(self.source)
-            return here and self.rewrites in facts.rewrites
+            return here and self.rewrites in facts.rewrites and (self.name != PRODUCTS or facts.products)
         if facts.device != "cuda":
             return False
         if self.name == PRODUCTS:
@@ -104,6 +104,13 @@ SWITCHES = (
         "Compute transposed convolutions as ordinary ones",
         "transposed",
         rewrites="transposed",
+    ),
+    Switch(
+        PRODUCTS,
+        "halves",
+        "Take products of float32 on tensor cores, in float16 halves",
+        "halves",
+        rewrites="halves",
     ),
     Switch(
         PRODUCTS,
@@ -202,4 +209,4 @@ class Switches:
 
 def safer(design: Design) -> Design | None:
     """Return the design to try where one gave wrong results: products in more parts, None if there is none."""
-    return design.with_label(PRODUCTS, "bf16x6") if design.label(PRODUCTS) == "bf16x3" else None
+    return design.with_label(PRODUCTS, "bf16x6") if design.label(PRODUCTS) in ("halves", "bf16x3") else None

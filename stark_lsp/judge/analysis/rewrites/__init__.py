@@ -14,6 +14,8 @@ A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers 
 
 `transposed`: **there are better kernels for it.** Transposed convolutions are ordinary ones with more channels.
 
+`halves`: **tensor cores take it.** A product of float32 is one of float16 parts.
+
 `split`: **more of it runs side by side.** A product with few rows and columns is a sum of products. For kernels of ours
 that take products; whoever asks for those gets it with them.
 
@@ -31,6 +33,7 @@ import torch
 from .channels import Channels
 from .columns import Columns
 from .diagonal import Diagonal
+from .halves import Halves
 from .own import Own
 from .places import Places
 from .pools import Pools
@@ -44,6 +47,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "sums": (Columns, Places, Channels, Pools, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
+        "halves": (Halves,),
         "split": (Split,),
     }
 )

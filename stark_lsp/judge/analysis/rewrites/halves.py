@@ -1,0 +1,92 @@
+"""A large product of float32 as one of float16, three times as long: exact to some 22 bits, at tensor cores' speed.
+
+Each number is the sum of two float16 ones, `high + low`, after its row (of the right factor: its column) was scaled by
+a power of two, so that none is too large or too small. Side by side along the inner dimension, `high high low` times
+`high low high` sums three of the four products of these parts in float32; the fourth is below what float32 keeps.
+cuBLAS takes such a product with a result of float32.
+
+Parts of this kind: Ootomo and Yokota, *Recovering single precision accuracy from Tensor Cores while surpassing the
+FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .rule import Cannot, Rule, aten, shape_of
+
+LEAST_INNER = 256
+LEAST = 300
+"""Of rows times columns over their sum: so much each number that is split is used."""
+ALIGNED = 8
+"""Sizes are multiples of so many, which tensor cores want."""
+EXPONENT, ROUND, KEPT = 0x7F800000, 0x1000, ~0x1FFF
+"""Of float32's bits: those of its exponent; half of the last bit that float16 keeps; and all that it keeps."""
+ONE = 1 << 23
+"""Of the exponent, in these bits."""
+HIGHEST, SMALLEST = 14, 15
+"""Power of two that the largest of a row comes to; and the least exponent there is room for."""
+
+
+class Halves(Rule):
+    """`a @ b` of matrices or batches of them, or that and a bias."""
+
+    OF = (aten.mm.default, aten.bmm.default, aten.addmm.default)
+
+    def result(self) -> Node:
+        """Return the product of the parts, scaled back."""
+        args: tuple[Any, ...] = self._node.args
+        if self._node.kwargs:
+            raise Cannot
+        one, other = args[-2:]
+        (*_, rows, inner), (*_, columns) = shape_of(one), shape_of(other)
+        sizes = (rows, inner, columns)
+        if self._node.meta["val"].dtype is not torch.float32 or any(size % ALIGNED for size in sizes):
+            raise Cannot
+        if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
+            raise Cannot
+        left, back = self._parts(one, -1, (0, 0, 1))
+        right, also_back = self._parts(other, -2, (0, 1, 0))
+        multiply = aten.bmm.dtype if self._node.target is aten.bmm.default else aten.mm.dtype
+        product = self.call(multiply, left, right, torch.float32)
+        total = self.call(aten.mul.Tensor, product, self.call(aten.mul.Tensor, back, also_back))
+        return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
+
+    def _parts(self, matrix: Node, inner: int, order: tuple[int, ...]) -> tuple[Node, Node]:
+        """Return the parts of a matrix along its inner dimension, in this order, and what scales them back."""
+        turned = matrix.meta["val"].stride(-1) != 1
+        if turned:
+            # Parts lie as the matrix does.
+            matrix, inner = self._turned(matrix), -3 - inner
+        finite = self.call(aten.lt.Scalar, self.call(aten.abs.default, matrix), float("inf"))
+        zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
+        known = self.call(aten.where.self, finite, matrix, zero)
+        largest = self.call(aten.amax.default, self.call(aten.abs.default, known), [inner], True)
+        exponent = self.call(aten.bitwise_and.Scalar, self._bits(largest), EXPONENT)
+        exponent = self.call(aten.clamp_min.default, exponent, SMALLEST * ONE)
+        # 2 ** (HIGHEST - exponent), in two steps that an int32 holds.
+        scale = self.call(aten.mul.Tensor, exponent, -1)
+        scale = self.call(aten.add.Tensor, self.call(aten.add.Tensor, scale, 253 * ONE), (HIGHEST + 1) * ONE)
+        scaled = self.call(aten.mul.Tensor, known, self._number(scale))
+        # By bits: Inductor leaves conversions to float16 and back out.
+        rounded = self.call(aten.add.Tensor, self._bits(scaled), ROUND)
+        high = self._number(self.call(aten.bitwise_and.Scalar, rounded, KEPT))
+        # Infinities and NaN come as low parts: times zero, as a high one, they would be NaN.
+        low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
+        parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in (high, low)]
+        found = self.call(aten.cat.default, [parts[number] for number in order], inner)
+        back = self._number(self.call(aten.sub.Tensor, exponent, HIGHEST * ONE))
+        return (self._turned(found), self._turned(back)) if turned else (found, back)
+
+    def _turned(self, matrix: Node) -> Node:
+        dims = list(range(matrix.meta["val"].dim()))
+        return self.call(aten.permute.default, matrix, [*dims[:-2], dims[-1], dims[-2]])
+
+    def _bits(self, number: Node) -> Node:
+        return self.call(aten.view.dtype, number, torch.int32)
+
+    def _number(self, bits: Node) -> Node:
+        return self.call(aten.view.dtype, bits, torch.float32)
