@@ -272,6 +272,7 @@ def test_a_product_that_fills_a_gpu_or_is_short_is_left_alone(sizes: tuple[int, 
 
 HALVES: dict[str, tuple[Form, tuple[tuple[int, ...], ...]]] = {
     "rows and columns": (torch.mm, ((640, 512), (512, 1024))),
+    "a long one": (torch.mm, ((640, 5120), (5120, 640))),
     "a linear layer": (lambda x, w, b: F.linear(x, w, b), ((640, 512), (1024, 512), (1024,))),
     "turned": (lambda x, y: x.t() @ y.t(), ((512, 640), (1024, 512))),
     "batches": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), ((2, 640, 256), (2, 640, 256))),

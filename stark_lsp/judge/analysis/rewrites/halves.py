@@ -1,9 +1,10 @@
-"""A large product of float32 as one of float16, three times as long: exact to some 22 bits, at tensor cores' speed.
+"""A large product of float32 as products of float16: exact to some 22 bits, at the speed of tensor cores.
 
 Each number is the sum of two float16 ones, `high + low`, after its row (of the right factor: its column) was scaled by
-a power of two, so that none is too large or too small. Side by side along the inner dimension, `high high low` times
-`high low high` sums three of the four products of these parts in float32; the fourth is below what float32 keeps.
-cuBLAS takes such a product with a result of float32.
+a power of two, so that none is too large or too small. `low high` times `high low`, side by side along the inner
+dimension, and `high` times `high` are three of the four products of these parts; the fourth is below what float32
+keeps. cuBLAS takes such products with a result of float32. Tensor cores cut off what does not fit where they add, so
+long sums go in pieces, which are added by rounding.
 
 Parts of this kind: Ootomo and Yokota, *Recovering single precision accuracy from Tensor Cores while surpassing the
 FP32 theoretical peak performance*, 2022, arxiv.org/abs/2203.03341.
@@ -21,6 +22,8 @@ from .rule import Cannot, Rule, aten, shape_of
 LEAST_INNER = 256
 LEAST = 300
 """Of rows times columns over their sum: so much each number that is split is used."""
+LONGEST = 2048
+"""Of a sum of products of high parts within a tensor core."""
 ALIGNED = 8
 """Sizes are multiples of so many, which tensor cores want."""
 EXPONENT, ROUND, KEPT = 0x7F800000, 0x1000, ~0x1FFF
@@ -48,15 +51,20 @@ class Halves(Rule):
             raise Cannot
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
             raise Cannot
-        left, back = self._parts(one, -1, (0, 0, 1))
-        right, also_back = self._parts(other, -2, (0, 1, 0))
+        left, back = self._parts(one, -1, low_first=True)
+        right, also_back = self._parts(other, -2, low_first=False)
         multiply = aten.bmm.dtype if self._node.target is aten.bmm.default else aten.mm.dtype
-        product = self.call(multiply, left, right, torch.float32)
-        total = self.call(aten.mul.Tensor, product, self.call(aten.mul.Tensor, back, also_back))
+        total = self.call(multiply, left, right, torch.float32)
+        for begin in range(0, inner, LONGEST):
+            end = min(inner, begin + LONGEST)
+            high = self.call(aten.slice.Tensor, left, -1, inner + begin, inner + end)
+            also_high = self.call(aten.slice.Tensor, right, -2, begin, end)
+            total = self.call(aten.add.Tensor, total, self.call(multiply, high, also_high, torch.float32))
+        total = self.call(aten.mul.Tensor, total, self.call(aten.mul.Tensor, back, also_back))
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
 
-    def _parts(self, matrix: Node, inner: int, order: tuple[int, ...]) -> tuple[Node, Node]:
-        """Return the parts of a matrix along its inner dimension, in this order, and what scales them back."""
+    def _parts(self, matrix: Node, inner: int, *, low_first: bool) -> tuple[Node, Node]:
+        """Return both parts of a matrix, side by side along its inner dimension, and what scales them back."""
         turned = matrix.meta["val"].stride(-1) != 1
         if turned:
             # Parts lie as the matrix does.
@@ -76,8 +84,9 @@ class Halves(Rule):
         high = self._number(self.call(aten.bitwise_and.Scalar, rounded, KEPT))
         # Infinities and NaN come as low parts: times zero, as a high one, they would be NaN.
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
-        parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in (high, low)]
-        found = self.call(aten.cat.default, [parts[number] for number in order], inner)
+        order = (low, high) if low_first else (high, low)
+        parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in order]
+        found = self.call(aten.cat.default, parts, inner)
         back = self._number(self.call(aten.sub.Tensor, exponent, HIGHEST * ONE))
         return (self._turned(found), self._turned(back)) if turned else (found, back)
 

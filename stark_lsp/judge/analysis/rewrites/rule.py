@@ -49,13 +49,14 @@ class Rule:
                 new = made.meta["val"]
         if (old.shape, old.dtype, old.stride()) != (new.shape, new.dtype, new.stride()):
             raise Cannot
-        made.meta.update({key: value for key, value in self._node.meta.items() if key != "val"})
         self._node.replace_all_uses_with(made)
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
         """Add a node, with what it gives."""
         node = self._graph.call_function(target, args, kwargs)
         self._made.append(node)
+        # By this kernels are named, and their lines found.
+        node.meta.update({key: value for key, value in self._node.meta.items() if key != "val"})
         values, named = torch.utils._pytree.tree_map(
             lambda one: one.meta["val"] if isinstance(one, Node) else one, (args, kwargs)
         )
