@@ -69,6 +69,8 @@ NEWEST = 12
 """Hints, and proposals that were turned down, that are told; of more the newest."""
 LISTED = 24
 """Attempts made from the selected node whose titles are told; of more the newest."""
+NEAR = 1.25
+"""Times the selected node's time: an attempt that takes longer is nothing to combine it with."""
 TENSORS = 2_000
 """Characters of the list of all inputs, and of that of outputs."""
 
@@ -220,6 +222,7 @@ class Frame:
             "training": problem.mode is Mode.TRAINING,
             "edits": settings.edits,
             "tune": self._tune,
+            "seeded": settings.playbook,
             "example": {
                 "reference": self._prompts.text(f"examples/{self._embedding}/reference.py"),
                 "candidate": self._prompts.text(f"examples/{self._embedding}/candidate.py"),
@@ -256,14 +259,17 @@ class Frame:
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
         tried = context.siblings[-LISTED:] if self._tried and role in _LOOKING_BACK else ()
         listed = titles(tried)
+        shown_too = {selected.id, context.root.id, *(node.id for node in (*past, *context.siblings))}
+        others = [node for node in context.made if node.id not in shown_too] if role in _LOOKING_BACK else []
         began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
             "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
             "combinable": [node.id for node in combinable(context)] if self.merging and role is ModelRole.PLAN else [],
-            "attempts": [] if alone else [_view(node, context, profile=False) for node in past],
+            "attempts": [] if alone else [_past(node, context, planned) for node in past],
             "tried": listed,
             "tried_more": max(0, len(context.siblings) - LISTED),
+            "elsewhere": titles(others[-LISTED:]) if self._tried and self.settings.history else (),
             "made": max(0, context.attempt - 1),
             "many": self._tried and context.attempt > MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
@@ -322,7 +328,8 @@ class Frame:
 def combinable(context: Context) -> tuple[Node, ...]:
     """Return the leaders of other branches that a plan may combine the selected node with.
 
-    They are faster than the reference, can be shown whole, and were not combined with it before, as far as is shown.
+    They are faster than the reference, not much slower than the selected node, can be shown whole, and were not
+    combined with it before, as far as is shown.
     """
     selected = context.selected.id
     here = {selected, context.root.id, *context.ancestors, *(node.id for node in context.siblings)}
@@ -330,7 +337,8 @@ def combinable(context: Context) -> tuple[Node, ...]:
     done |= {node.parent for node in context.window if node.second_parent == selected}
     others = [node for node in context.window if node.id not in here | done]
     others = [node for node in others if len(node.candidate.source) <= PAST_SOURCE]
-    return tuple(node for node in others if node.score < context.root.score)
+    least = min(context.root.score, NEAR * context.selected.score)
+    return tuple(node for node in others if node.score < least)
 
 
 def _correction(failed: Node) -> dict[str, str]:
@@ -347,6 +355,14 @@ def _correction(failed: Node) -> dict[str, str]:
 def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:
     """Return the attempts that cannot be told apart by their times, each group as `1, 2 and 3`."""
     return tuple(f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in alike(nodes))
+
+
+def _past(node: Node, context: Context, plan: Plan | None) -> Attempt:
+    """Return an attempt of the window. What the playbook wrote that is slower than the selected node has no source:
+    it is long, and nothing to build on, unless the plan takes something of it."""
+    seen = _view(node, context, profile=False)
+    slower = node.score > context.selected.score and (plan is None or plan.combines != node.id)
+    return replace(seen, source="", left_out=True) if seen.built_in and slower and seen.result.ok else seen
 
 
 def _view(node: Node, context: Context, *, profile: bool, limit: int | None = None) -> Attempt:

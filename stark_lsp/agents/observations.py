@@ -115,6 +115,8 @@ class Attempt:
     summary: str
     """What its author says it does, or of a repair what had been wrong."""
     source: str
+    left_out: bool
+    """Whether there is a source that is not worth showing."""
     remark: str
     """What its author did against the instructions, such as being cut off; empty if nothing."""
     outside: str
@@ -147,6 +149,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         advice=capped(clean(plan.advice), ADVICE) if plan else "",
         summary=capped(clean(node.candidate.summary), SUMMARY),
         source=source_text(node.candidate.source, limit),
+        left_out=False,
         remark=one_line(node.candidate.remark, MESSAGE),
         outside=describe(edits) if edits is not None else "",
         result=result(node.verdict, profile=profile, source=node.candidate.source),

@@ -14,9 +14,9 @@ def as_in_paper(search: SearchSettings, agents: AgentSettings) -> tuple[SearchSe
 
     Nothing of the playbook goes first, agents see no profiles, no facts of the machine and nothing of earlier runs,
     debug gets no help beyond its window, nobody corrects within an attempt and nothing is tuned there, no stronger
-    model comes in, no plan combines attempts, no agent has tools, whole files are handed in, one attempt is made after
-    the other, and kernels are embedded by `load_inline` unless a dialect was chosen. Hyper-parameters stay: their
-    defaults are the paper's.
+    model comes in, no plan combines attempts or is told of those outside its window, no agent has tools, whole files
+    are handed in, one attempt is made after the other, and kernels are embedded by `load_inline` unless a dialect was
+    chosen. Hyper-parameters stay: their defaults are the paper's.
     """
     dialect = Dialect.INLINE.value if agents.dialect == "auto" else agents.dialect
     system = "stark" if search.system == "stark-tools" else search.system
@@ -28,6 +28,7 @@ def as_in_paper(search: SearchSettings, agents: AgentSettings) -> tuple[SearchSe
             profile=False,
             machine=False,
             notes=False,
+            history=False,
             edits=False,
             merging=False,
             stagnation_model="",

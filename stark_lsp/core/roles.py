@@ -67,6 +67,8 @@ class Context:
     """All children of the selected node so far (debug: all its siblings), never sampled down: what was tried here."""
     rejections: tuple[Rejection, ...] = ()
     """What the user turned down in earlier runs on this class."""
+    made: tuple[Node, ...] = ()
+    """All attempts of the run so far, in order."""
     attempt: int = 0
     """Id that the node of this attempt will have."""
     ancestors: tuple[int, ...] = ()

@@ -267,10 +267,11 @@ def _python(native: Native, tokens: list[Token]) -> Iterator[Refusal]:
 
 
 def unused(source: Source) -> Iterator[Refusal]:
-    """Kernels that nothing launches as far as the text shows."""
+    """Kernels that nothing launches as far as the text shows; Triton functions beside one that is used may be left."""
     named = Counter(map(_named, source.names.nodes))
-    for jit in source.jit_functions:
-        if named[jit.name] <= sum(_named(node) == jit.name for node in ast.walk(jit)):
+    left = [jit for jit in source.jit_functions if named[jit.name] <= sum(_named(n) == jit.name for n in ast.walk(jit))]
+    if len(left) == len(source.jit_functions):
+        for jit in left:
             yield Refusal(Rule.UNUSED, f"The kernel {jit.name} is never launched.", jit.lineno)
     if source.makes_names or not source.natives:
         return

@@ -418,6 +418,7 @@ class Engine:
             window=window,
             siblings=tried,
             rejections=self._rejections,
+            made=tuple(self.tree.nodes[number] for number in sorted(self.tree.nodes)),
             attempt=attempt.id,
             ancestors=self.tree.ancestors(attempt.selected),
             stagnant=self._stagnant(),

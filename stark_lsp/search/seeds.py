@@ -16,6 +16,7 @@ from stark_lsp.search.desk import Desk
 from stark_lsp.search.eligibility import Standing
 from stark_lsp.search.policies import Policy
 from stark_lsp.search.proposers import Proposer
+from stark_lsp.search.tree import Tree
 
 Seeds = Mapping[int, Draft]
 """By the number of the attempt."""
@@ -33,7 +34,16 @@ class SeededPolicy:
         """Return the node that attempt `standing.attempt` starts from."""
         if standing.attempt in self._seeds and standing.tree.root_id not in standing.closed:
             return standing.tree.root_id
+        if standing.virtual_losses(standing.tree.root_id) and any(
+            number < standing.attempt and not _judged(standing.tree, number) for number in self._seeds
+        ):
+            return None  # what comes of the seeds is what agents begin with; where attempts go side by side, they wait
         return self._then.select(standing, rng)
+
+
+def _judged(tree: Tree, number: int) -> bool:
+    node = tree.nodes.get(number)
+    return node is not None and node.verdict is not None
 
 
 class SeededProposer:

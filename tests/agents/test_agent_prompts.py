@@ -7,7 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from agent_cases import CPU, FIRST, FIRST_PLAN, GPU, PROBLEM, ROOT, SECOND, context, reference
+from agent_cases import (
+    CPU,
+    FIRST,
+    FIRST_PLAN,
+    GPU,
+    PROBLEM,
+    ROOT,
+    SECOND,
+    candidate,
+    context,
+    reference,
+    verified,
+)
 
 from stark_lsp.agents.answers import TOOLS, tool_of
 from stark_lsp.agents.dialects import detect, embedding
@@ -210,6 +222,32 @@ def test_what_the_playbook_wrote_says_nothing_of_the_code_agent() -> None:
         body = frame().question(ModelRole.PLAN, context(ROOT, (ROOT, node)), TOOLS[ModelRole.PLAN]).body
         assert ("what the code agent can do" in body) is said
         assert ("also edited outside the marked lines" in body) is said
+
+
+def test_what_the_playbook_wrote_slower_is_shown_without_its_source_unless_the_plan_takes_of_it() -> None:
+    assert FIRST.plan is not None
+    known = replace(FIRST.plan, strategy="fuse-all")
+    slow = replace(FIRST, id=5, candidate=candidate("return slow(x)"), plan=known, verdict=verified(0.012, 1.2))
+    for node, plan, shown in (
+        (slow, FIRST_PLAN, False),
+        (slow, replace(FIRST_PLAN, combines=5), True),
+        (replace(slow, verdict=verified(0.008, 1.9)), FIRST_PLAN, True),
+        (replace(slow, plan=FIRST.plan), FIRST_PLAN, True),
+    ):
+        given = context(FIRST, (ROOT, FIRST, node))
+        body = frame().question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=plan).body
+        assert ("return slow(x)" in body) is shown
+        assert ("Its source is left out" in body) is not shown
+
+
+def test_a_plan_is_told_of_every_attempt_in_a_line() -> None:
+    other = replace(SECOND, id=7, plan=Plan("Elsewhere", "Do it there."))
+    given = replace(context(FIRST, (ROOT, FIRST, SECOND), attempt=8), made=(ROOT, FIRST, SECOND, other))
+    line = "- attempt 7: Elsewhere (did not compile)"
+    assert line in frame().question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN]).body
+    assert "attempt 7" not in frame().question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=FIRST_PLAN).body
+    without = frame(AgentSettings(history=False)).question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN])
+    assert "attempt 7" not in without.body
 
 
 def test_something_else_is_asked_for_where_attempts_are_many_whatever_the_window_shows() -> None:

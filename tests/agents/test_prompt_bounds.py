@@ -78,6 +78,7 @@ def asked(role: ModelRole, length: int, many: int, *, failed: bool = False, corr
         siblings=tuple(replace(FIRST, id=number, plan=selected.plan) for number in range(2, 2 + many)),
         rejections=(Rejection("run", 4, words, words),) * many,
         hints=(Hint(words),) * many,
+        made=tuple(replace(FIRST, id=number, plan=selected.plan) for number in range(2 + many, 2 + 2 * many)),
         attempt=many + 2,
         first_failure=selected if failed else None,
         last_correct=FIRST if failed else None,
@@ -122,7 +123,7 @@ def test_the_lists_that_are_tried_are_all_there_are() -> None:
     """A field that is added to what an agent is given must be tried above, or be known to have a bound."""
     bounded = {"problem", "reference", "selected", "root", "window", "attempt", "stagnant", "ancestors"}
     bounded |= {"first_failure", "last_correct"}
-    assert {one.name for one in fields(Context)} - bounded == {"siblings", "rejections", "hints"}
+    assert {one.name for one in fields(Context)} - bounded == {"siblings", "rejections", "hints", "made"}
 
 
 @pytest.mark.parametrize("role", list(ModelRole))

@@ -160,6 +160,11 @@ def test_a_kernel_that_nothing_launches_is_refused(before: str, body: str) -> No
     assert refusal.rule is Rule.UNUSED
 
 
+def test_a_triton_function_beside_one_that_is_launched_may_be_left() -> None:
+    before = "import triton\n@triton.jit\ndef k(x):\n    pass\n@triton.jit\ndef left(x):\n    pass"
+    assert read(candidate(before, "k[(1,)](x)\n        return x"), "ModelNew").refusal is None
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -42,6 +42,16 @@ async def test_the_root_has_them_as_children_before_anybody_is_asked() -> None:
     assert {node.id for context in asked for node in context.window} >= set(SEEDS)
 
 
+async def test_where_attempts_go_side_by_side_agents_wait_for_what_comes_of_the_seeds() -> None:
+    agents = Agents()
+    settings = SearchSettings(attempts=8, in_flight=4)
+    engine = make_engine(settings=settings, seeds=SEEDS, judge=HashJudge(0), agents=agents)
+    await engine.run()
+    assert len(engine.tree.nodes) == 9
+    first = agents.contexts[0][1]
+    assert {node.id for node in first.made if node.verdict is not None} >= {0, *SEEDS}
+
+
 @given(st.integers(1, 8))
 async def test_a_run_that_was_cut_off_anywhere_goes_on_as_it_would_have(cut: int) -> None:
     recorder = Recorder()

@@ -196,7 +196,7 @@ class TritonCache(Store):
         with contextlib.suppress(OSError, copies.TooLarge):
             os.utime(os.path.join(entry, NOTE))
             copied = copies.copy_tree(os.path.join(entry, COMPILED), target, TRITON_LIMIT)
-            _lead_here(target)
+            lead_here(target)
             return copied > 0
         return False
 
@@ -209,7 +209,7 @@ class TritonCache(Store):
                     copies.copy_tree(made, os.path.join(new, COMPILED), TRITON_LIMIT)
 
 
-def _lead_here(folder: str) -> None:
+def lead_here(folder: str) -> None:
     """Have Triton find what was copied: its lists of the files of a kernel name them by their whole paths."""
     for path, _, _ in copies.files(folder):
         here, name = os.path.split(path)

@@ -19,6 +19,7 @@ import torch
 
 from ...contract import process_trees
 from ...contract.errors import Broken
+from ..building.cache import lead_here
 from ..device.turns import Turns
 from ..transport.handover import Gpu
 from . import copies
@@ -307,7 +308,9 @@ class Pool:
         folder = Folder(self.folder)
         if role == RUNNER and confinement is not None:
             with contextlib.suppress(OSError, copies.TooLarge):
-                copies.copy_tree(self._driver, os.path.join(folder.temporary, DRIVER), DRIVER_LIMIT)
+                driver = os.path.join(folder.temporary, DRIVER)
+                copies.copy_tree(self._driver, driver, DRIVER_LIMIT)
+                lead_here(driver)
         try:
             # Kept before anybody could take it for an orphan.
             with self._keeping:
