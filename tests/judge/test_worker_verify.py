@@ -381,4 +381,6 @@ def test_an_error_that_the_reference_does_not_have_is_found_out_near_zero_too(tm
     reference = make_reference(tmp_path / "large", body, "torch.randn(64, 96)")
     verify(reference, tmp_path, "return torch.tanh(x) * (32.0 * (1 + 9e-6))")
     status, message = finding(reference, tmp_path, "return torch.tanh(x) * 32.0 + 2e-4")
-    assert (status, "compute more exactly" in message) == ("WRONG_RESULT", True), message
+    assert status == "WRONG_RESULT"
+    # On a busy machine there may have been no time for float64, by which that is said.
+    assert "compute more exactly" in message or "with all inputs zero" in message
