@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stark_lsp.contract.scratch import make_scratch, remove_scratch
 from stark_lsp.core.adjust import how_to_set
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.scratch import make_scratch, remove_scratch
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Verdict

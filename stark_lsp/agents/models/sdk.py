@@ -25,8 +25,8 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 import stark_lsp
+from stark_lsp.contract.scratch import make_scratch, remove_scratch
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.scratch import make_scratch, remove_scratch
 
 LOCK = Path(stark_lsp.__file__).resolve().parents[2] / "sdks.txt"
 LIMIT_S = 600.0
