@@ -51,9 +51,11 @@ class Halves(Rule):
             raise Cannot
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
             raise Cannot
+        multiply = getattr(aten.bmm if self._node.target is aten.bmm.default else aten.mm, "dtype", None)
+        if multiply is None:  # torch before 2.8
+            raise Cannot
         left, back = self._parts(one, -1, low_first=True)
         right, also_back = self._parts(other, -2, low_first=False)
-        multiply = aten.bmm.dtype if self._node.target is aten.bmm.default else aten.mm.dtype
         total = self.call(multiply, left, right, torch.float32)
         for begin in range(0, inner, LONGEST):
             end = min(inner, begin + LONGEST)
