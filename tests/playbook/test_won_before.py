@@ -100,21 +100,37 @@ def test_what_torch_compile_writes_stays_first_and_a_recipe_that_won_is_next(con
     assert order(one, 4, foreign, ask) == found, "a switch that does not serve here, or is not known, is passed over"
 
 
-def test_on_a_gpu_kernels_of_our_own_are_tried_right_behind_what_torch_compile_writes(
-    bench: Callable[..., Bench],
-) -> None:
-    kept = recorded("layer_norm")
+def on_a_gpu(bench: Callable[..., Bench], name: str, *fitting: str) -> list[list[Design | None]]:
+    """Return the first designs for a recorded program which families of rules fit, on a GPU and on a CPU."""
+    kept = recorded(name)
     one = bench(kept["text"])
 
     async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
-        launches = [{**one, "num_warps": 2 + len(recipe["options"])} for one in kept["made"]["launches"]]
-        return {**kept["made"], "launches": launches}
+        launches = [
+            {**one, "num_warps": 2 + len(recipe["options"]) + len(recipe["rewrites"])}
+            for one in kept["made"]["launches"]
+        ]
+        return {**kept["made"], "launches": launches, "rewrites": list(fitting)}
 
     gpu = replace(REFERENCE, environment=replace(REFERENCE.environment, device_type="cuda"))
-    there, here = order(one, 3, (), ask, gpu), order(one, 3, (), ask)
+    return [order(one, 3, (), ask, where) for where in (gpu, REFERENCE)]
+
+
+def test_on_a_gpu_kernels_of_our_own_are_tried_right_behind_what_torch_compile_writes(
+    bench: Callable[..., Bench],
+) -> None:
+    there, here = on_a_gpu(bench, "layer_norm")
     assert there[0] == here[0] == PLAIN
     assert [design.strategy for design in there[1:] if design is not None] == ["fuse-all", STRATEGY]
     assert [design.strategy for design in here[1:] if design is not None] == [STRATEGY, "fuse-all"]
+
+
+def test_products_in_halves_go_before_kernels_of_our_own(bench: Callable[..., Bench]) -> None:
+    halves = Design(STRATEGY, ((recipes.PRODUCTS, recipes.HALVES),))
+    there, _ = on_a_gpu(bench, "linear", recipes.HALVES, "windows")
+    assert there[:2] == [PLAIN, halves]
+    assert there[2] is not None
+    assert there[2].strategy == "fuse-all"
 
 
 def test_switches_that_won_together_are_turned_on_together(conv: tuple[Bench, Any]) -> None:

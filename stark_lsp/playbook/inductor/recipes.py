@@ -17,6 +17,8 @@ STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, TRANSPOSED = "algebra", "windows", "transposed"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
+HALVES = "halves"
+"""Of `PRODUCTS`: in parts of float16."""
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 WORTH = 0.1
@@ -107,10 +109,10 @@ SWITCHES = (
     ),
     Switch(
         PRODUCTS,
-        "halves",
+        HALVES,
         "Take products of float32 on tensor cores, in float16 halves",
-        "halves",
-        rewrites="halves",
+        HALVES,
+        rewrites=HALVES,
     ),
     Switch(
         PRODUCTS,
@@ -209,4 +211,4 @@ class Switches:
 
 def safer(design: Design) -> Design | None:
     """Return the design to try where one gave wrong results: products in more parts, None if there is none."""
-    return design.with_label(PRODUCTS, "bf16x6") if design.label(PRODUCTS) in ("halves", "bf16x3") else None
+    return design.with_label(PRODUCTS, "bf16x6") if design.label(PRODUCTS) in (HALVES, "bf16x3") else None
