@@ -138,7 +138,6 @@ class Engine:
             self._exhausted.update(stored.exhausted)
             self._why = stored.why
             self._attempts = Attempts(tree, stored.begun, stored.floor)
-        self._unjudged = list(tree.pending)
         self._waiting = list(self._attempts.open)
         self._helm = Helm(tree, settings.attempts)
         self._faults = FaultStreak(settings.fault_limit)
@@ -152,6 +151,7 @@ class Engine:
             stopped=lambda: self._stopped is not None,
             clock=clock,
         )
+        self._unjudged = [*tree.pending, *(node for node in tree.nodes.values() if self._judging.untuned(node))]
         self._recording = asyncio.Lock()
         self._news = asyncio.Event()
         self._stopped: str | None = None
@@ -375,8 +375,8 @@ class Engine:
         self._mistakes.worked(who)
 
     async def _finish(self, node: Node) -> None:
-        """Take the verdict of a node that has none, record it and tell it."""
-        judged = await self._judging.judged(node)
+        """Take the verdict of a node that has none, or was not tuned, record it and tell it."""
+        judged = await self._judging.judged(node, self._store)
         if judged is None:
             return
         self.tree.replace(judged)

@@ -12,7 +12,7 @@ from stark_lsp.core.settings import SearchSettings
 from stark_lsp.core.verdict import Verdict
 from stark_lsp.search.faults import FaultStreak
 from stark_lsp.search.sweep import declared, misdeclared, sweep
-from stark_lsp.search.tunable import Misdeclared
+from stark_lsp.search.tunable import NAME, Misdeclared, read
 from stark_lsp.search.verdicts import VerdictBook
 
 JUDGE = "The judge"
@@ -73,8 +73,23 @@ class Judging:
         wrong = await misdeclared(node.candidate) if self._settings.tune else None
         return wrong or await self._verdict(node)
 
-    async def judged(self, node: Node) -> Node | None:
+    def untuned(self, node: Node) -> bool:
+        """Whether a verified node still leaves constants open: what is tuned declares none any more."""
+        source = node.candidate.source
+        if not self._settings.tune or node.verdict is None or not node.verdict.ok or NAME not in source:
+            return False
+        try:
+            return read(source) is not None
+        except Misdeclared:
+            return False
+
+    async def judged(self, node: Node, keep: Callable[[Node], Awaitable[None]]) -> Node | None:
         """Return the node with its verdict, and with the best values of what it leaves open.
+
+        Parameters
+        ----------
+        keep
+            Takes the node as it was written, with its verdict, before it is tuned, which may be cut off.
 
         Returns
         -------
@@ -89,7 +104,7 @@ class Judging:
         verdict = await self._verdict(node)
         if verdict is None:
             return None
-        node = replace(node, verdict=verdict)
+        kept, node = node.verdict is not None, replace(node, verdict=verdict)
         if not self._settings.tune or node.failed:
             return node
         try:
@@ -98,6 +113,8 @@ class Judging:
             return replace(node, candidate=replace(node.candidate, remark=f"Nothing was tuned: {reason}"))
         if tunable is None:
             return node
+        if not kept:
+            await keep(node)
         until = self._clock() + self._settings.tune_s
         return await sweep(
             node,

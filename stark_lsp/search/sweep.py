@@ -6,8 +6,8 @@
    and really as fast takes the candidate's place. Else its own values stay, and are judged once more as they are
    offered, without the declaration.
 
-Quick figures choose and count for nothing else. A sweep keeps nothing: one that was cut off begins anew, from the
-candidate.
+Quick figures choose and count for nothing else. A sweep keeps nothing: where it is cut off the candidate stands as it
+was written, and a resumed run begins the sweep anew.
 """
 
 from __future__ import annotations

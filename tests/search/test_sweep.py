@@ -195,11 +195,12 @@ async def test_a_fault_in_the_midst_is_tried_again_and_lasting_ones_leave_the_at
     with pytest.raises(Fault, match="The judge failed 3 times in a row"):
         await engine.run()
     stored, state = recorder.written[-1]
-    assert (stored.verdict, stored.candidate.source) == (None, DECLARED)
+    assert (stored.verdict, stored.candidate.source) == (ok(10.0), DECLARED)
     asked, well = Writer(), Clerk(quick={(2, 1): ok(5.0)})
     resumed = make_engine(tree=tree_of(stored), agents=asked, judge=well, settings=ONE, state=state)
     await resumed.run()
     assert asked.contexts == []
+    assert DECLARED not in well.evaluated, "its own verdict is known"
     assert values(resumed.tree.nodes[1].candidate.source) == (2, 1)
 
 
@@ -223,7 +224,12 @@ async def test_it_can_be_cancelled_and_leaves_nothing_running() -> None:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert clerk.begun == clerk.ended == 4
-    assert recorder.written[-1][0].verdict is None
+    kept = recorder.written[-1][0]
+    assert kept.verdict == ok(10.0), "a verified candidate is not lost with its sweep"
+    # What nobody wants tuned stays as it is.
+    engine = make_engine(tree=tree_of(kept), judge=clerk, settings=replace(ONE, tune=0))
+    await engine.run()
+    assert (engine.tree.nodes[1], clerk.begun) == (kept, 4)
 
 
 async def test_once_the_search_is_stopped_no_further_values_are_timed() -> None:
