@@ -44,6 +44,13 @@ TRITON = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
 SEARCHED = {"coordinate_descent_tuning": True, "max_autotune_pointwise": True}
 MODULES: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
     "argmax": ("pass", "x", "return torch.argmax(x, 1), x.amax(1)", "torch.randn(4, 300, 20)", {}),
+    "attention": (
+        'self.register_buffer("m", torch.tril(torch.ones(256, 256)))',
+        "k, q, v",
+        "return ((q @ k.transpose(1, 2) / 4.0).masked_fill(self.m == 0, -torch.inf).softmax(-1) @ v).sum(-1)",
+        "*(torch.randn(2, 256, 16) for _ in range(3))",
+        {"rewrites": ["attention"]},
+    ),
     "conv": (
         "self.c = nn.Conv2d(8, 16, 3, padding=1)",
         "x",

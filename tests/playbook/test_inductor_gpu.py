@@ -31,7 +31,7 @@ from stark_lsp.integrity import read as check
 from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
-from stark_lsp.playbook.inductor import guards, recipes
+from stark_lsp.playbook.inductor import guards, recipes, triton
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled, CannotEmit, facts
 from stark_lsp.proposals.edit import build_edit
 
@@ -102,6 +102,19 @@ def test_it_reads_as_a_file_of_ones_own_and_is_refused_nowhere(
         patch.setitem(sys.modules, "triton", None)
         new = one.build(made.candidate)
         close(one.model(*one.inputs), new(*one.inputs))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"x = tl.load(p + (r + 2048 * x{'0' * 70}), m, eviction_policy='evict_first', other=0.0).to(tl.int1)",
+        f"tl.store(p + (r + 2048 * x{'0' * 90}), y.to(tl.float32), m & n)",
+        f"return f(a)(b{'0' * 120})",
+    ],
+)
+def test_a_long_line_says_the_same_on_several(line: str) -> None:
+    text = "\n".join(triton.wrapped(line))
+    assert ast.unparse(ast.parse(text)) == ast.unparse(ast.parse(line))
 
 
 def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -> None:

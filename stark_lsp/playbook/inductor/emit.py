@@ -17,7 +17,7 @@ from typing import Any
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
-from stark_lsp.playbook.inductor import cpp, graphs, guards, naming, triton
+from stark_lsp.playbook.inductor import attention, cpp, graphs, guards, naming, triton
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
@@ -60,7 +60,11 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     )
     imports = [name for name in ("functools", "hashlib") if f"{name}." in looked_at]
     if on_gpu:
-        rows = triton.rows(kernels, made["helpers"], naming.given(program, arguments.spelled)) if kernels else []
+        own = (
+            [attention.TEXT] if any(f"{attention.NAME}(" in ast.unparse(one.statement) for one in program.steps) else []
+        )
+        names_of = naming.given(program, arguments.spelled)
+        rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
         ready = []
         shared = [graphs.text(bool(made["changes"]))] if replayed else []

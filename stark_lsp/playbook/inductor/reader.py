@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from stark_lsp.playbook.inductor import attention
+
 _DROPPED = ("assert_size_stride", "assert_alignment", "args.clear", "torch.cuda.set_device", "run_intermediate_hooks")
 _EMPTY = re.compile(r"empty_strided_(?:cpu|cuda)$")
 _NODES = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
 _LANGUAGES = {"cpp_pybinding": "C++", "triton": "Triton"}
-_KNOWN = {"torch", "device"}
+_KNOWN = {"torch", "device", attention.NAME}
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
@@ -216,6 +218,8 @@ def _publicly(value: ast.Call, called: str) -> None:
         if name not in ("mm", "addmm", "bmm", "baddbmm", "_int_mm"):
             raise CannotEmit(f"its program calls {called}")
         value.func = _name(f"torch.{name}")
+    elif called == "torch.ops.stark.attention.default":
+        value.func = _name(attention.NAME)
     elif called.startswith("aten."):
         value.func = _name(f"torch.ops.{called}")
     elif not called.startswith("torch.ops.aten."):

@@ -15,7 +15,7 @@ from stark_lsp.playbook.design import Design
 
 STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
-ALGEBRA, WINDOWS, TRANSPOSED = "algebra", "windows", "transposed"
+ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "attention"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 HALVES = "halves"
 """Of `PRODUCTS`: in parts of float16."""
@@ -106,6 +106,13 @@ SWITCHES = (
         "Compute transposed convolutions as ordinary ones",
         "transposed",
         rewrites="transposed",
+    ),
+    Switch(
+        ATTENTION,
+        "streamed",
+        "Take attention a tile of scores at a time, on tensor cores",
+        ATTENTION,
+        rewrites=ATTENTION,
     ),
     Switch(
         PRODUCTS,

@@ -36,7 +36,10 @@ _KINDS = {
 
 
 def rows(
-    kernels: Mapping[str, Kernel], helpers: Mapping[str, str], given: Mapping[str, Sequence[str]] = MappingProxyType({})
+    kernels: Mapping[str, Kernel],
+    helpers: Mapping[str, str],
+    given: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    own: Sequence[str] = (),
 ) -> list[str]:
     """Return the kernels, with torch's own functions that they call, as lines of Python.
 
@@ -48,6 +51,8 @@ def rows(
         Sources of torch's own functions by name.
     given
         See `naming.given`.
+    own
+        Functions of ours that the program calls.
     """
     texts = [
         f"{_replaces(kernel)}\n{_function(kernel, name, given.get(kernel.name, ()))}"
@@ -56,7 +61,7 @@ def rows(
     functions = _needed({_PREFIX + name: _helper(text, helpers) for name, text in sorted(helpers.items())}, texts)
     if functions:
         texts[:0] = [f"{_NOTICE}\n{functions[0]}", *functions[1:]]
-    whole = "\n\n".join(texts)
+    whole = "\n\n".join([*texts, *own])
     imports = _IMPORTS
     if "libdevice." in whole:
         imports = imports.replace("tl\n", "tl\n    from triton.language.extra import libdevice\n")
@@ -172,9 +177,11 @@ def wrapped(line: str) -> list[str]:
     if end == ")":
         try:
             call = ast.parse(f"_({inner})", mode="eval").body
-        except SyntaxError:  # the first bracket is not closed by the last one
+        except SyntaxError:
             return [line]
-        if len(inner) + len(indent) + 4 > WIDTH and isinstance(call, ast.Call):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return [line]  # the first bracket is not closed by the last one
+        if len(inner) + len(indent) + 4 > WIDTH:
             rows = [_quoted(ast.unparse(one)) + "," for one in (*call.args, *call.keywords)]
     return [f"{head}(", *(f"{indent}    {row}" for row in rows), f"{indent}{end}"]
 

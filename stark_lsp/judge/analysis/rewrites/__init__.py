@@ -14,6 +14,8 @@ A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers 
 
 `transposed`: **there are better kernels for it.** Transposed convolutions are ordinary ones with more channels.
 
+`attention`: **less goes through memory.** Scores are made, and used, a tile at a time.
+
 `halves`: **tensor cores take it.** A product of float32 is one of float16 parts.
 
 `split`: **more of it runs side by side.** A product with few rows and columns is a sum of products. For kernels of ours
@@ -30,6 +32,7 @@ from types import MappingProxyType
 
 import torch
 
+from .attention import Attention, Called
 from .channels import Channels
 from .columns import Columns
 from .diagonal import Diagonal
@@ -47,6 +50,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "sums": (Columns, Places, Channels, Pools, Diagonal),
         "windows": (Depthwise, Average, Maximum),
         "transposed": (Transposed,),
+        "attention": (Attention, Called),
         "halves": (Halves,),
         "split": (Split,),
     }

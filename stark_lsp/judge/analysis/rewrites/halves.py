@@ -74,20 +74,21 @@ class Halves(Rule):
         if turned:
             # Parts lie as the matrix does.
             matrix, inner = self._turned(matrix), -3 - inner
-        finite = self.call(aten.lt.Scalar, self.call(aten.abs.default, matrix), float("inf"))
-        zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
-        known = self.call(aten.where.self, finite, matrix, zero)
-        largest = self.call(aten.amax.default, self.call(aten.abs.default, known), [inner], True)
+        size = self.call(aten.abs.default, matrix)
+        largest = self.call(aten.amax.default, size, [inner], True)
         exponent = self.call(aten.bitwise_and.Scalar, self._bits(largest), EXPONENT)
         exponent = self.call(aten.clamp_min.default, exponent, SMALLEST * ONE)
         # 2 ** (HIGHEST - exponent), in two steps that an int32 holds.
         scale = self.call(aten.mul.Tensor, exponent, -1)
         scale = self.call(aten.add.Tensor, self.call(aten.add.Tensor, scale, 253 * ONE), (HIGHEST + 1) * ONE)
-        scaled = self.call(aten.mul.Tensor, known, self._number(scale))
+        scaled = self.call(aten.mul.Tensor, matrix, self._number(scale))
         # By bits: Inductor leaves conversions to float16 and back out.
         rounded = self.call(aten.add.Tensor, self._bits(scaled), ROUND)
         high = self._number(self.call(aten.bitwise_and.Scalar, rounded, KEPT))
-        # Infinities and NaN come as low parts: times zero, as a high one, they would be NaN.
+        # Infinities and NaN come as low parts: times a zero of a high one they would be NaN. Nothing counts beside one.
+        finite = self.call(aten.lt.Scalar, size, float("inf"))
+        zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
+        high = self.call(aten.where.self, finite, high, zero)
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
         order = (low, high, high) if low_first else (high, low, high)
         parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in order]

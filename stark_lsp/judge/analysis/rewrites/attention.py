@@ -1,0 +1,202 @@
+"""Attention block by block: of the scores, no more than a tile is ever in memory.
+
+The softmax of a row is taken along with its sum of values, by a running maximum: Dao and others, *FlashAttention*,
+2022, arxiv.org/abs/2205.14135. The program calls `stark::attention`, for which the candidate has a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .rule import Cannot, Rule, aten, shape_of
+
+WIDTHS = (16, 32, 64, 128)
+"""Of a head: what a tile holds."""
+LEAST = 1 << 16
+"""Scores of a head, from which a pass over them costs."""
+_SAME = (aten.view.default, aten.reshape.default, aten.clone.default, aten.expand.default)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, scale: float, put: bool) -> torch.Tensor:
+    """Return `softmax(q @ k * scale + mask) @ v`; `put`, scores are what the mask is where that is not 0."""
+    scores = q @ k * scale
+    if mask is not None:
+        scores = torch.where(mask == 0, scores, mask) if put else scores + mask
+    return (torch.softmax(scores, -1) @ v).contiguous()
+
+
+_LIBRARY = torch.library.Library("stark", "DEF")
+_LIBRARY.define("attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float scale, bool put) -> Tensor")
+_LIBRARY.impl("attention", attention, "CompositeExplicitAutograd")
+_LIBRARY.impl("attention", lambda q, k, v, mask, scale, put: q.new_empty((*q.shape[:-1], v.shape[-1])), "Meta")
+_CALL = torch.ops.stark.attention.default
+_ENDS = (-math.inf, 0.0)
+
+
+class Attention(Rule):
+    """`softmax(q @ k) @ v` of float32, its scores scaled and masked on the way or not."""
+
+    OF = (aten.bmm.default,)
+
+    def result(self) -> Node:
+        """Return the call that takes all of it."""
+        weights, values = self._node.args
+        total = _behind(weights, aten.div.Tensor)
+        exponents = total.args[0]
+        scores = self._softmax_of(total)
+        size = shape_of(scores)
+        node, scale, mask, put = self._scaled_and_masked(scores)
+        product = _behind(node, aten.bmm.default)
+        *batch, rows, columns = size
+        width = shape_of(product.args[0])[-1]
+        if width not in WIDTHS or shape_of(values)[-1] != width or rows * columns < LEAST or len(batch) not in (1, 2):
+            raise Cannot
+        if any(len(one.users) != 1 for one in (total, scores, node) if one is not scores) or len(exponents.users) != 2:
+            raise Cannot
+        parts = [
+            _shaped(product.args[0], [*batch, rows, width]),
+            _shaped(product.args[1], [*batch, width, columns]),
+            _shaped(values, [*batch, columns, width]),
+        ]
+        if any(one.meta["val"].dtype is not torch.float32 for one in parts):
+            raise Cannot
+        if mask is not None:
+            mask = self.call(aten.expand.default, mask, size)
+            parts.append(mask)
+        if len(batch) == 1:
+            parts = [self.call(aten.unsqueeze.default, one, 1) for one in parts]
+        made = self.call(_CALL, *parts[:3], parts[3] if mask is not None else None, scale, put)
+        return self.call(aten.reshape.default, made, shape_of(self._node))
+
+    def _softmax_of(self, total: Node) -> Node:
+        """Return the scores of `exp(scores - max) / sum`, along the last dimension."""
+        above, below = total.args[:2]
+        difference = _behind(above, aten.exp.default).args[0]
+        scores, largest = _behind(difference, aten.sub.Tensor).args[:2]
+        _, *along = _behind(below, aten.sum.dim_IntList).args
+        _, *also = _behind(largest, aten.amax.default).args
+        last = (-1, len(shape_of(total)) - 1)
+        if below.args[0] is not above or largest.args[0] is not scores or len(scores.users) != 2:
+            raise Cannot
+        if not all(len(one) == 2 and list(one[0]) in ([last[0]], [last[1]]) and one[1] for one in (along, also)):
+            raise Cannot
+        return scores
+
+    def _scaled_and_masked(self, node: Node) -> tuple[Node, float, Any, bool]:
+        """Return what was scaled and masked, by how much, with what, and whether that was put in scores' place."""
+        scale, mask, put = 1.0, None, False
+        while node.target not in (*_SAME, aten.bmm.default):
+            one, *others = node.args
+            if node.target is aten.mul.Tensor and isinstance(others[0], (int, float)):
+                scale, node = scale * others[0], one
+            elif node.target is aten.div.Tensor and isinstance(others[0], (int, float)) and others[0]:
+                scale, node = scale / others[0], one
+            elif mask is not None or scale != 1.0:
+                # What is added before scores are scaled is scaled with them.
+                raise Cannot
+            elif node.target is aten.add.Tensor and not node.kwargs and len(others) == 1:
+                wide = [each for each in (one, others[0]) if _has_shape_of(each, node)]
+                if len(wide) != 1:
+                    raise Cannot
+                mask, node = others[0] if wide[0] is one else one, wide[0]
+                shape_of(mask)
+            elif node.target is aten.where.self:
+                mask, node, put = *self._put(node), True
+            else:
+                raise Cannot
+        return node, scale, mask, put
+
+    def _put(self, node: Node) -> tuple[Node, Node]:
+        """Return a mask with what is put in the place of scores, 0 where they stay; and the scores."""
+        condition, first, second = node.args
+        known = [_constant(first), _constant(second)]
+        if (known[0] is None) == (known[1] is None) or 0.0 in known:
+            raise Cannot
+        nothing = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=node.meta["val"].device)
+        if known[0] is not None:
+            return self.call(aten.where.self, condition, first, nothing), second
+        return self.call(aten.where.self, condition, nothing, second), first
+
+
+class Called(Rule):
+    """`scaled_dot_product_attention` of float32, which PyTorch has in kernels of CUTLASS's."""
+
+    OF = (operator.getitem,)
+
+    def result(self) -> Node:
+        """Return the call, its result laid out as theirs is."""
+        theirs, place = self._node.args
+        if place or theirs.target is not aten._scaled_dot_product_efficient_attention.default:
+            raise Cannot
+        q, k, v, mask, _, dropout, causal, *_ = (*theirs.args, 0.0, False)[:7]
+        size, keys, values = shape_of(q), shape_of(k), shape_of(v)
+        rows, columns, width = size[-2], keys[-2], size[-1]
+        if dropout or keys != values or keys[:2] != size[:2] or keys[-1] != width:
+            raise Cannot
+        others = [one for one in theirs.users if one is not self._node]
+        if any(one.users for one in others):
+            raise Cannot
+        if width not in WIDTHS or rows * columns < LEAST or q.meta["val"].dtype is not torch.float32:
+            raise Cannot
+        if causal:
+            mask = self._before(rows, columns, [*size[:2], rows, columns])
+        elif mask is not None:
+            mask = self.call(aten.expand.default, mask, [*size[:2], rows, columns])
+        for one in others:  # it draws numbers at times, so nobody else removes it
+            self._graph.erase_node(one)
+        scale = theirs.kwargs.get("scale") or 1.0 / math.sqrt(width)
+        turned = self.call(aten.permute.default, k, [0, 1, 3, 2])
+        made = self.call(_CALL, q, turned, v, mask, scale, bool(causal))
+        if self._node.meta["val"].is_contiguous():
+            return made
+        made = self.call(aten.permute.default, made, [0, 2, 1, 3])
+        made = self.call(aten.clone.default, made, memory_format=torch.contiguous_format)
+        return self.call(aten.permute.default, made, [0, 2, 1, 3])
+
+    def _before(self, rows: int, columns: int, size: list[int]) -> Node:
+        """Return a mask that puts an end to what lies ahead."""
+        device = self._node.meta["val"].device
+        row, column = (self.call(aten.arange.default, count, device=device) for count in (rows, columns))
+        ahead = self.call(aten.gt.Tensor, column, self.call(aten.unsqueeze.default, row, 1))
+        end, zero = (self.call(aten.full.default, [], value, dtype=torch.float32, device=device) for value in _ENDS)
+        return self.call(aten.expand.default, self.call(aten.where.self, ahead, end, zero), size)
+
+
+def _behind(node: Any, target: Any) -> Node:
+    """Return the node that calls `target`, behind others that change the shape alone."""
+    while isinstance(node, Node) and node.target is not target and node.target in _SAME:
+        node = node.args[0]
+    if not isinstance(node, Node) or node.target is not target:
+        raise Cannot
+    return node
+
+
+def _shaped(node: Any, size: list[int]) -> Node:
+    """Return the first tensor of this shape, from which nothing but the split of batches differs on the way."""
+    merged = [size[0] * size[1], *size[2:]] if len(size) == 4 else size
+    found = None
+    while isinstance(node, Node) and "val" in node.meta and list(node.meta["val"].shape) in (size, merged):
+        if list(node.meta["val"].shape) == size:
+            found = node
+        if node.target not in _SAME:
+            break
+        node = node.args[0]
+    if found is None:
+        raise Cannot
+    return found
+
+
+def _has_shape_of(one: Any, node: Node) -> bool:
+    return isinstance(one, Node) and one.meta["val"].shape == node.meta["val"].shape
+
+
+def _constant(node: Any) -> float | None:
+    """Return the number that a tensor is filled with, None if it is not."""
+    if not isinstance(node, Node) or node.target not in (aten.full.default, aten.scalar_tensor.default):
+        return None
+    return float(node.args[-1])

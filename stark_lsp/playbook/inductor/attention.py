@@ -1,0 +1,116 @@
+"""The kernel behind `stark::attention` of `judge/analysis/rewrites/attention`, as a candidate holds it.
+
+Products of tiles are taken in three bfloat16 parts, as `docs/playbook/products.md` has it. Source: as named there.
+"""
+
+from __future__ import annotations
+
+NAME = "_stark_attention"
+TEXT = '''\
+# In place of products, scaling, mask and softmax: each program takes some rows of a head past all columns, a tile of
+# scores at a time. What a row has so far is scaled down when a larger score comes; tiles that the mask takes out cost
+# nothing but a look.
+@triton.jit
+def _stark_attention_kernel(
+    q,
+    k,
+    v,
+    mask,
+    out,
+    qb,
+    qh,
+    qr,
+    qd,
+    kb,
+    kh,
+    kd,
+    kc,
+    vb,
+    vh,
+    vc,
+    vd,
+    mb,
+    mh,
+    mr,
+    mc,
+    heads,
+    rows,
+    columns,
+    scale,
+    MASK: tl.constexpr,
+    PUT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    blocks = tl.cdiv(rows, ROWS)
+    row = (tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS))[:, None]
+    batch, head = (tl.program_id(0) // blocks // heads).to(tl.int64), tl.program_id(0) // blocks % heads
+    q, k, v, mask = (
+        q + batch * qb + head * qh,
+        k + batch * kb + head * kh,
+        v + batch * vb + head * vh,
+        mask + batch * mb,
+    )
+    mask += head * mh
+    column, at = tl.arange(0, COLUMNS)[None, :], tl.arange(0, WIDTH)
+    scale *= 1.4426950408889634  # powers of 2 instead of e
+    asked = tl.load(q + row * qr + at[None, :] * qd, row < rows, other=0.0) * scale
+    largest = tl.full([ROWS, 1], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS, 1], tl.float32)
+    found = tl.zeros([ROWS, WIDTH], tl.float32)
+    for begin in range(0, columns, COLUMNS):
+        inside = begin + column < columns
+        if MASK:
+            taken = tl.load(mask + row * mr + (begin + column) * mc, inside & (row < rows), other=float("-inf"))
+            wanted = tl.max(taken) > float("-inf")
+        else:
+            wanted = True
+        if wanted:
+            keys = tl.load(k + at[:, None] * kd + (begin + column) * kc, inside, other=0.0)
+            scores = tl.dot(asked, keys, input_precision="bf16x3")
+            if PUT:
+                scores = tl.where(taken == 0.0, scores, taken * 1.4426950408889634)
+            elif MASK:
+                scores += taken * 1.4426950408889634
+            scores = tl.where(inside, scores, float("-inf"))
+            larger = tl.maximum(largest, tl.max(scores, 1)[:, None])
+            above = tl.where(larger == float("-inf"), 0.0, larger)
+            weights, shrunk = tl.exp2(scores - above), tl.exp2(largest - above)
+            place = begin + tl.arange(0, COLUMNS)[:, None]
+            values = tl.load(v + place * vc + at[None, :] * vd, place < columns, other=0.0)
+            total = total * shrunk + tl.sum(weights, 1)[:, None]
+            found = found * shrunk + tl.dot(weights, values, input_precision="bf16x3")
+            largest = larger
+    start = out + (tl.program_id(0) // blocks).to(tl.int64) * rows * WIDTH
+    tl.store(start + row * WIDTH + at[None, :], found / total, row < rows)
+
+def _stark_attention(q, k, v, mask, scale, put):
+    """Return softmax(q @ k * scale + mask) @ v; put, scores are what the mask is where that is not 0."""
+    batch, heads, rows, width = q.shape
+    out = torch.empty((batch, heads, rows, width), dtype=q.dtype, device=q.device)
+    masked, given = mask is not None, q if mask is None else mask
+    _stark_attention_kernel[(triton.cdiv(rows, 128) * batch * heads,)](
+        q,
+        k,
+        v,
+        given,
+        out,
+        *q.stride(),
+        *k.stride(),
+        *v.stride(),
+        *given.stride(),
+        heads,
+        rows,
+        k.shape[-1],
+        scale,
+        MASK=masked,
+        PUT=put,
+        WIDTH=width,
+        ROWS=128,
+        COLUMNS=64,
+        num_warps=8,
+        num_stages=2 if masked else 3,
+    )
+    return out
+'''

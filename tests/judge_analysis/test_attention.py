@@ -1,0 +1,100 @@
+"""Attention as one call: the same results, and nothing where it is something else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch._inductor.decomposition import select_decomp_table
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from stark_lsp.judge.analysis import rewrites
+
+Form = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+HEADS, LENGTH, WIDTH = 3, 256, 16
+FIT: dict[str, Form] = {
+    "scaled": lambda q, k, v, m: torch.softmax(q @ k.mT / math.sqrt(WIDTH), dim=-1) @ v,
+    "scaled before": lambda q, k, v, m: ((q * 0.25) @ k.mT).softmax(-1) @ v,
+    "not scaled": lambda q, k, v, m: torch.softmax(q @ k.mT, dim=3) @ v,
+    "put": lambda q, k, v, m: (q @ k.mT * 0.25).masked_fill(m == 0, -math.inf).softmax(-1) @ v,
+    "put a number": lambda q, k, v, m: torch.where(m > 0, q @ k.mT * 0.25, -1e9).softmax(-1) @ v,
+    "added": lambda q, k, v, m: (q @ k.mT * 0.25 + m).softmax(-1) @ v,
+    "added by keys": lambda q, k, v, m: (m[0] + q @ k.mT * 2.0 / 5.0).softmax(-1) @ v,
+    "one head": lambda q, k, v, m: (q[:, 0] @ k[:, 0].mT * 0.25 + m).softmax(-1) @ v[:, 0],
+    "turned": lambda q, k, v, m: ((q @ k.mT).softmax(-1) @ v).transpose(1, 2).reshape(2, LENGTH, -1),
+}
+DO_NOT: dict[str, Form] = {
+    "another axis": lambda q, k, v, m: torch.softmax(q @ k.mT, dim=2) @ v,
+    "no softmax": lambda q, k, v, m: torch.relu(q @ k.mT) @ v,
+    "weights used": lambda q, k, v, m: (w := torch.softmax(q @ k.mT, -1)) @ v + w.sum(-1, keepdim=True),
+    "scores used": lambda q, k, v, m: torch.softmax(s := q @ k.mT, -1) @ v + s.sum(-1, keepdim=True),
+    "scaled behind a mask": lambda q, k, v, m: ((q @ k.mT + m) * 0.25).softmax(-1) @ v,
+    "two masks": lambda q, k, v, m: (q @ k.mT + m + m[0]).softmax(-1) @ v,
+    "something else": lambda q, k, v, m: torch.tanh(q @ k.mT).softmax(-1) @ v,
+    "zero is put": lambda q, k, v, m: (q @ k.mT).masked_fill(m == 0, 0.0).softmax(-1) @ v,
+    "weights scaled": lambda q, k, v, m: (torch.softmax(q @ k.mT, -1) * m) @ v,
+    "short": lambda q, k, v, m: torch.softmax(q[:, :, :64] @ k[:, :, :64].mT, -1) @ v[:, :, :64],
+    "odd": lambda q, k, v, m: torch.softmax(q[..., :12] @ k[..., :12].mT, -1) @ v[..., :12],
+}
+
+
+def tried() -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(0)
+    parts = (torch.randn(2, LENGTH, HEADS, WIDTH).transpose(1, 2) for _ in range(3))
+    return (*parts, torch.ones(LENGTH, LENGTH).tril())
+
+
+def taken(form: Form, given: tuple[torch.Tensor, ...]) -> tuple[int, torch.fx.GraphModule]:
+    """Return how often the rule fits, and what it makes."""
+    table = select_decomp_table()
+    made = make_fx(form, tracing_mode="fake", decomposition_table=table)(*given)
+    used = rewrites.apply(made.graph, ["attention"])
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return used, made
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_attention_is_one_call(name: str) -> None:
+    given = tried()
+    used, made = taken(FIT[name], given)
+    assert used == 1
+    assert not [node for node in made.graph.nodes if "mm" in str(node.target)]
+    out, expected = made(*given), FIT[name](*given)
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+    assert out.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("name", DO_NOT)
+def test_what_is_something_else_is_left_alone(name: str) -> None:
+    assert taken(DO_NOT[name], tried())[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("masked", "causal", "scale", "turned"),
+    [(False, False, None, True), (False, True, None, True), (True, False, 0.5, True), (False, False, 0.5, False)],
+)
+def test_what_pytorch_calls_attention_is_ours(masked: bool, causal: bool, scale: float | None, turned: bool) -> None:
+    q, k, v, mask = tried()
+    if not turned:
+        q, k, v = (one.contiguous() for one in (q, k, v))
+    given = mask.expand(2, HEADS, LENGTH, LENGTH) if masked else None
+
+    def form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        theirs = torch.ops.aten._scaled_dot_product_efficient_attention
+        return theirs(q, k, v, given, False, 0.0, causal, scale=scale)[0]
+
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = [mode.from_tensor(one) for one in (q, k, v)]
+        made = make_fx(form)(*fake)
+        before = next(node for node in made.graph.nodes if node.op == "output").args[0].meta["val"].stride()
+    assert rewrites.apply(made.graph, ["attention"]) == 1
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    out = made(q, k, v)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, given, 0.0, causal, scale=scale)
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+    assert out.stride() == before
