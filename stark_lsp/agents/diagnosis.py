@@ -28,7 +28,9 @@ GAP = 0.1
 LOOPS = 3
 """Scalar loops that are named."""
 IDLE = 0.5
-"""Of this share of a call on, launches are what limits it."""
+"""Of this share of a call on, launches are what limits it;"""
+WAITING, SEVERAL = 0.25, 8
+"""of this one on, where it has so many: fewer of them, or a graph, gain more than a faster kernel."""
 _NAME = 100
 _GRID = re.compile(r"(\d+)x(\d+)x(\d+)")
 
@@ -178,6 +180,9 @@ def _floor(profile: Profile, call_us: float) -> str:
 
 def _bottleneck(profile: Profile, call_us: float, *, on_gpu: bool) -> Bottleneck:
     busy = on_gpu and _total(profile) > IDLE * call_us
+    launches = sum(launch.count for launch in profile.launched)
+    if on_gpu and launches >= SEVERAL and _total(profile) < (1 - WAITING) * call_us:
+        return Bottleneck.OVERHEAD
     if profile.bound and not (busy and profile.bound == "overhead"):
         return Bottleneck(profile.bound)
     return Bottleneck.LATENCY
@@ -188,6 +193,8 @@ def _limit(profile: Profile, environment: Environment | None, bottleneck: Bottle
         return "So most of its time goes elsewhere: into intermediate tensors, other arithmetic, or waiting."
     if bottleneck is None:
         return ""
+    if bottleneck is Bottleneck.OVERHEAD and profile.bound != bottleneck.value:
+        return "So fewer launches, or one CUDA graph of all of them, come before faster kernels."
     words = limit(profile, environment)
     return f"So it is {words}." if words else ""
 

@@ -75,7 +75,7 @@ TENSORS = 2_000
 """Characters of the list of all inputs, and of that of outputs."""
 
 MANY_ATTEMPTS = 5
-"""So many attempts before this one are many: whatever the window shows of them, a plan is to differ in kind."""
+"""So many attempts that were made are many: whatever the window shows of them, a plan is to differ in kind."""
 
 _BORDER = "\x1e"
 """Stands between `shared` and `body` while they are one text; taken out of everything that is filled in."""
@@ -261,17 +261,18 @@ class Frame:
         listed = titles(tried)
         shown_too = {selected.id, context.root.id, *(node.id for node in (*past, *context.siblings))}
         others = [node for node in context.made if node.id not in shown_too] if role in _LOOKING_BACK else []
+        made = sum(node.parent is not None for node in context.made)
         began = context.first_failure if self._tried and role is ModelRole.DEBUG else None
         return {
             "selected": None if alone else shown,
             "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
             "combinable": [node.id for node in combinable(context)] if self.merging and role is ModelRole.PLAN else [],
-            "attempts": [] if alone else [_past(node, context, planned) for node in past],
+            "attempts": [] if alone else [self._past(node, context, planned, role) for node in past],
             "tried": listed,
             "tried_more": max(0, len(context.siblings) - LISTED),
             "elsewhere": titles(others[-LISTED:]) if self._tried and self.settings.history else (),
-            "made": max(0, context.attempt - 1),
-            "many": self._tried and context.attempt > MANY_ATTEMPTS,
+            "made": made,
+            "many": self._tried and made >= MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
             if role in _LOOKING_BACK
             else (),
@@ -284,6 +285,14 @@ class Frame:
             "plan": None if planned is None else self._plan(planned),
             "lens": lens,
         }
+
+    def _past(self, node: Node, context: Context, plan: Plan | None, role: ModelRole) -> Attempt:
+        """Return an attempt of the window. Where it is slower than the selected node it has no source if the playbook
+        wrote it, since that is long, or for the code agent: nothing to build on, unless the plan takes of it."""
+        seen = _view(node, context, profile=False)
+        slower = node.score > context.selected.score and (plan is None or plan.combines != node.id)
+        spared = seen.built_in or (role is ModelRole.CODE and self.settings.history)
+        return replace(seen, source="", left_out=True) if spared and slower and seen.result.ok else seen
 
     def _plan(self, plan: Plan) -> dict[str, Any]:
         grounded = self.settings.grounding is not Grounding.OFF and is_marked(plan.annotated_source)
@@ -355,14 +364,6 @@ def _correction(failed: Node) -> dict[str, str]:
 def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:
     """Return the attempts that cannot be told apart by their times, each group as `1, 2 and 3`."""
     return tuple(f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in alike(nodes))
-
-
-def _past(node: Node, context: Context, plan: Plan | None) -> Attempt:
-    """Return an attempt of the window. What the playbook wrote that is slower than the selected node has no source:
-    it is long, and nothing to build on, unless the plan takes something of it."""
-    seen = _view(node, context, profile=False)
-    slower = node.score > context.selected.score and (plan is None or plan.combines != node.id)
-    return replace(seen, source="", left_out=True) if seen.built_in and slower and seen.result.ok else seen
 
 
 def _view(node: Node, context: Context, *, profile: bool, limit: int | None = None) -> Attempt:

@@ -91,9 +91,10 @@ def many(tried: bool = True, attempt: int = 12) -> Question:
     """Return what is asked after many attempts, none of them from the selected node."""
     asked = Frame(PROBLEM, reference(), AgentSettings(), PromptLibrary(), tried=tried)
     window = (ROOT, FIRST, SECOND) if tried else (ROOT,)
-    return asked.question(
-        ModelRole.PLAN, context(FIRST if tried else ROOT, window, attempt=attempt), TOOLS[ModelRole.PLAN]
-    )
+    # Of those under way nothing is known yet.
+    made = (ROOT, *(replace(SECOND, id=number) for number in range(1, attempt)))
+    given = replace(context(FIRST if tried else ROOT, window, attempt=attempt + 3), made=made)
+    return asked.question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN])
 
 
 def system(name: str, environment: Environment = GPU) -> str:
@@ -224,7 +225,7 @@ def test_what_the_playbook_wrote_says_nothing_of_the_code_agent() -> None:
         assert ("also edited outside the marked lines" in body) is said
 
 
-def test_what_the_playbook_wrote_slower_is_shown_without_its_source_unless_the_plan_takes_of_it() -> None:
+def test_what_is_slower_is_shown_without_its_source_unless_the_plan_takes_of_it() -> None:
     assert FIRST.plan is not None
     known = replace(FIRST.plan, strategy="fuse-all")
     slow = replace(FIRST, id=5, candidate=candidate("return slow(x)"), plan=known, verdict=verified(0.012, 1.2))
@@ -232,12 +233,17 @@ def test_what_the_playbook_wrote_slower_is_shown_without_its_source_unless_the_p
         (slow, FIRST_PLAN, False),
         (slow, replace(FIRST_PLAN, combines=5), True),
         (replace(slow, verdict=verified(0.008, 1.9)), FIRST_PLAN, True),
-        (replace(slow, plan=FIRST.plan), FIRST_PLAN, True),
+        (replace(slow, plan=FIRST.plan), FIRST_PLAN, False),
     ):
         given = context(FIRST, (ROOT, FIRST, node))
         body = frame().question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=plan).body
         assert ("return slow(x)" in body) is shown
         assert ("Its source is left out" in body) is not shown
+    # As in the paper; and a plan may build on what the playbook did not write.
+    given = context(FIRST, (ROOT, FIRST, replace(slow, plan=FIRST.plan)))
+    paper = frame(AgentSettings(history=False)).question(ModelRole.CODE, given, TOOLS[ModelRole.CODE], plan=FIRST_PLAN)
+    planned = frame().question(ModelRole.PLAN, given, TOOLS[ModelRole.PLAN])
+    assert all("return slow(x)" in question.body for question in (paper, planned))
 
 
 def test_a_plan_is_told_of_every_attempt_in_a_line() -> None:

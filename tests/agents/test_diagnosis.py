@@ -79,6 +79,17 @@ def test_many_short_kernels_are_limited_by_their_launches() -> None:
     )
 
 
+def test_where_the_gpu_waits_for_many_launches_they_come_before_arithmetic() -> None:
+    """Seventeen linear layers in float16 parts: faster products showed nothing, a CUDA graph did."""
+    layers = profile(900.0, H100, Launch("gemm", 17, 400.0), Launch("split", 18, 160.0), flops=36 * 10**9)
+    found = told(900.0, layers)
+    assert layers.bound == "compute"
+    assert found.bottleneck is Bottleneck.OVERHEAD
+    assert found.sentences[-1] == "So fewer launches, or one CUDA graph of all of them, come before faster kernels."
+    alone = profile(900.0, H100, Launch("gemm", 1, 560.0), flops=36 * 10**9)
+    assert told(900.0, alone).bottleneck is Bottleneck.COMPUTE, "a single launch cannot be saved"
+
+
 def test_kernels_that_fill_the_call_are_not_limited_by_launches() -> None:
     """A short call that uses little of the device is called so by the judge, of which this knows more."""
     short = replace(profile(20.0, H100, Launch("walk", 1, 19.0), bytes=1 << 10), bound="overhead")
