@@ -45,7 +45,8 @@ def _stark_attention_kernel(
 ):
     blocks = tl.cdiv(rows, ROWS)
     row = (tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS))[:, None]
-    batch, head = (tl.program_id(0) // blocks // heads).to(tl.int64), tl.program_id(0) // blocks % heads
+    of = (tl.program_id(0) // blocks).to(tl.int64)
+    batch, head = of // heads, of % heads
     q, k, v, mask = (
         q + batch * qb + head * qh,
         k + batch * kb + head * kh,
@@ -54,7 +55,6 @@ def _stark_attention_kernel(
     )
     mask += head * mh
     column, at = tl.arange(0, COLUMNS)[None, :], tl.arange(0, WIDTH)
-    scale *= 1.4426950408889634  # powers of 2 instead of e
     asked = tl.load(q + row * qr + at[None, :] * qd, row < rows, other=0.0) * scale
     largest = tl.full([ROWS, 1], float("-inf"), tl.float32)
     total = tl.zeros([ROWS, 1], tl.float32)
@@ -70,19 +70,19 @@ def _stark_attention_kernel(
             keys = tl.load(k + at[:, None] * kd + (begin + column) * kc, inside, other=0.0)
             scores = tl.dot(asked, keys, input_precision="bf16x3")
             if PUT:
-                scores = tl.where(taken == 0.0, scores, taken * 1.4426950408889634)
+                scores = tl.where(taken == 0.0, scores, taken)
             elif MASK:
-                scores += taken * 1.4426950408889634
+                scores += taken
             scores = tl.where(inside, scores, float("-inf"))
             larger = tl.maximum(largest, tl.max(scores, 1)[:, None])
             above = tl.where(larger == float("-inf"), 0.0, larger)
-            weights, shrunk = tl.exp2(scores - above), tl.exp2(largest - above)
+            weights, shrunk = tl.exp(scores - above), tl.exp(largest - above)
             place = begin + tl.arange(0, COLUMNS)[:, None]
             values = tl.load(v + place * vc + at[None, :] * vd, place < columns, other=0.0)
             total = total * shrunk + tl.sum(weights, 1)[:, None]
             found = found * shrunk + tl.dot(weights, values, input_precision="bf16x3")
             largest = larger
-    start = out + (tl.program_id(0) // blocks).to(tl.int64) * rows * WIDTH
+    start = out + of * rows * WIDTH
     tl.store(start + row * WIDTH + at[None, :], found / total, row < rows)
 
 def _stark_attention(q, k, v, mask, scale, put):

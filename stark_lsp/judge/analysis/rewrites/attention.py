@@ -17,8 +17,8 @@ from .rule import Cannot, Rule, aten, shape_of
 
 WIDTHS = (16, 32, 64, 128)
 """Of a head: what a tile holds."""
-LEAST = 1 << 16
-"""Scores of a head, from which a pass over them costs."""
+LEAST = 1 << 17
+"""Scores of all heads, from which a pass over them costs."""
 _SAME = (aten.view.default, aten.reshape.default, aten.clone.default, aten.expand.default)
 
 
@@ -54,9 +54,9 @@ class Attention(Rule):
         product = _behind(node, aten.bmm.default)
         *batch, rows, columns = size
         width = shape_of(product.args[0])[-1]
-        if width not in WIDTHS or shape_of(values)[-1] != width or rows * columns < LEAST or len(batch) not in (1, 2):
+        if width not in WIDTHS or shape_of(values)[-1] != width or math.prod(size) < LEAST or len(batch) not in (1, 2):
             raise Cannot
-        if any(len(one.users) != 1 for one in (total, scores, node) if one is not scores) or len(exponents.users) != 2:
+        if len(total.users) != 1 or len(exponents.users) != 2:
             raise Cannot
         parts = [
             _shaped(product.args[0], [*batch, rows, width]),
@@ -141,7 +141,7 @@ class Called(Rule):
         others = [one for one in theirs.users if one is not self._node]
         if any(one.users for one in others):
             raise Cannot
-        if width not in WIDTHS or rows * columns < LEAST or q.meta["val"].dtype is not torch.float32:
+        if width not in WIDTHS or math.prod(size[:3]) * columns < LEAST or q.meta["val"].dtype is not torch.float32:
             raise Cannot
         if causal:
             mask = self._before(rows, columns, [*size[:2], rows, columns])
@@ -149,7 +149,8 @@ class Called(Rule):
             mask = self.call(aten.expand.default, mask, [*size[:2], rows, columns])
         for one in others:  # it draws numbers at times, so nobody else removes it
             self._graph.erase_node(one)
-        scale = theirs.kwargs.get("scale") or 1.0 / math.sqrt(width)
+        scale = theirs.kwargs.get("scale")
+        scale = 1.0 / math.sqrt(width) if scale is None else scale
         turned = self.call(aten.permute.default, k, [0, 1, 3, 2])
         made = self.call(_CALL, q, turned, v, mask, scale, bool(causal))
         if self._node.meta["val"].is_contiguous():

@@ -1,0 +1,69 @@
+"""Runs the kernel of attention by Triton's interpreter, and prints by how much each case is off against float64.
+
+    TRITON_INTERPRET=1 python -m tests.playbook.attention_tiles
+
+In a process of its own, since Triton decides at its import whether it interprets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import tempfile
+from pathlib import Path
+
+import torch
+
+from stark_lsp.judge.analysis.rewrites.attention import attention as defined
+from stark_lsp.playbook.inductor import attention
+
+from .conftest import load
+
+SIZES = ((2, 3, 130, 70, 16), (1, 2, 100, 257, 64), (1, 1, 128, 300, 128))
+"""Batch, heads, rows, columns, width: no multiples of tiles, fewer than one tile, several."""
+
+
+def masks(size: tuple[int, ...]) -> dict[str, tuple[torch.Tensor | None, bool]]:
+    """Return what takes scores out, with rows that nothing is left of, and whether it is put in their place."""
+    batch, heads, rows, columns, _ = size
+    causal = torch.where(torch.ones(rows, columns).tril() == 0, -math.inf, 0.0)
+    gone = causal.clone()
+    gone[3] = -math.inf
+    least = gone.clamp_min(torch.finfo(torch.float32).min)
+    shape = (batch, heads, rows, columns)
+    return {
+        "none": (None, False),
+        "causal": (causal.expand(shape), True),
+        "rows without a score": (gone.expand(shape), True),
+        "the least number": (least.expand(shape), True),
+        "the least number, added": (least.expand(shape), False),
+        "by head and column": (torch.randn(heads, 1, columns).expand(shape), False),
+    }
+
+
+def main() -> None:
+    """Print a JSON object."""
+    path = Path(tempfile.mkdtemp()) / "tiles.py"
+    # The interpreter knows no products in parts.
+    text = attention.TEXT.replace('"bf16x3"', '"ieee"')
+    path.write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
+    ours = load(path, "tiles")._stark_attention
+    torch.manual_seed(0)
+    found = {}
+    for size, layout in itertools.product(SIZES, ("rows", "heads")):
+        batch, heads, rows, columns, width = size
+        q, k, v = (torch.randn(batch, length, heads, width).transpose(1, 2) for length in (rows, columns, columns))
+        if layout == "heads":
+            q, k, v = (one.contiguous() for one in (q, k, v))
+        for name, (mask, put) in masks(size).items():
+            out = ours(q, k.mT, v, mask, 0.125, put)
+            wide = None if mask is None else mask.double()
+            exact = defined(q.double(), k.mT.double(), v.double(), wide, 0.125, put)
+            alike = torch.equal(out.isnan(), exact.isnan())
+            found[f"{size}, {layout}, {name}"] = float((out - exact).nan_to_num().abs().max()) if alike else math.inf
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
