@@ -258,7 +258,7 @@ class Frame:
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
         tried = context.siblings[-LISTED:] if self._tried and role in _LOOKING_BACK else ()
-        listed = titles(tried)
+        listed = titles(tried, profiled=self.settings.profile)
         shown_too = {selected.id, context.root.id, *(node.id for node in (*past, *context.siblings))}
         others = [node for node in context.made if node.id not in shown_too] if role in _LOOKING_BACK else []
         made = sum(node.parent is not None for node in context.made)
@@ -270,7 +270,9 @@ class Frame:
             "attempts": [] if alone else [self._past(node, context, planned, role) for node in past],
             "tried": listed,
             "tried_more": max(0, len(context.siblings) - LISTED),
-            "elsewhere": titles(others[-LISTED:]) if self._tried and self.settings.history else (),
+            "elsewhere": titles(others[-LISTED:], profiled=self.settings.profile)
+            if self._tried and self.settings.history
+            else (),
             "made": made,
             "many": self._tried and made >= MANY_ATTEMPTS,
             "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))

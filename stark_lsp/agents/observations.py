@@ -45,6 +45,8 @@ NOTE = 400
 """Characters of a note of an earlier run."""
 OPERATORS = 8
 """Operators of its class that are told."""
+WAITS = 0.8
+"""Share of a call: where kernels take no more of it, that is told of an attempt that is listed."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
 
@@ -262,12 +264,13 @@ def difference(before: Node, after: Node) -> str:
     return capped("\n".join([*unified_diff(old, new, n=2, lineterm="")][2:]), PAST_SOURCE)
 
 
-def titles(nodes: Sequence[Node]) -> tuple[tuple[int, str, str], ...]:
-    """Return id, title and outcome of attempts, in their order, where they have a plan."""
+def titles(nodes: Sequence[Node], *, profiled: bool) -> tuple[tuple[int, str, str], ...]:
+    """Return id, title and outcome of attempts, in their order, where they have a plan; `profiled`, with waiting."""
     found = []
     for node in nodes:
         if node.plan is not None and node.plan.title:
-            found.append((node.id, one_line(node.plan.title, NAME), _outcome(node.verdict)))
+            outcome = _outcome(node.verdict) + (_waiting(node.verdict) if profiled else "")
+            found.append((node.id, one_line(node.plan.title, NAME), outcome))
     return tuple(found)
 
 
@@ -297,6 +300,17 @@ def _outcome(verdict: Verdict | None) -> str:
     if verdict.ok and verdict.speedup_vs_eager is not None:
         return f"{ratio(verdict.speedup_vs_eager)} against eager"
     return timing(verdict.runtime) or STATUS[verdict.status]
+
+
+def _waiting(verdict: Verdict | None) -> str:
+    """Say how much of a call its kernels take on a GPU, where that is not most of it: the idea may be a good one."""
+    if verdict is None or verdict.runtime is None or verdict.profile is None or not verdict.profile.device_us:
+        return ""
+    call_us, kernels_us = verdict.runtime.median_ms * 1e3, verdict.profile.device_us
+    known = verdict.environment is not None and verdict.environment.device_type != "cpu"
+    if not known or kernels_us > WAITS * call_us:
+        return ""
+    return f", of {duration(call_us)} its kernels take {duration(kernels_us)}"
 
 
 def _message(line: int, column: int, text: str, code: str) -> str:
