@@ -96,7 +96,7 @@ def test_every_time_of_a_call_has_its_interval(role: ModelRole) -> None:
 
 
 def test_an_attempt_that_was_not_compared_is_listed_with_its_time() -> None:
-    alone = replace(FIRST, id=7, verdict=replace(verified(0.01, 1.5), speedup_vs_eager=None))
+    alone = replace(FIRST, id=7, verdict=replace(verified(0.01, 1.5), speedup_vs_eager=None, profile=None))
     text = asked(ModelRole.PLAN, context(FIRST, (ROOT, FIRST), siblings=(alone,)))
     assert "- attempt 7: Fuse scale, shift and sigmoid (10.0 µs (9.80 µs to 10.3 µs))" in text
 
