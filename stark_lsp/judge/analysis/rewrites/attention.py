@@ -133,6 +133,8 @@ class Called(Rule):
         theirs, place = self._node.args
         if place or theirs.target is not aten._scaled_dot_product_efficient_attention.default:
             raise Cannot
+        if set(theirs.kwargs) - {"scale"}:
+            raise Cannot
         q, k, v, mask, _, dropout, causal, *_ = (*theirs.args, 0.0, False)[:7]
         size, keys, values = shape_of(q), shape_of(k), shape_of(v)
         rows, columns, width = size[-2], keys[-2], size[-1]
