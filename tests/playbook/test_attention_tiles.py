@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from stark_lsp.playbook.inductor import attention
+
+from .conftest import load
+
 ROOT = Path(__file__).parent.parent.parent
+MEMORY = {(8, 0): 166_912, (8, 9): 101_376, (9, 0): 232_448}
+"""That blocks may share, in bytes, by compute capability."""
 
 
 def test_it_computes_what_its_operator_is_defined_as() -> None:
@@ -20,5 +27,30 @@ def test_it_computes_what_its_operator_is_defined_as() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found) == 36
+    assert len(found) == 48
     assert max(found.values()) < 1e-5, found
+
+
+@pytest.mark.parametrize(
+    ("capability", "head", "mask"),
+    [((8, 0), 128, False), ((8, 9), 80, False), ((9, 0), 128, False), ((9, 0), 64, True)],
+)
+def test_triton_compiles_it_into_the_memory_of_each_gpu(
+    capability: tuple[int, int], head: int, mask: bool, tmp_path: Path
+) -> None:
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    text = attention.text(capability)
+    (tmp_path / "tiles.py").write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
+    kernel = load(tmp_path / "tiles.py", "tiles")._stark_attention_kernel
+    known = {"MASK": mask, "PUT": mask, "HEAD": head, "WIDTH": triton.next_power_of_2(head)}
+    for word in ("ROWS", "COLUMNS", "num_warps", "num_stages"):
+        known[word] = eval(re.findall(rf" {word}=(.*),", text)[-1], {"masked": mask, "width": head})
+    options = {word: known.pop(word) for word in ("num_warps", "num_stages")}
+    types = {"q": "*fp32", "k": "*fp32", "v": "*fp32", "mask": "*fp32", "out": "*fp32", "scale": "fp32"}
+    signature = {name: "constexpr" if name in known else types.get(name, "i32") for name in kernel.arg_names}
+    target = GPUTarget("cuda", 10 * capability[0] + capability[1], 32)
+    made = triton.compile(ASTSource(kernel, signature, known), target=target, options=options)
+    assert made.metadata.shared <= MEMORY[capability]

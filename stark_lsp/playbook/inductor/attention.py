@@ -5,8 +5,11 @@ Products of tiles are taken in three bfloat16 parts, as `docs/playbook/products.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 NAME = "_stark_attention"
-TEXT = '''\
+_TILES = "COLUMNS=64,\n        num_warps=8,\n        num_stages=2,"
+_TEXT = '''\
 # In place of products, scaling, mask and softmax: each program takes some rows of a head past all columns, a tile of
 # scores at a time. What a row has so far is scaled down when a larger score comes; tiles that the mask takes out cost
 # nothing but a look.
@@ -39,6 +42,7 @@ def _stark_attention_kernel(
     scale,
     MASK: tl.constexpr,
     PUT: tl.constexpr,
+    HEAD: tl.constexpr,
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -47,15 +51,11 @@ def _stark_attention_kernel(
     row = (tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS))[:, None]
     of = (tl.program_id(0) // blocks).to(tl.int64)
     batch, head = of // heads, of % heads
-    q, k, v, mask = (
-        q + batch * qb + head * qh,
-        k + batch * kb + head * kh,
-        v + batch * vb + head * vh,
-        mask + batch * mb,
-    )
-    mask += head * mh
+    q, k = q + batch * qb + head * qh, k + batch * kb + head * kh
+    v, mask = v + batch * vb + head * vh, mask + batch * mb + head * mh
     column, at = tl.arange(0, COLUMNS)[None, :], tl.arange(0, WIDTH)
-    asked = tl.load(q + row * qr + at[None, :] * qd, row < rows, other=0.0) * scale
+    wide, high = (at[None, :] < HEAD, at[:, None] < HEAD) if HEAD < WIDTH else (True, True)
+    asked = tl.load(q + row * qr + at[None, :] * qd, (row < rows) & wide, other=0.0) * scale
     largest = tl.full([ROWS, 1], float("-inf"), tl.float32)
     total = tl.zeros([ROWS, 1], tl.float32)
     found = tl.zeros([ROWS, WIDTH], tl.float32)
@@ -67,7 +67,7 @@ def _stark_attention_kernel(
         else:
             wanted = True
         if wanted:
-            keys = tl.load(k + at[:, None] * kd + (begin + column) * kc, inside, other=0.0)
+            keys = tl.load(k + at[:, None] * kd + (begin + column) * kc, inside & high, other=0.0)
             scores = tl.dot(asked, keys, input_precision="bf16x3")
             if PUT:
                 scores = tl.where(taken == 0.0, scores, taken)
@@ -78,12 +78,12 @@ def _stark_attention_kernel(
             above = tl.where(larger == float("-inf"), 0.0, larger)
             weights, shrunk = tl.exp(scores - above), tl.exp(largest - above)
             place = begin + tl.arange(0, COLUMNS)[:, None]
-            values = tl.load(v + place * vc + at[None, :] * vd, place < columns, other=0.0)
+            values = tl.load(v + place * vc + at[None, :] * vd, (place < columns) & wide, other=0.0)
             total = total * shrunk + tl.sum(weights, 1)[:, None]
             found = found * shrunk + tl.dot(weights, values, input_precision="bf16x3")
             largest = larger
-    start = out + of * rows * WIDTH
-    tl.store(start + row * WIDTH + at[None, :], found / total, row < rows)
+    start = out + of * rows * HEAD
+    tl.store(start + row * HEAD + at[None, :], found / total, (row < rows) & wide)
 
 def _stark_attention(q, k, v, mask, scale, put):
     """Return softmax(q @ k * scale + mask) @ v; put, scores are what the mask is where that is not 0."""
@@ -106,11 +106,21 @@ def _stark_attention(q, k, v, mask, scale, put):
         scale,
         MASK=masked,
         PUT=put,
-        WIDTH=width,
+        HEAD=width,
+        WIDTH=triton.next_power_of_2(width),
         ROWS=128,
         COLUMNS=64,
         num_warps=8,
-        num_stages=2 if masked else 3,
+        num_stages=2,
     )
     return out
 '''
+
+
+def text(capability: Sequence[int]) -> str:
+    """Return the functions, with tiles that fit into the shared memory of a GPU of this compute capability."""
+    if tuple(capability) == (8, 0):
+        return _TEXT
+    if capability[0] in (9, 10):
+        return _TEXT.replace(_TILES, _TILES.replace("stages=2", "stages=2 if masked else 3"))
+    return _TEXT.replace(_TILES, _TILES.replace("64", "64 if width <= 64 else 32"))

@@ -60,9 +60,8 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     )
     imports = [name for name in ("functools", "hashlib") if f"{name}." in looked_at]
     if on_gpu:
-        own = (
-            [attention.TEXT] if any(f"{attention.NAME}(" in ast.unparse(one.statement) for one in program.steps) else []
-        )
+        called = any(f"{attention.NAME}(" in ast.unparse(step.statement) for step in program.steps)
+        own = [attention.text(made["capability"])] if called else []
         names_of = naming.given(program, arguments.spelled)
         rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()

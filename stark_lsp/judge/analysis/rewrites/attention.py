@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from .rule import Cannot, Rule, aten, shape_of
 
-WIDTHS = (16, 32, 64, 128)
+WIDTHS = range(16, 129, 8)
 """Of a head: what a tile holds."""
 LEAST = 1 << 17
 """Scores of all heads, from which a pass over them costs."""
