@@ -7,7 +7,6 @@ In a process of its own, since Triton decides at its import whether it interpret
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import tempfile
@@ -20,7 +19,7 @@ from stark_lsp.playbook.inductor import attention
 
 from .conftest import load
 
-SIZES = ((2, 3, 130, 70, 16), (1, 2, 100, 257, 64), (1, 1, 128, 300, 128), (1, 2, 130, 100, 40))
+SIZES = ((2, 2, 130, 70, 16), (1, 1, 100, 257, 64), (1, 1, 128, 300, 128), (1, 2, 130, 100, 40))
 """Batch, heads, rows, columns, width: no multiples of tiles, fewer than one tile, several."""
 
 
@@ -51,7 +50,7 @@ def main() -> None:
     ours = load(path, "tiles")._stark_attention
     torch.manual_seed(0)
     found = {}
-    for size, layout in itertools.product(SIZES, ("rows", "heads")):
+    for size, layout in (*((size, "rows") for size in SIZES), (SIZES[0], "heads")):
         batch, heads, rows, columns, width = size
         q, k, v = (torch.randn(batch, length, heads, width).transpose(1, 2) for length in (rows, columns, columns))
         if layout == "heads":
