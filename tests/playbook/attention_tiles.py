@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tempfile
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def main() -> None:
     """Print a JSON object."""
     path = Path(tempfile.mkdtemp()) / "tiles.py"
     # The interpreter knows no products in parts.
-    text = attention.text((9, 0)).replace('"bf16x3"', '"ieee"')
+    text = re.sub(r'"bf16x\d"', '"ieee"', attention.text((9, 0)))
     path.write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
     ours = load(path, "tiles")._stark_attention
     torch.manual_seed(0)
