@@ -280,6 +280,7 @@ def test_products_that_would_not_gain_are_left_alone(family: str, sizes: tuple[i
 HALVES: dict[str, tuple[Form, tuple[tuple[int, ...], ...]]] = {
     "rows and columns": (torch.mm, ((640, 512), (512, 1024))),
     "a long one": (torch.mm, ((640, 5120), (5120, 640))),
+    "a long one with a larger result": (torch.mm, ((1280, 2304), (2304, 1280))),
     "a linear layer": (lambda x, w, b: F.linear(x, w, b), ((640, 512), (1024, 512), (1024,))),
     "turned": (lambda x, y: x.t() @ y.t(), ((512, 640), (1024, 512))),
     "batches": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), ((2, 640, 256), (2, 640, 256))),

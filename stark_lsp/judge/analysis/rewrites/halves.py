@@ -1,7 +1,7 @@
 """A large product of float32 as products of float16: exact to some 22 bits, at the speed of tensor cores.
 
 Each number is the sum of two float16 ones, `high + low`, after its row (of the right factor: its column) was scaled by
-a power of two, so that none is too large or too small. Three of the four products of these parts are one: `low high
+a power of two, so that none is too large or too small. Three of the four products of these parts are taken, `low high
 high` times `high low high`, side by side along the inner dimension, the small ones first; the fourth is below what
 float32 keeps. cuBLAS takes such products with a result of float32. Tensor cores cut off what does not fit where they
 add, so long sums of high parts go in pieces, which are added by rounding.
@@ -54,21 +54,27 @@ class Halves(Rule):
         multiply = getattr(aten.bmm if self._node.target is aten.bmm.default else aten.mm, "dtype", None)
         if multiply is None:  # torch before 2.8
             raise Cannot
-        left, back = self._parts(one, -1, low_first=True)
-        right, also_back = self._parts(other, -2, low_first=False)
-        ends = [*range(2 * inner + LONGEST, 3 * inner, LONGEST), 3 * inner]
-        pieces = []
-        for begin, end in zip([0, *ends], ends):  # noqa: B905 - this side runs on Python 3.9
-            rows_of = self.call(aten.slice.Tensor, left, -1, begin, end)
-            columns_of = self.call(aten.slice.Tensor, right, -2, begin, end)
-            pieces.append(self.call(multiply, rows_of, columns_of, torch.float32))
-        total = pieces[0]
-        for piece in pieces[1:]:
+        # A third copy, which is written and read, for one product less, whose result is.
+        together = 4 * rows * columns > (rows + columns) * inner
+        left, back = self._parts(one, -1, low_first=True, together=together)
+        right, also_back = self._parts(other, -2, low_first=False, together=together)
+        done = min(inner, LONGEST) if together else 0
+        at, also_at = (2 * inner, 2 * inner) if together else (inner, 0)
+        total = self._product(multiply, left, right, (0, 0), 2 * inner + done)
+        for begin in range(done, inner, LONGEST):
+            places = at + begin, also_at + begin
+            piece = self._product(multiply, left, right, places, min(LONGEST, inner - begin))
             total = self.call(aten.add.Tensor, total, piece)
         total = self.call(aten.mul.Tensor, total, self.call(aten.mul.Tensor, back, also_back))
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
 
-    def _parts(self, matrix: Node, inner: int, *, low_first: bool) -> tuple[Node, Node]:
+    def _product(self, multiply: Any, left: Node, right: Node, places: tuple[int, int], count: int) -> Node:
+        """Return the product of so many columns and rows from two places on."""
+        columns = self.call(aten.slice.Tensor, left, -1, places[0], places[0] + count)
+        rows = self.call(aten.slice.Tensor, right, -2, places[1], places[1] + count)
+        return self.call(multiply, columns, rows, torch.float32)
+
+    def _parts(self, matrix: Node, inner: int, *, low_first: bool, together: bool) -> tuple[Node, Node]:
         """Return the parts of a matrix, side by side along its inner dimension, and what scales them back."""
         turned = matrix.meta["val"].stride(-1) != 1
         if turned:
@@ -90,7 +96,7 @@ class Halves(Rule):
         zero = self.call(aten.full.default, [], 0.0, dtype=torch.float32, device=matrix.meta["val"].device)
         high = self.call(aten.where.self, finite, high, zero)
         low = self.call(aten.where.self, finite, self.call(aten.sub.Tensor, scaled, high), matrix)
-        order = (low, high, high) if low_first else (high, low, high)
+        order = [*((low, high) if low_first else (high, low)), *([high] if together else [])]
         parts = [self.call(torch.ops.prims.convert_element_type.default, one, torch.float16) for one in order]
         found = self.call(aten.cat.default, parts, inner)
         back = self._number(self.call(aten.sub.Tensor, exponent, HIGHEST * ONE))
