@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stark_lsp.playbook.inductor import attention
+from stark_lsp.playbook.design import Design
+from stark_lsp.playbook.inductor import attention, recipes
 
 from .conftest import load
 
@@ -42,7 +43,7 @@ def test_triton_compiles_it_into_the_memory_of_each_gpu(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    text = attention.text(capability)
+    text = attention.text(capability, exact=mask)
     (tmp_path / "tiles.py").write_text(f"import torch\nimport triton\nimport triton.language as tl\n\n{text}")
     kernel = load(tmp_path / "tiles.py", "tiles")._stark_attention_kernel
     known = {"MASK": mask, "PUT": mask, "HEAD": head, "WIDTH": triton.next_power_of_2(head)}
@@ -55,3 +56,12 @@ def test_triton_compiles_it_into_the_memory_of_each_gpu(
     target = GPUTarget("cuda", 10 * capability[0] + capability[1], 32)
     made = triton.compile(ASTSource(kernel, signature, known), target=target, options=options)
     assert made.metadata.shared <= MEMORY[capability]
+
+
+def test_what_is_wrong_is_taken_in_more_parts() -> None:
+    design = Design(recipes.STRATEGY, ((recipes.ATTENTION, recipes.STREAMED), (recipes.PRODUCTS, recipes.HALVES)))
+    other = recipes.safer(design)
+    assert other is not None
+    assert other.kernels == ((recipes.ATTENTION, recipes.EXACT), (recipes.PRODUCTS, "bf16x6"))
+    assert recipes.safer(other) is None
+    assert recipes.Switches().recipe(other)["rewrites"] == [recipes.ATTENTION]

@@ -119,10 +119,11 @@ def _stark_attention(q, k, v, mask, scale, put):
 '''
 
 
-def text(capability: Sequence[int]) -> str:
+def text(capability: Sequence[int], *, exact: bool = False) -> str:
     """Return the functions, with tiles that fit into the shared memory of a GPU of this compute capability."""
+    made = _TEXT.replace("bf16x3", "bf16x6") if exact else _TEXT
     if tuple(capability) == (8, 0):
-        return _TEXT
+        return made
     more, less = "128, 64, 2 if masked or width > 64 else 3", "128, 64, 2) if width <= 64 else (64, 32, 2"
     tiles = f"block, tile, stages = {more}" if capability[0] in (9, 10) else f"block, tile, stages = ({less})"
-    return _TEXT.replace(_TILES, tiles)
+    return made.replace(_TILES, tiles)

@@ -26,7 +26,9 @@ _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
 """Names that a program uses otherwise."""
 
 
-def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replayed: bool = False) -> Candidate:
+def emit(
+    problem: Problem, made: Mapping[str, Any], comment: str = "", *, replayed: bool = False, exact: bool = False
+) -> Candidate:
     """Return the candidate.
 
     Parameters
@@ -37,6 +39,8 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
         A line that goes above the class.
     replayed
         Whether the program is captured as a CUDA graph and replayed.
+    exact
+        Whether attention takes all its products in as many parts as float32 needs.
 
     Raises
     ------
@@ -61,7 +65,7 @@ def emit(problem: Problem, made: Mapping[str, Any], comment: str = "", *, replay
     imports = [name for name in ("functools", "hashlib") if f"{name}." in looked_at]
     if on_gpu:
         called = any(f"{attention.NAME}(" in ast.unparse(step.statement) for step in program.steps)
-        own = [attention.text(made["capability"])] if called else []
+        own = [attention.text(made["capability"], exact=exact)] if called else []
         names_of = naming.given(program, arguments.spelled)
         rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()

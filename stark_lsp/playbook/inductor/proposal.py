@@ -15,7 +15,7 @@ from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit, short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
-from stark_lsp.playbook.inductor.recipes import STRATEGY, Facts, Switch, Switches
+from stark_lsp.playbook.inductor.recipes import ATTENTION, EXACT, STRATEGY, Facts, Switch, Switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
 
@@ -53,7 +53,9 @@ class AsCompiled:
         self._rows = [line - 1 for line in made["lines"]]
         self._made = made
         self.program: Program = program_of(made)
-        self.candidate: Candidate = emit(problem, made, design.comment(), replayed=switches.replayed(design))
+        exact = design.label(ATTENTION) == EXACT
+        replayed = switches.replayed(design)
+        self.candidate: Candidate = emit(problem, made, design.comment(), replayed=replayed, exact=exact)
 
     def anchors(self) -> tuple[Anchor, ...]:
         """Return the lines that it is about."""

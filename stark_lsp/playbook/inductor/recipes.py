@@ -19,6 +19,8 @@ ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "a
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
 HALVES = "halves"
 """Of `PRODUCTS`: in parts of float16."""
+STREAMED, EXACT = "streamed", "exact"
+"""Of `ATTENTION`: values in three parts of bfloat16, or in six."""
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
 WORTH = 0.1
@@ -109,7 +111,7 @@ SWITCHES = (
     ),
     Switch(
         ATTENTION,
-        "streamed",
+        STREAMED,
         "Take attention a tile of scores at a time, on tensor cores",
         ATTENTION,
         rewrites=ATTENTION,
@@ -152,6 +154,13 @@ SWITCHES = (
         "products",
         _ON_TENSOR_CORES,
         "bf16x6",
+    ),
+    Switch(
+        ATTENTION,
+        EXACT,
+        "Take attention a tile of scores at a time, all in six bfloat16 parts",
+        ATTENTION,
+        rewrites=ATTENTION,
     ),
 )
 
@@ -218,4 +227,9 @@ class Switches:
 
 def safer(design: Design) -> Design | None:
     """Return the design to try where one gave wrong results: products in more parts, None if there is none."""
-    return design.with_label(PRODUCTS, "bf16x6") if design.label(PRODUCTS) in (HALVES, "bf16x3") else None
+    made = design
+    if design.label(PRODUCTS) in (HALVES, "bf16x3"):
+        made = made.with_label(PRODUCTS, "bf16x6")
+    if design.label(ATTENTION) == STREAMED:
+        made = made.with_label(ATTENTION, EXACT)
+    return made if made != design else None
