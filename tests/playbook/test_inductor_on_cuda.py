@@ -49,11 +49,31 @@ IMAGES = f"""{HEAD}class Model(nn.Module):
 def get_inputs():
     return [torch.randn(4, 8, 32, 32)]
 """
+WIDE = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(512, 1536), nn.Linear(512, 512)
+        self.register_buffer("mask", torch.tril(torch.ones(256, 256)))
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (y.view(n, t, 8, d // 8).transpose(1, 2) for y in self.qkv(x).split(d, 2))
+        scores = (q @ k.transpose(-2, -1) / 8).masked_fill(self.mask == 0, -torch.inf)
+        y = torch.softmax(scores, -1) @ v + F.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(n, t, d))
+
+
+def get_inputs():
+    return [torch.randn(4, 256, 512)]
+"""
 DESIGNS = {
     "as compiled": (),
     "graph": ((recipes.LAUNCH, "replayed"),),
     "captured": ((recipes.LAUNCH, "captured"),),
-    "halves": ((recipes.PRODUCTS, "halves"),),
+    "halves": ((recipes.PRODUCTS, recipes.HALVES),),
+    "attention": ((recipes.ATTENTION, recipes.STREAMED),),
+    "attention, exact": ((recipes.ATTENTION, recipes.EXACT), (recipes.LAUNCH, "replayed")),
+    "attention, halves": ((recipes.ATTENTION, recipes.STREAMED), (recipes.PRODUCTS, recipes.HALVES)),
     "three parts": ((recipes.PRODUCTS, "bf16x3"),),
     "six parts": ((recipes.PRODUCTS, "bf16x6"), (recipes.TUNING, "search")),
     "as given": ((recipes.LAYOUT, "as-given"), (recipes.LAUNCH, "replayed")),
@@ -88,7 +108,7 @@ def by_kernels(new: torch.nn.Module, wanted: bool = True) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize("text", [LAYERS, IMAGES, SCALED], ids=["layers", "images", "scaled"])
+@pytest.mark.parametrize("text", [LAYERS, IMAGES, SCALED, WIDE], ids=["layers", "images", "scaled", "wide"])
 def test_it_computes_what_the_module_computes(text: str, name: str, bench: Callable[..., Bench]) -> None:
     one = bench(text, place=moved)
     design = Design(STRATEGY, DESIGNS[name])
