@@ -108,6 +108,8 @@ class PromptLibrary:
             from jinja2 import FileSystemLoader, StrictUndefined
             from jinja2.sandbox import SandboxedEnvironment
 
+            from stark_lsp.agents.compiled import COMPILED
+
             self._environment = SandboxedEnvironment(
                 loader=FileSystemLoader([str(folder) for folder in self._folders]),
                 undefined=StrictUndefined,
@@ -116,5 +118,6 @@ class PromptLibrary:
                 keep_trailing_newline=False,
                 autoescape=False,
                 cache_size=0,  # a cached template would hide one that was added to an override folder later
+                bytecode_cache=COMPILED,
             )
         return self._environment
