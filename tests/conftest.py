@@ -12,6 +12,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Other tests use the cores too, so a thread that waits for its neighbour waits until that gets a core: tests that
+    # are about threads ask for `several_threads`. Set before anything imports torch; judges inherit it.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No deadline: how long an example takes depends on the machine, and belongs into benchmarks.
 settings.register_profile("same", max_examples=60, derandomize=True, database=None, deadline=None, print_blob=True)
 settings.register_profile("search", max_examples=2000, database=None, deadline=None, print_blob=True)
@@ -29,3 +34,14 @@ def _locks_of_its_own() -> Iterator[None]:
     else:
         os.environ["STARK_LOCKS_DIR"] = before
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def several_threads() -> Iterator[None]:
+    """Have torch, and kernels that ask it, use threads, although other tests go on at the same time."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(2, before))
+    yield
+    torch.set_num_threads(before)

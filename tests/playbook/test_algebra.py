@@ -17,6 +17,8 @@ from .conftest import Bench, close
 from .playbook_cases import HEAD
 from .test_inductor import Written, gradients
 
+pytestmark = pytest.mark.usefixtures("several_threads")
+
 DESIGN = Design(STRATEGY, ((ALGEBRA, "sums"),))
 RECIPE = Switches().recipe(DESIGN)
 MODULE = """class Model(nn.Module):

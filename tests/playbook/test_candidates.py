@@ -15,6 +15,8 @@ from stark_lsp.playbook.design import read_design
 from .conftest import Bench, close
 from .playbook_cases import CASES, Case, text_of
 
+pytestmark = pytest.mark.usefixtures("several_threads")
+
 
 @contextlib.contextmanager
 def only_kernels(model: torch.nn.Module, names: tuple[str, ...]) -> Iterator[None]:

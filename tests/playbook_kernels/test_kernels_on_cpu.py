@@ -15,6 +15,8 @@ from torch_reference import Called, build, check, dtype_of
 from stark_lsp.playbook.kernels import Variant, supports, variants
 from stark_lsp.playbook.spec import KernelSpec, Operand, Output, Step
 
+pytestmark = pytest.mark.usefixtures("several_threads")
+
 
 def inputs_for(spec: KernelSpec, seed: int, scale: float = 1.0) -> list[torch.Tensor]:
     """Random tensors for a spec's operands; strided ones are halves of a chunk."""
