@@ -12,17 +12,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from anyio.from_thread import start_blocking_portal
 from cli_cases import CHAIN, FEW, command, environment, here, write
 from cli_stored import HOSTILE, stored_run
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp_types import CallToolResult
 
 from stark_lsp.cli.mcp import configure
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import CallToolResult
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 SAMPLE = (SAMPLES / "rms_norm.py").read_text().replace("(2048, 4096)", "(8, 4096)")
@@ -85,6 +86,10 @@ class Agent:
 @contextmanager
 def serving(folder: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Agent]:
     """Start a server in a folder, and see at the end that nothing of it is left."""
+    # Takes a second, and every process imports this file.
+    from anyio.from_thread import start_blocking_portal
+    from mcp import Client, StdioServerParameters, stdio_client
+
     arguments = [*command("mcp", "--python", sys.executable, *FEW, *ALONE, *options)][1:]
     how = StdioServerParameters(
         command=sys.executable, args=arguments, cwd=folder, env=environment(folder / "state", env or {})

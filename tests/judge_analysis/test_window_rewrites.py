@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch._inductor import compile_fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
@@ -33,6 +32,8 @@ class Rewritten:
     def __init__(self, form: Form, *tried: torch.Tensor) -> None:
         self.fitting: list[str] = []
         self.names: list[str] = []
+        from torch._inductor import compile_fx  # takes seconds, and every process imports this file
+
         self.out = compile_fx.compile_fx(make_fx(form)(*tried), list(tried), inner_compile=self._made)(*tried)
 
     def _made(self, graph: torch.fx.GraphModule, inputs: object, **how: object) -> Callable[..., object]:
