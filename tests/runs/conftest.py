@@ -1,15 +1,25 @@
 """What runs on a language model need: the test server on the path, and an environment without the developer's own."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from messages_api.replies import Reply
 from messages_api.server import TEST_KEY, MessagesServer, Request
+from model_runs import QUICK, problem_in
+
+from stark_lsp.core.problem import Problem
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.verdict import Reference
+from stark_lsp.evaluation.judge import WorkerJudge, open_judge
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +53,52 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Reque
     yield start
     for server in opened:
         server.close()
+
+
+class Lent:
+    """A real judge that is prepared already, and that goes on when a run is over."""
+
+    def __init__(self, judge: WorkerJudge, text: str, settings: EvaluationSettings, reference: Reference) -> None:
+        self._judge = judge
+        self._judges = (text, settings)
+        self._reference = reference
+
+    async def to(self, problem: Problem, *, settings: EvaluationSettings, **_: Any) -> Lent:
+        """Stand in for `open_judges`."""
+        assert (problem.text, settings) == self._judges
+        return self
+
+    async def prepare(self, progress: Any, *, writing: bool = False) -> Reference:
+        return self._reference
+
+    async def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._judge, name)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _prepared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> AsyncIterator[Lent]:
+    folder = tmp_path_factory.mktemp("judge")
+    problem, settings = problem_in(folder), getattr(request.module, "JUDGED", QUICK)
+    judge = await open_judge(
+        problem,
+        interpreter=sys.executable,
+        settings=settings,
+        cache_dir=folder / "cache",
+        log=lambda line: None,
+    )
+    try:
+        yield Lent(judge, problem.text, settings, await judge.prepare(lambda text: None))
+    finally:
+        await judge.close()
+
+
+@pytest.fixture
+def one_judge(_prepared: Lent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the runs of a file's tests judged by one judge: four processes of it import torch before they begin.
+
+    Such a test needs `pytest.mark.asyncio(loop_scope="module")`; a file may say by what settings, as `JUDGED`.
+    """
+    monkeypatch.setattr("stark_lsp.runs.session.open_judges", _prepared.to)

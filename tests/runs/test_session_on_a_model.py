@@ -167,6 +167,8 @@ async def test_a_transcript_runs_again_without_any_network(
     assert store.exchanges.spend(second.id).dollars == 0
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_server_with_the_chat_completions_api_answers_a_run(problem: Problem, store: RunStore) -> None:
     def expert(request: Request) -> Reply:
         """Hand the plan in; write the code as text, as small models do."""
@@ -214,6 +216,8 @@ class Typing:
         return reply
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_stray_bracket_costs_no_attempt(problem: Problem, store: RunStore, serve: Serve) -> None:
     server = serve(Typing())
     run = await session(problem, options(1), store, []).execute()
@@ -228,6 +232,8 @@ async def test_a_stray_bracket_costs_no_attempt(problem: Problem, store: RunStor
     assert "does not parse" in server.requests[2].text
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_another_model_corrects_and_another_one_comes_in_when_the_search_stagnates(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:
@@ -319,6 +325,8 @@ async def begun(problem: Problem, store: RunStore, attempts: int) -> tuple[str, 
     return one.id, nodes
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_model_begins_with_what_the_playbook_knows(problem: Problem, store: RunStore, serve: Serve) -> None:
     # Nothing else is judged.
     server = serve(lambda request: replies.refusal("cyber", "The request was declined."))
@@ -341,6 +349,8 @@ async def test_what_the_playbook_knew_is_there_when_a_transcript_runs_again(
     }
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_what_it_may_cost_and_who_answers_is_told_before_the_first_question_and_a_key_that_fails_with_a_cure(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from messages_api.kernels import Expert
 from messages_api.server import Request
 from model_runs import Serve, options, problem_in, session
@@ -43,6 +44,8 @@ def answer_all(waiting: list[Path], expert: Expert) -> None:
         (place / f"{request.tool}.json").write_text(json.dumps(given))
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_goes_on_round_by_round_and_asks_nothing_twice(serve: Serve, tmp_path: Path) -> None:
     problem, store = problem_in(tmp_path), RunStore(tmp_path / "state" / "runs.sqlite3")
     standin, expert = Standin(tmp_path / "questions"), Expert()

@@ -71,6 +71,9 @@ class Trying:
         return self.calls[made] if made < len(self.calls) else replies.tool({"summary": SUMMARY})
 
 
+JUDGED = replace(QUICK, profile=True)
+
+
 @pytest.fixture
 def problem(tmp_path: Path) -> Problem:
     return problem_in(tmp_path)
@@ -97,13 +100,15 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[Stage | None]:
 
 def wanted(model: str = "anthropic") -> RunOptions:
     made = options(1, model=model, system="stark-tools")
-    return replace(made, evaluation=replace(QUICK, profile=True))
+    return replace(made, evaluation=JUDGED)
 
 
 def code(store: RunStore, run_id: str) -> list[Exchange]:
     return [one for one in store.exchanges.list(run_id, 1) if one.question.role is ModelRole.CODE]
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_the_code_agent_tries_its_code_and_what_it_hands_in_is_judged_in_full(
     problem: Problem,
     store: RunStore,
@@ -189,6 +194,8 @@ async def test_who_goes_on_calling_tools_hands_in_what_was_tried_last(
     assert "last call: hand in now" in code(store, run.id)[-1].question.turns[-1].result
 
 
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_conversation_ends_where_the_limit_of_tokens_could_be_crossed(
     problem: Problem, store: RunStore, serve: Serve
 ) -> None:
