@@ -31,6 +31,7 @@ from ..reference.original import Original
 from ..reference.reference import Reference
 from ..timing import timing
 from ..timing.problem_runners import COMPILED, Bench, Progress, timing_inputs
+from ..timing.rounds import FEWEST
 from ..transport import handover, tensorfile
 from . import edited
 from .attempt import WAITING_S, Attempt
@@ -159,8 +160,9 @@ class Judge:
             on_device,
             spares=spares(device),
         )
-        # Eager and its twin.
-        self.pool.begin(RUNNER, RUNNER, *[COMPILER] * (self._wanted("compile") + writing))
+        # Eager and its twin, and what torch.compile makes; `written` gives nothing where that is switched off.
+        twin = int(settings["rounds"]) >= FEWEST
+        self.pool.begin(*[RUNNER] * (1 + twin), *[COMPILER] * (self._wanted("compile") * (1 + writing)))
         # The next candidate finds processes that have imported torch already.
         self.pool.fill(1)
 
