@@ -112,7 +112,7 @@ def stark(
 def here(
     capsys: pytest.CaptureFixture[str], *arguments: str | Path, state: Path, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Do the same in this process, for what is told before a worker is started."""
+    """Do the same in this process, for what starts no worker."""
     words = [str(argument) for argument in arguments]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STARK_STATE_DIR", str(state))

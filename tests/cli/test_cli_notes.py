@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli_cases import CHAIN, stark, write
+from cli_cases import CHAIN, here, write
 from cli_runs import finished_run
 from cli_stored import HOSTILE
 
@@ -27,14 +27,14 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_without_runs_the_list_says_where_notes_come_from(tmp_path: Path) -> None:
-    done = stark("notes", state=tmp_path / "state")
+def test_without_runs_the_list_says_where_notes_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = here(capsys, "notes", state=tmp_path / "state")
     assert (done.returncode, done.stdout) == (0, "No notes yet. Runs leave them when they end.\n")
 
 
-def test_notes_are_listed_and_shown(state: Path) -> None:
+def test_notes_are_listed_and_shown(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (("notes",), ("notes", "list")):
-        done = stark(*command, state=state)
+        done = here(capsys, *command, state=state)
         helped, failed = done.stdout.splitlines()
         assert helped.startswith("1f3a77c0.1  Model [")
         assert helped.endswith("float32, 512x2048]: Fuse the gate: 2x (1.96 to 2.04) as fast as eager")
@@ -42,26 +42,28 @@ def test_notes_are_listed_and_shown(state: Path) -> None:
         assert failed.endswith("did not compile (kernel.cpp:3: error: expected ';')")
         assert "\x1b" not in done.stdout
         assert "\u202e" not in done.stdout
-    assert len(stark("notes", "--limit", "1", state=state).stdout.splitlines()) == 1
-    shown = stark("notes", "show", "1f3a.1", state=state).stdout
+    assert len(here(capsys, "notes", "--limit", "1", state=state).stdout.splitlines()) == 1
+    shown = here(capsys, "notes", "show", "1f3a.1", state=state).stdout
     assert "Attempt 1 of run 1f3a77c0" in shown
     assert "model.py::Model, Example CPU." in shown
-    one = json.loads(stark("notes", "show", "1f3a.1", "--json", state=state).stdout)
-    assert one == json.loads(stark("notes", "--json", state=state).stdout)[0]
+    one = json.loads(here(capsys, "notes", "show", "1f3a.1", "--json", state=state).stdout)
+    assert one == json.loads(here(capsys, "notes", "--json", state=state).stdout)[0]
     assert (one["id"], one["title"], one["gain"]["value"]) == ("1f3a77c0.1", "Fuse the gate", 2.0)
 
 
-def test_notes_are_edited_and_forgotten(state: Path) -> None:
-    assert stark("notes", "edit", "1f3a.1", "Only for long rows.", state=state).stdout == "Kept as 1f3a77c0.1.\n"
-    assert "1f3a77c0.1  Only for long rows.\n" in stark("notes", state=state).stdout
-    assert "it was about: Fuse the gate" in stark("notes", "show", "1f3a.1", state=state).stdout
-    wrong = stark("notes", "forget", "1f3a.1", "1f3a.9", state=state)
+def test_notes_are_edited_and_forgotten(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert here(capsys, "notes", "edit", "1f3a.1", "Only for long rows.", state=state).stdout == "Kept as 1f3a77c0.1.\n"
+    assert "1f3a77c0.1  Only for long rows.\n" in here(capsys, "notes", state=state).stdout
+    assert "it was about: Fuse the gate" in here(capsys, "notes", "show", "1f3a.1", state=state).stdout
+    wrong = here(capsys, "notes", "forget", "1f3a.1", "1f3a.9", state=state)
     assert wrong.returncode != 0
     assert "There is no note '1f3a.9'" in wrong.stderr
-    assert len(stark("notes", state=state).stdout.splitlines()) == 2, "a typing error drops nothing"
-    assert stark("notes", "forget", "1f3a.1", "1f3a77c0.2", "1f3a.1", state=state).stdout == "Forgot 2 notes.\n"
-    assert "No notes" in stark("notes", state=state).stdout
-    assert "Fuse the gate" in stark("runs", "show", "1f3a", state=state).stdout, "the run keeps what was recorded"
+    assert len(here(capsys, "notes", state=state).stdout.splitlines()) == 2, "a typing error drops nothing"
+    assert here(capsys, "notes", "forget", "1f3a.1", "1f3a77c0.2", "1f3a.1", state=state).stdout == "Forgot 2 notes.\n"
+    assert "No notes" in here(capsys, "notes", state=state).stdout
+    assert "Fuse the gate" in here(capsys, "runs", "show", "1f3a", state=state).stdout, (
+        "the run keeps what was recorded"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,8 +75,10 @@ def test_notes_are_edited_and_forgotten(state: Path) -> None:
         (("edit", "1f3a.1", "x" * 401), "1 to 400 characters, not 401"),
     ],
 )
-def test_a_mistake_is_told_with_its_cure(state: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = stark("notes", *arguments, state=state)
+def test_a_mistake_is_told_with_its_cure(
+    state: Path, arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = here(capsys, "notes", *arguments, state=state)
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr

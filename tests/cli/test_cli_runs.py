@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_cases import CHAIN, stark, write
+from cli_cases import CHAIN, here, write
 from cli_runs import finished_run
 
 from stark_lsp.core.status import Decision
@@ -29,29 +29,29 @@ def place(tmp_path: Path) -> Place:
     return path, tmp_path / "state"
 
 
-def test_without_runs_the_list_says_how_to_make_one(tmp_path: Path) -> None:
-    done = stark("runs", state=tmp_path / "state")
+def test_without_runs_the_list_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = here(capsys, "runs", state=tmp_path / "state")
     assert done.returncode == 0
     assert "stark-lsp optimize" in done.stdout
 
 
-def test_the_list_has_a_line_for_each_run(place: Place) -> None:
+def test_the_list_has_a_line_for_each_run(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = place
     for command in (("runs",), ("runs", "list")):
-        done = stark(*command, state=state, cwd=path.parent)
+        done = here(capsys, *command, state=state, cwd=path.parent)
         lines = done.stdout.splitlines()
         assert done.returncode == 0
         assert len(lines) == 3
         assert any("1f3a77c0" in line and "2.00x" in line and "model.py::Model" in line for line in lines)
         assert any("1f99aa00" in line and "finished" in line for line in lines)
-    rows = json.loads(stark("runs", "--json", state=state).stdout)
+    rows = json.loads(here(capsys, "runs", "--json", state=state).stdout)
     assert {row["id"]: row["speedup_vs_eager"] for row in rows} == {"1f3a77c0": 2.0, "1f99aa00": None}
-    assert len(json.loads(stark("runs", "list", "--json", "--limit", "1", state=state).stdout)) == 1
+    assert len(json.loads(here(capsys, "runs", "list", "--json", "--limit", "1", state=state).stdout)) == 1
 
 
-def test_a_run_is_shown_with_tree_numbers_and_patch(place: Place) -> None:
+def test_a_run_is_shown_with_tree_numbers_and_patch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = place
-    done = stark("runs", "show", "1f3", state=state, cwd=path.parent)
+    done = here(capsys, "runs", "show", "1f3", state=state, cwd=path.parent)
     assert done.returncode == 0, done.stderr
     for fragment in (
         "Fuse the gate",
@@ -68,16 +68,16 @@ def test_a_run_is_shown_with_tree_numbers_and_patch(place: Place) -> None:
     ):
         assert fragment in done.stdout
     assert "\n@@ " not in done.stdout, "it tells how the class changes"
-    assert "\n@@ " in stark("runs", "show", "1f3", "--diff", state=state, cwd=path.parent).stdout
-    report = json.loads(stark("runs", "show", "1f3", "--json", state=state).stdout)
+    assert "\n@@ " in here(capsys, "runs", "show", "1f3", "--diff", state=state, cwd=path.parent).stdout
+    report = json.loads(here(capsys, "runs", "show", "1f3", "--json", state=state).stdout)
     assert report["best"]["node"] == 1
     assert [attempt["status"] for attempt in report["attempts"]] == ["OK", "COMPILE_ERROR", "OK"]
 
 
-def test_a_run_whose_class_changed_says_so(place: Place) -> None:
+def test_a_run_whose_class_changed_says_so(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = place
     path.write_text(CHAIN.replace("0.5 * x", "0.25 * x"))
-    done = stark("runs", "show", "1f3a", state=state)
+    done = here(capsys, "runs", "show", "1f3a", state=state)
     assert done.returncode == 0, done.stderr
     assert '+        return torch.nn.functional.gelu(x, approximate="tanh")' in done.stdout
     assert "edited since the run began" in done.stdout
@@ -85,9 +85,9 @@ def test_a_run_whose_class_changed_says_so(place: Place) -> None:
 
 
 @pytest.mark.parametrize("mode", ["beside", "replace", "module"])
-def test_a_proposal_is_applied_later(place: Place, mode: str) -> None:
+def test_a_proposal_is_applied_later(place: Place, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = place
-    done = stark("runs", "apply", "1f3a", "--write", mode, state=state, cwd=path.parent)
+    done = here(capsys, "runs", "apply", "1f3a", "--write", mode, state=state, cwd=path.parent)
     assert done.returncode == 0, done.stderr
     assert "Written: " in done.stdout
     text = path.read_text()
@@ -105,22 +105,26 @@ def test_a_proposal_is_applied_later(place: Place, mode: str) -> None:
     assert ("ModelNew is used nowhere yet" in done.stdout) == (mode != "replace")
 
 
-def test_a_proposal_that_the_file_has_already_is_not_written_again(place: Place) -> None:
+def test_a_proposal_that_the_file_has_already_is_not_written_again(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, state = place
-    assert stark("runs", "apply", "1f3a", state=state).returncode == 0
+    assert here(capsys, "runs", "apply", "1f3a", state=state).returncode == 0
     text = path.read_text()
-    again = stark("runs", "apply", "1f3a", state=state)
+    again = here(capsys, "runs", "apply", "1f3a", state=state)
     assert (again.returncode, path.read_text()) == (0, text)
     assert "has it already" in again.stdout
     assert "Written" not in again.stdout
 
 
-def test_what_was_edited_by_hand_stays_when_a_proposal_is_applied_again(place: Place) -> None:
+def test_what_was_edited_by_hand_stays_when_a_proposal_is_applied_again(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, state = place
-    assert stark("runs", "apply", "1f3a", state=state).returncode == 0
+    assert here(capsys, "runs", "apply", "1f3a", state=state).returncode == 0
     edited = path.read_text().replace("class ModelNew(nn.Module):\n", "class ModelNew(nn.Module):\n    mine = True\n\n")
     path.write_text(edited)
-    done = stark("runs", "apply", "1f3a", state=state)
+    done = here(capsys, "runs", "apply", "1f3a", state=state)
     assert done.returncode == 0, done.stderr
     assert "ModelNew was edited since it was accepted, so it stays as it is." in done.stdout
     kept = iter(path.read_text().splitlines())
@@ -128,47 +132,47 @@ def test_what_was_edited_by_hand_stays_when_a_proposal_is_applied_again(place: P
     assert "class ModelNew2(nn.Module):\n" in path.read_text()
 
 
-def test_a_stale_proposal_is_not_applied(place: Place) -> None:
+def test_a_stale_proposal_is_not_applied(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = place
     changed = CHAIN.replace("0.5 * x", "0.25 * x")
     path.write_text(changed)
-    done = stark("runs", "apply", "1f3a", state=state)
+    done = here(capsys, "runs", "apply", "1f3a", state=state)
     assert done.returncode == 2
     assert "Optimize it again" in done.stderr
     assert path.read_text() == changed
 
 
-def test_a_run_without_proposal_cannot_be_applied(place: Place) -> None:
+def test_a_run_without_proposal_cannot_be_applied(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     _, state = place
-    done = stark("runs", "apply", "1f99", state=state)
+    done = here(capsys, "runs", "apply", "1f99", state=state)
     assert done.returncode == 2
     assert "no proposal" in done.stderr
 
 
-def test_an_id_must_be_known_and_clear(place: Place) -> None:
+def test_an_id_must_be_known_and_clear(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     _, state = place
-    unknown = stark("runs", "show", "77", state=state)
+    unknown = here(capsys, "runs", "show", "77", state=state)
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "no run '77'" in unknown.stderr
-    unclear = stark("runs", "delete", "1f", state=state)
+    unclear = here(capsys, "runs", "delete", "1f", state=state)
     assert unclear.returncode == 2
     assert "1f3a77c0" in unclear.stderr
     assert "1f99aa00" in unclear.stderr
 
 
-def test_runs_are_deleted_one_by_one_or_all(place: Place) -> None:
+def test_runs_are_deleted_one_by_one_or_all(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     _, state = place
 
     def left() -> set[str]:
         return {run.id for run in RunStore(state / "runs.sqlite3").list()}
 
-    assert stark("runs", "delete", "1f3a", "77", state=state).returncode == 2
+    assert here(capsys, "runs", "delete", "1f3a", "77", state=state).returncode == 2
     assert len(left()) == 2, "a typing error deletes nothing"
-    assert stark("runs", "delete", "--all", state=state).returncode == 2
+    assert here(capsys, "runs", "delete", "--all", state=state).returncode == 2
     assert len(left()) == 2, "all of them only with --yes"
-    assert "Deleted 1 run." in stark("runs", "delete", "1f3a", state=state).stdout
+    assert "Deleted 1 run." in here(capsys, "runs", "delete", "1f3a", state=state).stdout
     assert left() == {"1f99aa00"}
-    assert stark("runs", "delete", "--all", "--yes", state=state).returncode == 0
+    assert here(capsys, "runs", "delete", "--all", "--yes", state=state).returncode == 0
     assert left() == set()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from cli_cases import CHAIN, stark, write
+from cli_cases import CHAIN, here, write
 from cli_stored import HOSTILE, exchange, stored_run
 from rich.console import Console
 
@@ -58,8 +58,10 @@ def in_order(text: str, *parts: str) -> None:
         at = found + len(part)
 
 
-def test_an_attempt_is_shown_with_plan_candidate_verdict_and_cost(place: Place) -> None:
-    done = stark("runs", "show", "1f3a", "--node", "1", state=place[1])
+def test_an_attempt_is_shown_with_plan_candidate_verdict_and_cost(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = here(capsys, "runs", "show", "1f3a", "--node", "1", state=place[1])
     assert done.returncode == 0, done.stderr
     in_order(
         done.stdout,
@@ -77,8 +79,8 @@ def test_an_attempt_is_shown_with_plan_candidate_verdict_and_cost(place: Place) 
     assert "You write fast code." not in done.stdout
 
 
-def test_every_prompt_and_answer_is_shown_in_order(place: Place) -> None:
-    done = stark("runs", "show", "1f3a", "--node", "1", "--prompts", state=place[1])
+def test_every_prompt_and_answer_is_shown_in_order(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    done = here(capsys, "runs", "show", "1f3a", "--node", "1", "--prompts", state=place[1])
     assert done.returncode == 0, done.stderr
     in_order(
         done.stdout,

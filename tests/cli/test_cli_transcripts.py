@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli_cases import CHAIN, stark, write
+from cli_cases import CHAIN, here, stark, write
 from cli_stored import stored_run
 
 from stark_lsp.core.status import Decision
@@ -24,31 +24,33 @@ def place(tmp_path: Path) -> Place:
     return path, tmp_path / "state"
 
 
-def test_a_run_goes_to_another_machine_and_is_applied_there(place: Place, tmp_path: Path) -> None:
+def test_a_run_goes_to_another_machine_and_is_applied_there(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, state = place
-    done = stark("runs", "export", "1f3a", "-o", "run.json", state=state, cwd=tmp_path)
+    done = here(capsys, "runs", "export", "1f3a", "-o", "run.json", state=state, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Written: run.json, 4 attempts, 4 exchanges with a model" in done.stdout
     other = tmp_path / "other"
-    taken = stark("runs", "import", tmp_path / "run.json", state=other)
+    taken = here(capsys, "runs", "import", tmp_path / "run.json", state=other)
     assert taken.returncode == 0, taken.stderr
     assert "Taken in as run 1f3a77c0." in taken.stdout
-    here, there = RunStore(state / "runs.sqlite3"), RunStore(other / "runs.sqlite3")
-    whole = transcripts.collect(here, "1f3a77c0")
+    ours, theirs = RunStore(state / "runs.sqlite3"), RunStore(other / "runs.sqlite3")
+    whole = transcripts.collect(ours, "1f3a77c0")
     # It may come from anyone, so no editor offers it by itself.
     imported = replace(whole, run=replace(whole.run, decision=Decision.KEPT))
-    assert transcripts.collect(there, "1f3a77c0") == imported
-    shown = stark("runs", "show", "1f3a", state=other, cwd=path.parent)
+    assert transcripts.collect(theirs, "1f3a77c0") == imported
+    shown = here(capsys, "runs", "show", "1f3a", state=other, cwd=path.parent)
     assert "2.00x" in shown.stdout
-    assert stark("runs", "apply", "1f3a", state=other).returncode == 0
+    assert here(capsys, "runs", "apply", "1f3a", state=other).returncode == 0
     assert "class ModelNew(nn.Module):" in path.read_text()
 
 
-def test_a_second_import_gets_an_id_of_its_own(place: Place) -> None:
+def test_a_second_import_gets_an_id_of_its_own(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = place
-    text = stark("runs", "export", "1f3a", state=state).stdout
+    text = here(capsys, "runs", "export", "1f3a", state=state).stdout
     write(path.parent, "run.json", text)
-    done = stark("runs", "import", path.parent / "run.json", state=state)
+    done = here(capsys, "runs", "import", path.parent / "run.json", state=state)
     assert done.returncode == 0, done.stderr
     assert "a new id" in done.stdout
     second, first = RunStore(state / "runs.sqlite3").list()
@@ -57,10 +59,10 @@ def test_a_second_import_gets_an_id_of_its_own(place: Place) -> None:
     assert replace(second, id=first.id, decision=first.decision) == first
 
 
-def test_without_a_file_it_goes_to_standard_output(place: Place) -> None:
+def test_without_a_file_it_goes_to_standard_output(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     _, state = place
     for option in ((), ("-o", "-"), ("--anonymous",)):
-        done = stark("runs", "export", "1f3a", *option, state=state)
+        done = here(capsys, "runs", "export", "1f3a", *option, state=state)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["stark_transcript"] == 2
         assert (str(place[0].parent) in done.stdout) == ("--anonymous" not in option)
@@ -87,9 +89,11 @@ def test_no_key_is_exported(place: Place) -> None:
         (("import", "model.py"), "model.py: This is not a transcript that can be used."),
     ],
 )
-def test_what_cannot_be_done_is_said_with_the_cure(place: Place, arguments: tuple[str, ...], reason: str) -> None:
+def test_what_cannot_be_done_is_said_with_the_cure(
+    place: Place, arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, state = place
-    done = stark("runs", *arguments, state=state, cwd=path.parent)
+    done = here(capsys, "runs", *arguments, state=state, cwd=path.parent)
     assert (done.returncode, done.stdout) == (2, "")
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
