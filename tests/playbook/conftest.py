@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import json
 import os
@@ -26,7 +27,7 @@ from stark_lsp.core.run import Node, Rejection
 from stark_lsp.core.status import AgentRole, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
 from stark_lsp.discovery.problems import make_problem
-from stark_lsp.judge.analysis import NotTraceable, analyze
+from stark_lsp.judge.analysis import NotTraceable, analyze, cost
 from stark_lsp.playbook.agents import PlaybookAgents
 
 REFERENCE = Reference(
@@ -145,11 +146,13 @@ def judge_cache(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _build_folders(shared: Path, judge_cache: Path) -> Iterator[None]:
-    """One build folder for the session: equal kernels are built once, torch keeps a lock of it."""
+def _made_once(shared: Path, judge_cache: Path) -> Iterator[None]:
+    """One build folder for the session: equal kernels are built once, torch keeps a lock of it. One look at memory."""
     patch = pytest.MonkeyPatch()
     patch.setenv("TORCH_EXTENSIONS_DIR", str(shared / "extensions"))
     patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(judge_cache / "inductor"))
+    # What a copy of 64 MiB takes is asked by every analysis, and nobody here asks what it was, see `generous`.
+    patch.setattr(cost, "probe", functools.cache(cost.probe))
     yield
     patch.undo()
 
