@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from stark_lsp.judge.analysis import rewrites
 
-Form = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Form = Callable[..., torch.Tensor]
 HEADS, LENGTH, WIDTH = 3, 256, 16
 FIT: dict[str, Form] = {
     "scaled": lambda q, k, v, m: torch.softmax(q @ k.mT / math.sqrt(WIDTH), dim=-1) @ v,
@@ -71,6 +71,12 @@ def test_attention_is_one_call(name: str) -> None:
 @pytest.mark.parametrize("name", DO_NOT)
 def test_what_is_something_else_is_left_alone(name: str) -> None:
     assert taken(DO_NOT[name], tried())[0] == 0
+
+
+def test_scores_that_are_given_are_no_attention() -> None:
+    scores, values = torch.randn(2, 300, 300), torch.randn(2, 300, 16)
+    used, _ = taken(lambda s, v: torch.bmm(torch.softmax(s, -1), v), (scores, values))
+    assert used == 0
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ class Attention(Rule):
         """Return what was scaled and masked, by how much, with what, and whether that was put in scores' place."""
         scale, mask, put = 1.0, None, False
         while node.target not in (*_SAME, aten.bmm.default):
+            if not node.args:  # an input
+                raise Cannot
             one, *others = node.args
             if node.target is aten.mul.Tensor and isinstance(others[0], (int, float)):
                 scale, node = scale * others[0], one
