@@ -37,7 +37,7 @@ from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
 from stark_lsp.playbook.inductor.own import own_switches
-from stark_lsp.playbook.inductor.recipes import ATTENTION, HALVES, MUCH, PRODUCTS, STREAMED, Switches, safer
+from stark_lsp.playbook.inductor.recipes import MUCH, Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
@@ -236,9 +236,7 @@ class PlaybookAgents:
         own = self._own_first() if at_root and self.reference.environment.device_type == "cuda" else []
         others = [one for one in offered if one not in first]
         # Better kernels do not help where the GPU waits for launches, and save less than products on tensor cores.
-        ahead = [
-            one for one in others if waiting > MUCH or one.label(PRODUCTS) == HALVES or one.label(ATTENTION) == STREAMED
-        ]
+        ahead = [one for one in others if waiting > MUCH or any(each.ahead for each in self._switches.on(one))]
         offered = [*first, *won, *ahead, *own, *(one for one in others if one not in ahead)]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):

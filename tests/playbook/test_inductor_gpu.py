@@ -169,6 +169,9 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     shifted = replace(of_images, rewrites=frozenset({"windows", "sums"}))
     assert names(plain, shifted, 20.0)[:2] == [["algebra"], ["windows"]]
     assert names(plain, replace(shifted, device="cpu"), 20.0) == [["algebra"]]
+    of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
+    both, attention, products = names(plain, of_attention, 20.0)[:3]
+    assert (both, attention, products) == (["attention", "products"], ["attention"], ["products"])
     layout = next(one for one in recipes.Switches().following(plain, of_images, 0.2) if one.label("layout"))
     assert names(layout, of_images, 0.2) == [["layout", "launch"]]
     assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []

@@ -124,6 +124,9 @@ def text(capability: Sequence[int], *, exact: bool = False) -> str:
     made = _TEXT.replace("bf16x3", "bf16x6") if exact else _TEXT
     if tuple(capability) == (8, 0):
         return made
-    more, less = "128, 64, 2 if masked or width > 64 else 3", "128, 64, 2) if width <= 64 else (64, 32, 2"
-    tiles = f"block, tile, stages = {more}" if capability[0] in (9, 10) else f"block, tile, stages = ({less})"
-    return made.replace(_TILES, tiles)
+    if capability[0] in (9, 10):
+        # Fewer rows a block: more tiles that a causal mask takes out.
+        tiles = "(128, 64, 2) if width > 64 else (64, 64, 2) if masked else (128, 64, 3)"
+    else:
+        tiles = "(128, 64, 2) if width <= 64 else (64, 32, 2)"
+    return made.replace(_TILES, f"block, tile, stages = {tiles}")

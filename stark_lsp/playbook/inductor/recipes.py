@@ -79,6 +79,11 @@ class Switch:
         """Whether it may change the time by a multiple, so that it is tried on the original as well."""
         return bool(self.rewrites) or self.replayed or self.products == "bf16x3"
 
+    @property
+    def ahead(self) -> bool:
+        """Whether it comes before kernels of the playbook's own, and together with others that do."""
+        return (self.name, self.label) in ((ATTENTION, STREAMED), (PRODUCTS, HALVES))
+
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
         if self.rewrites:
@@ -205,7 +210,8 @@ class Switches:
     def following(self, design: Design, facts: Facts, call_ms: float, waiting: float = 0.0) -> Iterator[Design]:
         """Yield the designs with one more switch on, the most promising first.
 
-        Only switches behind the last one that is on are turned on, so that no design is reached in two ways.
+        Only switches behind the last one that is on are turned on, so that no design is reached in two ways, but for
+        the first: a model has attention as well as products, and one attempt shows what both are worth.
 
         Parameters
         ----------
@@ -219,9 +225,13 @@ class Switches:
         behind = self._all[last + 1 :]
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
-        for one in behind:
+        serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms)]
+        together = [(one.name, one.label) for one in serving if one.ahead]
+        if len(together) > 1:
+            yield Design(STRATEGY, (*design.kernels, *together))
+        for one in serving:
             # The original's own kernels are nothing that other switches change.
-            if design.label(one.name) is None and one.serves(facts, call_ms) and not (one.plain and on):
+            if not (one.plain and on):
                 yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
 
 
