@@ -10,6 +10,15 @@ from ..device import fingerprint
 FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
 
+BESIDE_A_GPU = 8
+"""CPU threads at most where a GPU does the work. Some dozens of each process, which wait for each other in every small
+operation, keep a whole machine busy: an LSTM of three layers tried on the CPU took more than 120 s of 48 cores."""
+
+
+def cpu_threads(device: str, threads: int) -> int:
+    """Return how many CPU threads the judge and its children take, of so many that torch would."""
+    return threads if device == "cpu" else min(threads, BESIDE_A_GPU)
+
 
 def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, str]:
     """Return the environment that all children of a judge start from.

@@ -18,7 +18,7 @@ from ..correctness.ieee import ROOM
 from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns
 from ..processes import confinement
-from ..processes.environment import runner_environment
+from ..processes.environment import cpu_threads, runner_environment
 from ..processes.failures import RunnerError, RunnerFailure
 from ..processes.limits import Limits, memory_limit
 from ..processes.pool import BUILDER, COMPILER, RUNNER, Pool, spares
@@ -142,7 +142,8 @@ class Judge:
             Candidates cannot be kept apart as it is wanted.
         """
         device, settings = original.device, self.settings
-        self.threads = torch.get_num_threads()
+        self.threads = cpu_threads(device, torch.get_num_threads())
+        torch.set_num_threads(self.threads)
         progress("Finding out how candidates can be kept apart", 180.0)
         try:
             chosen = sandbox.choose(str(settings["isolation"]), gpu=device == "cuda")

@@ -211,7 +211,7 @@ class Switches:
         """Yield the designs with one more switch on, the most promising first.
 
         Only switches behind the last one that is on are turned on, so that no design is reached in two ways, but for
-        the first: a model has attention as well as products, and one attempt shows what both are worth.
+        the first: a model has attention, products and many launches, and one attempt shows what all that is worth.
 
         Parameters
         ----------
@@ -226,9 +226,10 @@ class Switches:
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms)]
-        together = [(one.name, one.label) for one in serving if one.ahead]
+        launched = [one for one in serving if one.replayed and not one.plain and waiting > MUCH]
+        together = sorted([*launched, *(one for one in serving if one.ahead)], key=self._all.index)
         if len(together) > 1:
-            yield Design(STRATEGY, (*design.kernels, *together))
+            yield Design(STRATEGY, (*design.kernels, *((one.name, one.label) for one in together)))
         for one in serving:
             # The original's own kernels are nothing that other switches change.
             if not (one.plain and on):
