@@ -121,7 +121,7 @@ def test_a_product_alone_begins_with_tensor_cores(bench: Callable[..., Bench]) -
     plain, product = recorded("matmul_only"), recorded("product_six")
     with pytest.raises(CannotEmit, match="no kernel of its own"):
         proposal("matmul_only", bench)
-    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1, 0)
+    assert facts(plain["made"]) == recipes.Facts("cuda", True, False, 0, 1, inputs=4 * (64 * 48 + 40 * 64))
     one = bench(plain["text"])
     asked: list[dict[str, Any]] = []
 
@@ -172,8 +172,10 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
     both, attention, products = names(plain, of_attention, 20.0)[:3]
     assert (both, attention, products) == (["attention", "products"], ["attention"], ["products"])
-    waits = next(recipes.Switches().following(plain, of_attention, 0.2, waiting=0.2))
+    waits = next(recipes.Switches().following(plain, of_attention, 0.2))
     assert [name for name, _ in waits.kernels] == ["attention", "products", "launch"]
+    # Copying 100 MiB takes longer than launching five kernels.
+    assert names(plain, replace(of_images, inputs=100 << 20), 0.2) == [["tuning"], ["layout"]]
     layout = next(one for one in recipes.Switches().following(plain, of_images, 0.2) if one.label("layout"))
     assert names(layout, of_images, 0.2) == [["layout", "launch"]]
     assert names(plain, recipes.Facts("cpu", True, True, 3, 5), 0.2) == []

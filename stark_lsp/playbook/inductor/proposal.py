@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -99,7 +100,13 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
         steps=len(texts) + sum(1 for step in program.steps if step.kernel),
         calls=calls,
         rewrites=frozenset(made.get("rewrites", ())),
+        inputs=sum(_nbytes(one) for one in made["arguments"] if not one["expression"].startswith("self.")),
     )
+
+
+def _nbytes(argument: Mapping[str, Any]) -> int:
+    width = re.search(r"\d+$", argument["dtype"])
+    return math.prod(argument["shape"]) * (int(width[0]) // 8 if width else 1)
 
 
 def _calls(program: Program) -> list[str]:

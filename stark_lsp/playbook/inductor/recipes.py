@@ -23,8 +23,10 @@ STREAMED, EXACT = "streamed", "exact"
 """Of `ATTENTION`: values in three parts of bfloat16, or in six."""
 LAUNCH_MS = 0.012
 """What launching one kernel takes the processor, on an H100's host."""
+COPIED_PER_MS = 2e9
+"""Bytes that an H100 reads or writes in a millisecond: a CUDA graph is given copies of its inputs."""
 WORTH = 0.1
-"""Share of a call that launches must take for a CUDA graph to be tried."""
+"""Share of a call that a CUDA graph must be able to save to be tried."""
 MUCH = 0.15
 """Share of a call for which the GPU was seen to wait for launches, from which a CUDA graph is tried first."""
 
@@ -46,6 +48,12 @@ class Facts:
     """Kernels that the original launches."""
     rewrites: frozenset[str] = frozenset()
     """Families of `judge/analysis/rewrites` of which a rule fits."""
+    inputs: int = 0
+    """Bytes of inputs, without weights."""
+
+    def saved_by_graph(self, launches: int, call_ms: float) -> bool:
+        """Whether replaying so many launches of such a call is worth copying its inputs."""
+        return launches > 1 and LAUNCH_MS * launches - 2 * self.inputs / COPIED_PER_MS > WORTH * call_ms
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,9 @@ class Switch:
         if self.name == LAYOUT:
             return facts.convolutions
         if self.plain:
-            return facts.calls > 1 and LAUNCH_MS * facts.calls > WORTH * call_ms
+            return facts.saved_by_graph(facts.calls, call_ms)
         if self.name == LAUNCH:
-            return facts.steps > 1 and LAUNCH_MS * facts.steps > WORTH * call_ms
+            return facts.saved_by_graph(facts.steps, call_ms)
         return facts.kernels > 0
 
 
@@ -226,8 +234,8 @@ class Switches:
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms)]
-        launched = [one for one in serving if one.replayed and not one.plain and waiting > MUCH]
-        together = sorted([*launched, *(one for one in serving if one.ahead)], key=self._all.index)
+        # Where kernels take a part of their time, launches soon take the rest.
+        together = [one for one in self._all if one in serving and (one.ahead or (one.replayed and not one.plain))]
         if len(together) > 1:
             yield Design(STRATEGY, (*design.kernels, *((one.name, one.label) for one in together)))
         for one in serving:
