@@ -106,7 +106,7 @@ def facts(made: Mapping[str, Any], calls: int = 0) -> Facts:
 
 def _nbytes(argument: Mapping[str, Any]) -> int:
     width = re.search(r"\d+$", argument["dtype"])
-    return math.prod(argument["shape"]) * (int(width[0]) // 8 if width else 1)
+    return int(math.prod(argument["shape"])) * (int(width[0]) // 8 if width else 1)
 
 
 def _calls(program: Program) -> list[str]:
