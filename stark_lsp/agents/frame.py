@@ -372,6 +372,7 @@ def _view(node: Node, context: Context, *, profile: bool, limit: int | None = No
     """Return a node for a template, with its parent where the context holds it."""
     known = {each.id: each for each in (*context.window, *context.siblings, context.selected, context.root)}
     parent = known.get(node.parent) if node.parent is not None else None
+    device = context.reference.environment.device
     if limit is None:
-        return attempt(node, parent, profile=profile)
-    return attempt(node, parent, profile=profile, limit=limit)
+        return attempt(node, parent, profile=profile, device=device)
+    return attempt(node, parent, profile=profile, limit=limit, device=device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 
 from stark_lsp.agents.diagnosis import adds_up
@@ -49,6 +49,8 @@ WAITS = 0.8
 """Share of a call: where kernels take no more of it, that is told of an attempt that is listed."""
 NAME = 120
 """Characters of a kernel's name, a title or a note."""
+ELSEWHERE = "Timed on another device than the run goes on with: its speed-up compares, its time does not"
+"""Of an attempt of before it went on."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Attempt:
     result: Result
 
 
-def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST_SOURCE) -> Attempt:
+def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST_SOURCE, device: str = "") -> Attempt:
     """Return a node as a template reads it.
 
     Parameters
@@ -137,9 +139,15 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         Whether to show its profile.
     limit
         Characters of its source.
+    device
+        What the run goes on with: an attempt that was timed on another one says so.
     """
     plan = node.plan
     edits = report(parent, node) if parent is not None else None
+    shown = result(node.verdict, profile=profile, source=node.candidate.source)
+    where = node.verdict.environment if node.verdict is not None else None
+    if device and shown.ok and where is not None and where.device != device:
+        shown = replace(shown, notes=(f"{ELSEWHERE} ({one_line(where.device, NAME)}).", *shown.notes))
     return Attempt(
         id=node.id,
         parent=node.parent,
@@ -154,7 +162,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         left_out=False,
         remark=one_line(node.candidate.remark, MESSAGE),
         outside=describe(edits) if edits is not None else "",
-        result=result(node.verdict, profile=profile, source=node.candidate.source),
+        result=shown,
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stark_lsp.agents.answers import TOOLS
 from stark_lsp.agents.certainty import alike
 from stark_lsp.agents.frame import Frame
-from stark_lsp.agents.observations import profile_lines
+from stark_lsp.agents.observations import ELSEWHERE, profile_lines
 from stark_lsp.agents.prompts import PromptLibrary, built_in_dir
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.plan import Plan
@@ -163,3 +163,15 @@ def test_the_bandwidth_is_a_plain_number_with_its_source() -> None:
     asking = Frame(PROBLEM, measured, AgentSettings(), PromptLibrary())
     shared = asking.question(ModelRole.PLAN, context(), TOOLS[ModelRole.PLAN]).shared
     assert "- memory bandwidth, of a large copy, reads and writes together: about 4170 GB/s" in shared
+
+
+# --- where they were taken -------------------------------------------------------------------------
+
+
+def test_what_was_timed_on_another_device_says_so() -> None:
+    here = timed(1, 1.4, 1.6)
+    assert here.verdict is not None
+    there = replace(here, id=2, verdict=replace(here.verdict, environment=replace(GPU, device="NVIDIA H200")))
+    said = f"{ELSEWHERE} (NVIDIA H200)."
+    assert said in asked(ModelRole.PLAN, context(there, (ROOT, here, there)))
+    assert ELSEWHERE not in asked(ModelRole.PLAN, context(here, (ROOT, here)))
