@@ -291,10 +291,10 @@ def in_float64(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return torch.matmul(one.double(), other.double()).float()
 
 
-def in_halves(form: Form, tried: tuple[torch.Tensor, ...]) -> torch.Tensor:
+def in_halves(form: Form, tried: tuple[torch.Tensor, ...], family: str = "halves") -> torch.Tensor:
     """Return the result by the rule; a CPU has no product of float16 with a result of float32, so that is stood in."""
     made = make_fx(form, tracing_mode="fake")(*tried)
-    assert rewrites.apply(made.graph, ["halves"]) == 1
+    assert rewrites.apply(made.graph, [family]) == 1
     for node in made.graph.nodes:
         if node.target in (torch.ops.aten.mm.dtype, torch.ops.aten.bmm.dtype):
             assert all(one.meta["val"].dtype is torch.float16 for one in node.all_input_nodes)
@@ -315,6 +315,18 @@ def test_a_product_of_halves_is_as_exact_as_one_of_float32(name: str, scale: flo
     size = form(*(one.double().abs() for one in tried))
     assert ((out - exact).abs() / size).max() < 2.0**-22
     assert out.stride() == exact.stride()
+
+
+def test_in_short_sums_halves_are_as_exact() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(640, 1024), torch.randn(1024, 640)
+    made = make_fx(torch.mm, tracing_mode="fake")(x, y)
+    assert rewrites.apply(made.graph, ["short-halves"]) == 1
+    products = made.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.dtype)
+    # With the first are both products with a low part.
+    assert [node.args[0].meta["val"].shape[1] for node in products] == [2 * 1024 + 256, 256, 256, 256]
+    out, exact = in_halves(torch.mm, (x, y), "short-halves"), x.double() @ y.double()
+    assert ((out - exact).abs() / (x.double().abs() @ y.double().abs())).max() < 2.0**-22
 
 
 def test_halves_of_infinities_and_zeros_are_as_the_product_is() -> None:

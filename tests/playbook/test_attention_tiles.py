@@ -62,6 +62,9 @@ def test_what_is_wrong_is_taken_in_more_parts() -> None:
     design = Design(recipes.STRATEGY, ((recipes.ATTENTION, recipes.STREAMED), (recipes.PRODUCTS, recipes.HALVES)))
     other = recipes.safer(design)
     assert other is not None
-    assert other.kernels == ((recipes.ATTENTION, recipes.EXACT), (recipes.PRODUCTS, "bf16x6"))
-    assert recipes.safer(other) is None
-    assert recipes.Switches().recipe(other)["rewrites"] == [recipes.ATTENTION]
+    assert other.kernels == ((recipes.ATTENTION, recipes.EXACT), (recipes.PRODUCTS, recipes.SHORT_HALVES))
+    assert recipes.Switches().recipe(other)["rewrites"] == [recipes.ATTENTION, recipes.SHORT_HALVES]
+    last = recipes.safer(other)
+    assert last is not None
+    assert last.kernels == ((recipes.ATTENTION, recipes.EXACT), (recipes.PRODUCTS, "bf16x6"))
+    assert recipes.safer(last) is None

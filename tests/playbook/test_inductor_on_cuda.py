@@ -71,6 +71,7 @@ DESIGNS = {
     "graph": ((recipes.LAUNCH, "replayed"),),
     "captured": ((recipes.LAUNCH, "captured"),),
     "halves": ((recipes.PRODUCTS, recipes.HALVES),),
+    "short halves": ((recipes.PRODUCTS, recipes.SHORT_HALVES),),
     "attention": ((recipes.ATTENTION, recipes.STREAMED),),
     "attention, exact": ((recipes.ATTENTION, recipes.EXACT), (recipes.LAUNCH, "replayed")),
     "attention, halves": ((recipes.ATTENTION, recipes.STREAMED), (recipes.PRODUCTS, recipes.HALVES)),

@@ -17,8 +17,8 @@ STRATEGY = "as-compiled"
 """Of designs that Inductor writes; also the name of the advice for the one without a switch."""
 ALGEBRA, WINDOWS, TRANSPOSED, ATTENTION = "algebra", "windows", "transposed", "attention"
 PRODUCTS, TUNING, LAYOUT, LAUNCH = "products", "tuning", "layout", "launch"
-HALVES = "halves"
-"""Of `PRODUCTS`: in parts of float16."""
+HALVES, SHORT_HALVES = "halves", "short-halves"
+"""Of `PRODUCTS`: in parts of float16; and in shorter sums of these."""
 STREAMED, EXACT = "streamed", "exact"
 """Of `ATTENTION`: values in three parts of bfloat16, or in six."""
 LAUNCH_MS = 0.012
@@ -77,6 +77,8 @@ class Switch:
     """Whether it is the original's own forward."""
     rewrites: str = ""
     """Family of rules that are applied first."""
+    repair: bool = False
+    """Whether it is there for what gave wrong results alone."""
     source: str = ""
     """Of a user's own: its file, and"""
     text: str = ""
@@ -130,11 +132,27 @@ SWITCHES = (
         rewrites=ATTENTION,
     ),
     Switch(
+        ATTENTION,
+        EXACT,
+        "Take attention a tile of scores at a time, all in six bfloat16 parts",
+        ATTENTION,
+        rewrites=ATTENTION,
+        repair=True,
+    ),
+    Switch(
         PRODUCTS,
         HALVES,
         "Take products of float32 on tensor cores, in float16 halves",
         HALVES,
         rewrites=HALVES,
+    ),
+    Switch(
+        PRODUCTS,
+        SHORT_HALVES,
+        "Take products of float32 on tensor cores, in float16 halves and short sums",
+        HALVES,
+        rewrites=SHORT_HALVES,
+        repair=True,
     ),
     Switch(
         PRODUCTS,
@@ -167,13 +185,6 @@ SWITCHES = (
         "products",
         _ON_TENSOR_CORES,
         "bf16x6",
-    ),
-    Switch(
-        ATTENTION,
-        EXACT,
-        "Take attention a tile of scores at a time, all in six bfloat16 parts",
-        ATTENTION,
-        rewrites=ATTENTION,
     ),
 )
 
@@ -233,7 +244,8 @@ class Switches:
         behind = self._all[last + 1 :]
         if waiting > MUCH:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
-        serving = [one for one in behind if design.label(one.name) is None and one.serves(facts, call_ms)]
+        free = [one for one in behind if design.label(one.name) is None and not one.repair]
+        serving = [one for one in free if one.serves(facts, call_ms)]
         # Where kernels take a part of their time, launches soon take the rest.
         together = [one for one in self._all if one in serving and (one.ahead or (one.replayed and not one.plain))]
         if len(together) > 1:
@@ -245,10 +257,11 @@ class Switches:
 
 
 def safer(design: Design) -> Design | None:
-    """Return the design to try where one gave wrong results: products in more parts, None if there is none."""
+    """Return the design to try where one gave wrong results: shorter sums, more parts; None if there is none."""
     made = design
-    if design.label(PRODUCTS) in (HALVES, "bf16x3"):
-        made = made.with_label(PRODUCTS, "bf16x6")
+    products = {HALVES: SHORT_HALVES, SHORT_HALVES: "bf16x6", "bf16x3": "bf16x6"}.get(design.label(PRODUCTS) or "")
+    if products is not None:
+        made = made.with_label(PRODUCTS, products)
     if design.label(ATTENTION) == STREAMED:
         made = made.with_label(ATTENTION, EXACT)
     return made if made != design else None

@@ -16,7 +16,7 @@ A product with a diagonal matrix is a scaled matrix (`diagonal`), where numbers 
 
 `attention`: **less goes through memory.** Scores are made, and used, a tile at a time.
 
-`halves`: **tensor cores take it.** A product of float32 is one of float16 parts.
+`halves`: **tensor cores take it.** A product of float32 is one of float16 parts; with `short-halves` in shorter sums.
 
 `split`: **more of it runs side by side.** A product with few rows and columns is a sum of products. For kernels of ours
 that take products; whoever asks for those gets it with them.
@@ -36,7 +36,7 @@ from .attention import Attention, Called
 from .channels import Channels
 from .columns import Columns
 from .diagonal import Diagonal
-from .halves import Halves
+from .halves import Halves, ShortHalves
 from .own import Own
 from .places import Places
 from .pools import Pools
@@ -52,6 +52,7 @@ FAMILIES: MappingProxyType[str, tuple[type[Rule], ...]] = MappingProxyType(
         "transposed": (Transposed,),
         "attention": (Attention, Called),
         "halves": (Halves,),
+        "short-halves": (ShortHalves,),
         "split": (Split,),
     }
 )

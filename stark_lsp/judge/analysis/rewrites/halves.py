@@ -22,8 +22,6 @@ from .rule import Cannot, Rule, aten, shape_of
 LEAST_INNER = 256
 LEAST = 300
 """Of rows times columns over their sum: so much each number that is split is used."""
-LONGEST = 2048
-"""Of a sum of products of high parts within a tensor core."""
 ALIGNED = 8
 """Sizes are multiples of so many, which tensor cores want."""
 EXPONENT, ROUND, KEPT = 0x7F800000, 0x1000, ~0x1FFF
@@ -38,6 +36,8 @@ class Halves(Rule):
     """`a @ b` of matrices or batches of them, or that and a bias."""
 
     OF = (aten.mm.default, aten.bmm.default, aten.addmm.default)
+    LONGEST = 2048
+    """Of a sum of products of high parts within a tensor core."""
 
     def result(self) -> Node:
         """Return the product of the parts, scaled back."""
@@ -58,12 +58,12 @@ class Halves(Rule):
         together = 4 * rows * columns > (rows + columns) * inner
         left, back = self._parts(one, -1, low_first=True, together=together)
         right, also_back = self._parts(other, -2, low_first=False, together=together)
-        done = min(inner, LONGEST) if together else 0
+        done = min(inner, self.LONGEST) if together else 0
         at, also_at = (2 * inner, 2 * inner) if together else (inner, 0)
         total = self._product(multiply, left, right, (0, 0), 2 * inner + done)
-        for begin in range(done, inner, LONGEST):
+        for begin in range(done, inner, self.LONGEST):
             places = at + begin, also_at + begin
-            piece = self._product(multiply, left, right, places, min(LONGEST, inner - begin))
+            piece = self._product(multiply, left, right, places, min(self.LONGEST, inner - begin))
             total = self.call(aten.add.Tensor, total, piece)
         total = self.call(aten.mul.Tensor, total, self.call(aten.mul.Tensor, back, also_back))
         return total if len(args) == 2 else self.call(aten.add.Tensor, total, args[0])
@@ -111,3 +111,13 @@ class Halves(Rule):
 
     def _number(self, bits: Node) -> Node:
         return self.call(aten.view.dtype, bits, torch.float32)
+
+
+class ShortHalves(Halves):
+    """The same in shorter sums: through many layers what tensor cores cut off adds up.
+
+    Of seventeen linear layers of 1024, 2.0e-5 of the largest result on an H100. Cut off after each 16 products, as a
+    simulation has it, 2.3e-5, in sums of 512 1.2e-5, of 256 5.9e-6; float32 is off by 1e-6.
+    """
+
+    LONGEST = 256
