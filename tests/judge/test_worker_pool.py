@@ -19,6 +19,7 @@ from stark_lsp.contract import process_trees
 from stark_lsp.judge.device.turns import Turns
 from stark_lsp.judge.processes import pool, runners
 from stark_lsp.judge.processes.confinement import Confinement
+from stark_lsp.judge.processes.environment import cpu_threads, runner_environment
 from stark_lsp.judge.processes.failures import RunnerForged
 from stark_lsp.judge.processes.pool import AT_ONCE, BUILDER, COMPILER, RUNNER, Pool
 from stark_lsp.judge.sandbox import Layer
@@ -357,3 +358,8 @@ def test_an_orphan_of_a_child_ends_with_it(children: Pool) -> None:
     assert len(process_trees.descendants(os.getpid())) > 1
     children.end(runner)
     assert process_trees.descendants(os.getpid()) == []
+
+
+def test_beside_a_gpu_children_take_few_cpu_threads(tmp_path: Path) -> None:
+    assert [cpu_threads("cpu", 64), cpu_threads("cuda", 64), cpu_threads("cuda", 2)] == [64, 8, 2]
+    assert runner_environment("cpu", 2, str(tmp_path))["OMP_NUM_THREADS"] == "2"
