@@ -57,8 +57,6 @@ def emit(
     kernels = {names[name]: kernel for name, kernel in program.kernels.items()}
     if len(kernels) < len(names):
         raise CannotEmit("two of its kernels have one name")
-    # A graph's launches are recorded once, and what is launched alone stays short to read.
-    direct = on_gpu and not replayed and sum(bool(step.kernel) for step in program.steps) > 1
     arguments = _Arguments(program, made, names)
     named = guards.conditions(made.get("parts"))
     looked_at = guards.text(
@@ -72,7 +70,8 @@ def emit(
         rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
         ready = []
-        shared = [graphs.text(bool(made["changes"]))] if replayed else [triton.DIRECT] if direct else []
+        # Of a graph, launches are recorded once.
+        shared = [graphs.text(bool(made["changes"]))] if replayed else [triton.DIRECT] if kernels else []
         imports += graphs.IMPORTS if replayed else []
     else:
         text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
@@ -102,7 +101,7 @@ def emit(
     own = _form(user.forward, {**made, "changes": []}, arguments)
     own[0] = own[0].replace("_form", "_compiled").replace("):", ", *weights):")
     extra = [
-        *(_method(program, names, made, arguments, ready, direct=direct) if made["code"] else own),
+        *(_method(program, names, made, arguments, ready, direct=not replayed) if made["code"] else own),
         "",
         *(graphs.method(arguments.inputs) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
