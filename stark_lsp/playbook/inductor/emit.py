@@ -70,8 +70,7 @@ def emit(
         rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
         digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
         ready = []
-        # Of a graph, launches are recorded once.
-        shared = [graphs.text(bool(made["changes"]))] if replayed else [triton.DIRECT] if kernels else []
+        shared = [graphs.text(bool(made["changes"]))] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
         text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
@@ -101,7 +100,7 @@ def emit(
     own = _form(user.forward, {**made, "changes": []}, arguments)
     own[0] = own[0].replace("_form", "_compiled").replace("):", ", *weights):")
     extra = [
-        *(_method(program, names, made, arguments, ready, direct=not replayed) if made["code"] else own),
+        *(_method(program, names, made, arguments, ready) if made["code"] else own),
         "",
         *(graphs.method(arguments.inputs) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
@@ -209,15 +208,9 @@ def _places(node: ast.expr, path: str = "") -> dict[int, str]:
 
 
 def _method(
-    program: Program,
-    names: Mapping[str, str],
-    made: Mapping[str, Any],
-    arguments: _Arguments,
-    ready: Sequence[str],
-    *,
-    direct: bool,
+    program: Program, names: Mapping[str, str], made: Mapping[str, Any], arguments: _Arguments, ready: Sequence[str]
 ) -> list[str]:
-    """Return the method that runs the program; `ready` are lines before, `direct` as of `triton.launch`."""
+    """Return the method that runs the program; `ready` are lines before."""
     on_gpu = made["device"] == "cuda"
     launches = triton.by_step(program, made["launches"]) if on_gpu else [None] * len(program.steps)
     lines = []
@@ -226,7 +219,7 @@ def _method(
             if isinstance(item, ast.Name):
                 item.id = arguments.spelled.get(item.id, item.id)
         if how is not None:
-            lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how, direct=direct))
+            lines.append(triton.launch(program.kernels[step.kernel], step, names[step.kernel], how))
         elif step.kernel:
             lines.append(cpp.call(step, names[step.kernel]))
         else:

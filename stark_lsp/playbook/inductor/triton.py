@@ -23,22 +23,6 @@ try:
 except ImportError:  # only a GPU needs it
     triton = None
 """
-DIRECT = '''\
-_stark_ready = {}
-
-
-def _stark_launch(kernel, grid, *given, num_warps, num_stages, **blocks):
-    """Launch a kernel as it was compiled for such arguments: Triton takes as long to look that up as a short kernel."""
-    key = (id(kernel), given[0].device, *(x.data_ptr() % 16 if isinstance(x, torch.Tensor) else x for x in given))
-    ready = _stark_ready.get(key)
-    if ready is None:
-        made = kernel[grid](*given, **blocks, num_warps=num_warps, num_stages=num_stages)
-        if [*map(int, triton.__version__.split(".")[:2])] >= [3, 3]:  # earlier ones are launched with less
-            _stark_ready[key] = made
-    else:
-        ready[grid](*given, *blocks.values())
-'''
-"""What launches kernels: `kernel[grid](…)` works out anew at each call what the arguments are, in 13 us of 18."""
 _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTorch contributors, BSD-3-Clause"
 _PREFIX = "_stark_tl_"
 _KIND = re.compile(r"^triton_(?:[a-z]{3}_)?(?:fused_)?")
@@ -86,7 +70,7 @@ def rows(
     return [*imports.splitlines(), "", "if triton is not None:", *block, ""]
 
 
-def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any], *, direct: bool) -> str:
+def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any]) -> str:
     """Return the statement that launches a kernel.
 
     Parameters
@@ -97,8 +81,6 @@ def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any], *, dir
         The call in Inductor's program.
     how
         What `judge/analysis/inductor_gpu` noted of it.
-    direct
-        Whether `DIRECT` is there, for kernels whose launches may take as long as they do.
     """
     call = step.statement.value  # type: ignore[attr-defined]
     grid = [int(size) for size in how["grid"]]
@@ -110,14 +92,11 @@ def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any], *, dir
     known = constants(main)
     # What is left over is said by name.
     given = [text for text, one in zip(given, main.args.args, strict=False) if one.arg not in known]
-    tuned = {**how["config"], "num_warps": how["num_warps"], "num_stages": how["num_stages"]}
-    words = ", ".join([*given, *(f"{word}={value!r}" for word, value in tuned.items())])
-    left = [one.arg for one in main.args.args if one.arg not in known][len(given) :]
-    if direct and left == list(how["config"]):
-        return f"_stark_launch({name}, {(*grid, 1, 1)[:3]!r}, {words})"
     while len(grid) > 1 and grid[-1] == 1:
         grid.pop()
-    return f"{name}[{tuple(grid)!r}]({words})"
+    tuned = {**how["config"], "num_warps": how["num_warps"], "num_stages": how["num_stages"]}
+    words = [f"{word}={value!r}" for word, value in tuned.items()]
+    return f"{name}[{tuple(grid)!r}]({', '.join([*given, *words])})"
 
 
 def short(name: str) -> str:
