@@ -11,8 +11,8 @@ FEW_CORES = 4
 """On no more than so many, threads that wait for each other go to sleep almost at once."""
 
 BESIDE_A_GPU = 8
-"""CPU threads at most where a GPU does the work. Some dozens of each process, which wait for each other in every small
-operation, keep a whole machine busy: an LSTM of three layers tried on the CPU took more than 120 s of 48 cores."""
+"""CPU threads at most where a GPU does the work. With 48 in each of many processes, which seem to wait for one another
+in every small operation, an LSTM could not be prepared within 120 s."""
 
 
 def cpu_threads(device: str, threads: int) -> int:
