@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -199,8 +200,28 @@ def test_whether_it_ran_to_its_end_is_read() -> None:
 
 
 def test_the_command_ends_with_the_program_and_tells_by_its_exit_code() -> None:
-    command = sanitize.command("sanitizer", ["python", "-c", "pass"], "/tmp/log")
+    command = sanitize.command("sanitizer", [], ["python", "-c", "pass"], "/tmp/log")
     assert command[-3:] == ["python", "-c", "pass"]
     assert command[command.index("--tool") + 1] == "memcheck"
     assert command[command.index("--error-exitcode") + 1] == str(sanitize.EXIT_CODE)
     assert command[command.index("--log-file") + 1] == "/tmp/log"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_ZN7cutlass6KernelI60cutlass_80_simt_sgemm_128x64_8x5_nn_align1EEvNT_6ParamsE",
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+        "ampere_sgemm_128x64_nn",
+        "_Z16gemmk1_kernelIifLi256ELi5ELb0ELb0ELb0ELb0E",
+    ],
+)
+def test_kernels_of_libraries_run_unwatched(name: str) -> None:
+    command = sanitize.command("sanitizer", ["fused_softmax_0"], ["python"], "/tmp/log")
+    pattern = command[command.index("--kernel-name-exclude") + 1]
+    assert re.search(pattern.removeprefix("regex="), name)
+
+
+def test_all_kernels_are_watched_where_one_of_its_own_is_called_like_those_of_libraries() -> None:
+    assert "--kernel-name-exclude" not in sanitize.command("sanitizer", ["my_gemm"], ["python"], "/tmp/log")
+    assert "--kernel-name-exclude" in sanitize.command("sanitizer", ["my_norm"], ["python"], "/tmp/log")

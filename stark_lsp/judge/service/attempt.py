@@ -114,7 +114,7 @@ class Attempt:
                 self.judge.clear()
                 runner = self._start()
                 if self._watched and self._settings["sanitizer"]:
-                    self._checker = finalist.begin_memory(self.judge)
+                    self._checker = finalist.begin_memory(self.judge, self.told.kernels)
             with self._working():
                 with self._stage("load"):
                     self._weights_message = self._load(runner)

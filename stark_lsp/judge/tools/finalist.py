@@ -36,10 +36,13 @@ SANITIZER_LOG = 8000
 """Characters of compute-sanitizer's report that are kept."""
 
 
-def begin_memory(judge: Judge) -> RunnerProcess | None:
-    """Start a process under compute-sanitizer, None where that is not installed; it comes up beside what goes on."""
+def begin_memory(judge: Judge, kernels: Sequence[str]) -> RunnerProcess | None:
+    """Start a process under compute-sanitizer, None where that is not installed; it comes up beside what goes on.
+
+    `kernels` are the names of those that the candidate's source defines.
+    """
     program = sanitize.available()
-    return None if program is None else begin(judge.pool, partial(sanitize.command, program))
+    return None if program is None else begin(judge.pool, partial(sanitize.command, program, kernels))
 
 
 def await_ready(runner: RunnerProcess) -> None:

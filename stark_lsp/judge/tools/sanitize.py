@@ -35,6 +35,11 @@ OTHERS = re.compile(
     r"|vectorized_elementwise_kernel|unrolled_elementwise_kernel|elementwise_kernel_with_index|implicit_convolve"
 )
 """Names of kernels that come with torch and CUDA's libraries; what they do is not the candidate's fault."""
+OTHERS_BEFORE = re.compile(
+    r"^_ZN(2at|3c10|3cub|6thrust|7cutlass|4cute|5cudnn|6cublas|8cublasLt)|gemm"
+    r"|^(sm[0-9]+_|ampere_|volta_|turing_|hopper_|nvjet|splitK|fmha_|flash_|pytorch_flash|xmma_|cudnn)"
+)
+"""Such names as the tool meets them, mangled: left out, a pass with cuBLAS's products takes seconds, not minutes."""
 _LIBRARY = re.compile(r"^(at|c10|cub|thrust|cutlass|cute|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)::")
 """Namespaces of theirs. What is built into a candidate from their headers is not its own work either."""
 _ANONYMOUS = "{anonymous}"
@@ -77,14 +82,23 @@ def available() -> str | None:
     return toolkit.find("compute-sanitizer", "compute-sanitizer")
 
 
-def command(program: str, argv: list[str], log: str) -> list[str]:
+def command(program: str, own: Iterable[str], argv: list[str], log: str) -> list[str]:
     """Return the command that runs `argv` under memcheck; what `read` reads is written to the file `log`.
 
-    Errors of CUDA's interface that torch itself tries and handles are not reported; neither are leaks.
+    Errors of CUDA's interface that torch itself tries and handles are not reported; neither are leaks. Kernels of
+    libraries run unwatched, unless one of the candidate's own is called like them.
+
+    Parameters
+    ----------
+    own
+        As for `read`.
     """
+    alike = any(OTHERS_BEFORE.search(name) for name in own)
+    watched = [] if alike else ["--kernel-name-exclude", f"regex={OTHERS_BEFORE.pattern}"]
     what = f"--target-processes all --report-api-errors no --padding {PADDING}"
     bounds = f"--launch-timeout {LAUNCH_S} --print-limit {MOST} --error-exitcode {EXIT_CODE}"
-    return [*ENVIRONMENT, program, "--tool", "memcheck", *what.split(), *bounds.split(), "--log-file", log, *argv]
+    options = ["--tool", "memcheck", *what.split(), *bounds.split(), *watched, "--log-file", log]
+    return [*ENVIRONMENT, program, *options, *argv]
 
 
 def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Finding | None:
