@@ -166,6 +166,19 @@ def test_weights_that_change_or_move_are_seen(name: str, bench: Callable[..., Be
         close_to(both, x.double())
 
 
+@pytest.mark.parametrize("name", ["as compiled", "graph", "captured", "halves"])
+def test_a_first_call_in_inference_mode_spoils_no_later_one(name: str, bench: Callable[..., Bench]) -> None:
+    one = bench(LAYERS, place=moved)
+    new = written(one, Design(STRATEGY, DESIGNS[name]))
+    with torch.inference_mode(), by_kernels(new):
+        torch.testing.assert_close(new(*one.inputs), one.model(*one.inputs), rtol=1e-4, atol=1e-4)
+    close_to((one.model, new), one.inputs[0])
+    for found, other in zip(gradients(new, one.inputs), gradients(one.model, one.inputs), strict=True):
+        torch.testing.assert_close(found, other, rtol=1e-3, atol=1e-4)
+    with torch.inference_mode():
+        close_to((one.model, new), one.inputs[0].clone())
+
+
 def close_to(both: tuple[torch.nn.Module, torch.nn.Module], x: torch.Tensor) -> None:
     torch.testing.assert_close(both[0](x), both[1](x), rtol=1e-4, atol=1e-4)
 

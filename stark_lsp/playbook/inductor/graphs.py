@@ -21,7 +21,9 @@ class _StarkGraph:
     """A program, captured for weights where they are now: inputs are copied in, results are copied out."""
 
     def __init__(self, run, tensors, inputs):
-        self.given = [torch.empty_like(x).copy_(x) for x in tensors[:inputs]]
+        # What is made in inference mode could not be written to outside of it.
+        with torch.inference_mode(False), torch.no_grad():
+            self.given = [torch.empty_like(x).copy_(x) for x in tensors[:inputs]]
         self.held = [*self.given, *(x.detach() for x in tensors[inputs:])]
         self.where = [x.data_ptr() for x in tensors[inputs:]]
         self.lock, self.done = threading.Lock(), torch.cuda.Event()
