@@ -213,16 +213,13 @@ class Sitting:
         self._following = asyncio.ensure_future(self._follower.follow())
         limit = asyncio.ensure_future(self._limit.reached())
         try:
-            done, _ = await asyncio.wait({search, limit}, return_when=asyncio.FIRST_COMPLETED)
-            if search in done:
-                self._log_differing()
-                return Ending(search.result(), engine.ended_by)
-            # The attempts under way are given up: what they have is stored, a resumed run goes on with them.
-            reason = f"The time limit of {self._limit.seconds:g} s was reached."
-            engine.stop(reason)
-            search.cancel()
-            await asyncio.wait({search})
-            return Ending(reason, Limit.SECONDS)
+            await asyncio.wait({search, limit}, return_when=asyncio.FIRST_COMPLETED)
+            if not search.done():
+                # What waits for an agent is given up and stored, so that a resumed run goes on with it.
+                engine.cut(f"The time limit of {self._limit.seconds:g} s was reached.", Limit.SECONDS)
+            reason = await search
+            self._log_differing()
+            return Ending(reason, engine.ended_by)
         finally:
             self._over = True
             for task in (search, limit):

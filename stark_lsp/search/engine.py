@@ -156,6 +156,10 @@ class Engine:
         self._news = asyncio.Event()
         self._stopped: str | None = None
         self._stopped_by: Limit | None = None
+        self._cut = False
+        """Whether whoever still waits for an agent is to give up."""
+        self._asking: set[asyncio.Task[Any]] = set()
+        """Attempts that wait for an agent now."""
         self._spent: BudgetSpent | None = None
 
     @property
@@ -184,6 +188,11 @@ class Engine:
         if self._stopped is None:
             self._stopped, self._stopped_by = reason, by
         self._news.set()
+
+    def cut(self, reason: str, by: Limit) -> None:
+        """Stop, and give up attempts that wait for an agent; what is being judged comes to its verdict."""
+        self._cut = True
+        self.stop(reason, by)
 
     def steer(self, course: Course) -> None:
         """Follow what the user said, from the next selection on; a run that goes on hears it at once.
@@ -229,9 +238,13 @@ class Engine:
                     running.add(asyncio.create_task(work))
                 if not running and not self._paused:
                     return self._ending()
+                if self._cut:
+                    for task in self._asking:
+                        task.cancel()
                 done, running = await _first_of(running, self._news)
                 for task in done:
-                    task.result()
+                    if not task.cancelled():
+                        task.result()
         finally:
             for task in running:
                 task.cancel()
@@ -358,7 +371,7 @@ class Engine:
         Until then the attempt stays under way: a resumed run makes it once more, from the answers that had arrived.
         """
         if desk.made is None:
-            desk.made = await self._proposer.child(desk)
+            desk.made = await self._asked(self._proposer.child(desk))
             self._worked(desk.who)
         while desk.author is not None and desk.made.corrections < self._settings.corrections and self._stopped is None:
             verdict = await self._judging.first(desk.made)
@@ -366,9 +379,21 @@ class Engine:
                 return None
             if not verdict.status.early:
                 break
-            desk.made = await desk.correct(replace(desk.made, verdict=verdict))
+            desk.made = await self._asked(desk.correct(replace(desk.made, verdict=verdict)))
             self._worked(desk.who)
         return desk.made
+
+    async def _asked(self, answer: Coroutine[Any, Any, Node]) -> Node:
+        """Return what an agent makes, unless the search is cut off meanwhile."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._asking.add(task)
+        if self._cut:
+            task.cancel()
+        try:
+            return await answer
+        finally:
+            self._asking.discard(task)
 
     def _worked(self, who: str) -> None:
         self._faults.worked(who)

@@ -243,6 +243,34 @@ async def test_stop_lets_the_attempt_under_way_finish() -> None:
     assert [n.verdict is not None for n in nodes_of(engine.tree)] == [True, True]
 
 
+async def test_a_cut_gives_up_what_waits_for_an_agent_and_keeps_what_is_being_judged() -> None:
+    asked = asyncio.Event()
+
+    class Silent(Agents):
+        async def plan(self, *given: Any) -> Plan:
+            if not self.planned:
+                self.planned = True
+                return await super().plan(*given)
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        planned = False
+
+    class Slow(HashJudge):
+        async def evaluate(self, candidate: Candidate) -> Verdict:
+            await asked.wait()
+            engine.cut("Time is up.", Limit.SECONDS)
+            await asyncio.sleep(0.01)
+            return ok(3.0)
+
+    engine = make_engine(agents=Silent(), judge=Slow(), settings=SearchSettings(in_flight=2, attempts=2))
+    assert await engine.run() == "Time is up."
+    assert engine.ended_by is Limit.SECONDS
+    assert [n.verdict for n in nodes_of(engine.tree)[1:]] == [ok(3.0)]
+    assert engine.attempts == 2, "a resumed run goes on with what waited for the agent"
+
+
 async def test_a_stopped_search_makes_no_attempt() -> None:
     engine = make_engine(tree=tree_of(node(1, 0)))
     engine.stop("Enough.")
