@@ -112,7 +112,12 @@ def add_budget(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--budget", type=int, default=attempts, metavar="N", help="attempts to make (default: %(default)s)"
     )
-    group.add_argument("--time-limit", type=float, metavar="S", help="stop searching after S seconds; what is being judged then comes to its verdict")
+    group.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="S",
+        help="stop searching after S seconds; what is being judged then comes to its verdict",
+    )
     group.add_argument(
         "--tokens", type=int, metavar="N", help="spend at most N tokens of a language model, read and written"
     )

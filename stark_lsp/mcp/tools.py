@@ -156,7 +156,10 @@ def register(server: MCPServer[Any], workspace: Workspace, work: Work, setup: Se
         reference: Reference,
         context: Call,
         attempts: Annotated[int, Field(ge=1, description="attempts to make at most")] = 30,
-        time_limit_s: Annotated[float | None, Field(gt=0, description="stop searching after so many seconds; what is being judged then comes to its verdict")] = None,
+        time_limit_s: Annotated[
+            float | None,
+            Field(gt=0, description="stop after so many seconds; what is being judged is judged to its end"),
+        ] = None,
         device: Device = "auto",
     ) -> Answer:
         """Start a search for a faster implementation of a class, and leave it to go on in the background.

@@ -166,7 +166,7 @@ def test_weights_that_change_or_move_are_seen(name: str, bench: Callable[..., Be
         close_to(both, x.double())
 
 
-@pytest.mark.parametrize("name", ["as compiled", "graph", "captured", "halves"])
+@pytest.mark.parametrize("name", ["as compiled", "graph", "captured"])
 def test_a_first_call_in_inference_mode_spoils_no_later_one(name: str, bench: Callable[..., Bench]) -> None:
     one = bench(LAYERS, place=moved)
     new = written(one, Design(STRATEGY, DESIGNS[name]))
