@@ -25,7 +25,7 @@ from stark_lsp.core.plan import Anchor, Plan
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.roles import Context, Draft, NothingToPropose
 from stark_lsp.core.run import Node, Note, Rejection
-from stark_lsp.core.status import AgentRole, Dialect
+from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
 from stark_lsp.core.verdict import Reference
 from stark_lsp.playbook.advice import expected_saving, write_advice
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
@@ -41,6 +41,7 @@ from stark_lsp.playbook.inductor.recipes import MUCH, Switches, safer
 from stark_lsp.playbook.moves import Move, MoveKind, Moves
 from stark_lsp.playbook.source import CannotEdit
 
+MISCOMPUTED = (VerdictStatus.WRONG_RESULT, VerdictStatus.NOT_FINITE)
 STRATEGY = "strategy"
 """Name of the plan's parameter that holds the strategy of the design; the others are kernel = variant."""
 
@@ -184,8 +185,9 @@ class PlaybookAgents:
         tried = self._tried([*context.siblings, *context.window, context.selected])
         if design.strategy == proposal.STRATEGY:
             other = safer(design)
-            if other is None or _key(other) in tried:
+            if other is None or _key(other) in tried | self._planned:
                 raise NothingToPropose("What torch.compile writes is not written in another way.")
+            self._planned.add(_key(other))
             try:
                 return (await self._recipes.get(other)).candidate
             except proposal.CannotEmit as error:
@@ -237,7 +239,11 @@ class PlaybookAgents:
         others = [one for one in offered if one not in first]
         # Better kernels do not help where the GPU waits for launches, and save less than products on tensor cores.
         ahead = [one for one in others if waiting > MUCH or any(each.ahead for each in self._switches.on(one))]
-        offered = [*first, *won, *ahead, *own, *(one for one in others if one not in ahead)]
+        # A strong idea that gave wrong results is worth its safer way before weaker ones.
+        wrong = [node for node in context.siblings if node.verdict and node.verdict.status in MISCOMPUTED]
+        mended = [safer(one) for one in map(self._design_of, wrong) if one and one.strategy == proposal.STRATEGY]
+        repairs = [one for one in mended if one is not None]
+        offered = [*first, *repairs, *won, *ahead, *own, *(one for one in others if one not in ahead)]
         for one in offered:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.run import Note, Rejection
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Interval, Reference
@@ -131,6 +132,26 @@ def test_products_in_halves_go_before_kernels_of_our_own(bench: Callable[..., Be
     assert there[:2] == [PLAIN, halves]
     assert there[2] is not None
     assert there[2].strategy == "fuse-all"
+
+
+def test_halves_that_gave_wrong_results_are_tried_in_short_sums_next(bench: Callable[..., Bench]) -> None:
+    kept = recorded("linear")
+    one = bench(kept["text"])
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        launches = [{**each, "num_warps": 2 + sum(map(len, recipe["rewrites"]))} for each in kept["made"]["launches"]]
+        return {**kept["made"], "launches": launches, "rewrites": [recipes.HALVES, recipes.SHORT_HALVES]}
+
+    gpu = replace(REFERENCE, environment=replace(REFERENCE.environment, device_type="cuda"))
+    one.agents = PlaybookAgents(one.analysis, one.problem, gpu, ask=ask)
+    one.attempt()
+    wrong = one.attempt(status=VerdictStatus.WRONG_RESULT)
+    design = Design(STRATEGY, ((recipes.PRODUCTS, recipes.HALVES),))
+    assert read_design(wrong.candidate.source) == design
+    mended = one.attempt()
+    assert read_design(mended.candidate.source) == design.with_label(recipes.PRODUCTS, recipes.SHORT_HALVES)
+    with pytest.raises(NothingToPropose):
+        one.repair(wrong)
 
 
 def test_switches_that_won_together_are_turned_on_together(conv: tuple[Bench, Any]) -> None:
