@@ -34,6 +34,12 @@ _BUILD = re.compile(
     r"Error building extension|Error compiling objects for extension|CompilationError|PTXASError|NVRTC_ERROR", re.I
 )
 _BUILD_TYPES = {"CompilationError", "CompileTimeAssertionError", "UnsupportedLanguageConstruct", "PTXASError"}
+_SIZE = r"([\d.]+) (bytes|[KMG]iB)"
+_FULL = re.compile(
+    rf"Tried to allocate {_SIZE}.*? capacity of {_SIZE} of which {_SIZE} is free.*?this process has {_SIZE}", re.S
+)
+"""How torch tells that a GPU is full (c10/cuda/CUDACachingAllocator.cpp)."""
+_GIB = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0}
 _MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory|not enough memory", re.I)
 
 
@@ -204,10 +210,25 @@ def host_compiler() -> str | None:
     return shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
 
 
+def memory_full(text: str) -> str:
+    """Return what torch says at length of a full GPU, in short and with what other programs hold; empty if nothing."""
+    found = _FULL.search(text)
+    if found is None:
+        return ""
+    sizes = found.groups()
+    wanted, total, free, here = (float(sizes[i]) * _GIB[sizes[i + 1]] for i in range(0, 8, 2))
+    others = max(0.0, total - free - here)
+    had = f"{free:.2f} of the GPU's {total:.0f} GiB were free and {others:.1f} with other programs"
+    return f"{wanted:.2f} GiB more were wanted where {had}"
+
+
 def _short(report: dict[str, Any]) -> str:
     name = (report.get("types") or ["Exception"])[0]
     # Torch adds the same advice on debugging to every CUDA error.
     text = re.split(r"\s*(?:Search for `cuda|CUDA kernel errors might be async)", str(report.get("text", "")))[0]
+    full = memory_full(text)
+    if full:
+        return full
     text = " ".join(text.split()).rstrip(".")
     return f"{name}: {text[:400]}" if text else str(name)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...contract.errors import Broken
 from ..correctness import compare
+from ..correctness.classify import memory_full
 from ..device.turns import Turns, Waiting
 from ..inputs import constants
 from ..processes.failures import RunnerError, RunnerFailure
@@ -368,7 +369,9 @@ def reference_timed(run: Callable[[], Any]) -> Any:
             return run()
         return run()
     except (ReferenceLost, RunnerFailure) as error:
-        lost = isinstance(error, ReferenceLost)
+        lost, full = isinstance(error, ReferenceLost), memory_full(str(error))
         cure = "Check the machine's memory and try again." if lost else "Try again."
+        if full:
+            cure = "Free memory on the GPU or choose another one, and go on."
         details = error.report.get("traceback", "") if isinstance(error, RunnerError) else ""
-        raise Broken(f"The reference could not be timed: {error}.", cure, details=details) from error
+        raise Broken(f"The reference could not be timed: {full or error}.", cure, details=details) from error
