@@ -17,7 +17,7 @@ from stark_lsp.core.verdict import Interval, Reference
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import recipes
-from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY
+from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY, Recipes
 
 from .conftest import REFERENCE, Bench
 from .test_inductor_gpu import recorded
@@ -175,3 +175,17 @@ def test_switches_that_won_together_are_turned_on_together(conv: tuple[Bench, An
     # Then the rest comes in its order, and nothing twice.
     assert one.plan(first).parameters[1:] == both.kernels[:1]
     assert one.plan(first).parameters[1:] == both.kernels[1:]
+
+
+def test_a_graph_of_a_program_that_is_there_is_not_compiled_again(conv: tuple[Bench, Any]) -> None:
+    one, ask = conv
+    asked: list[dict[str, Any]] = []
+
+    async def counted(recipe: dict[str, Any]) -> dict[str, Any]:
+        asked.append(recipe)
+        return dict(await ask(recipe))
+
+    made = Recipes(one.problem, counted, "cuda", 0, recipes.Switches())
+    for design in (PLAIN, Design(STRATEGY, ((recipes.LAUNCH, "replayed"),))):
+        assert read_design(asyncio.run(made.get(design)).candidate.source) == design
+    assert len(asked) == 1

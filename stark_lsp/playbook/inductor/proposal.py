@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -137,6 +138,8 @@ class Recipes:
         self._calls = calls
         self._switches = switches
         self._made: dict[Design, AsCompiled | str] = {}
+        self._programs: dict[str, Mapping[str, Any]] = {}
+        """What the judge gave, by the recipe: designs that differ in how they launch alone have the same."""
         self._facts: Facts | None = None
         self._errors: dict[str, str] = {}
         self._asking = asyncio.Lock()
@@ -168,7 +171,11 @@ class Recipes:
     async def _make(self, design: Design) -> AsCompiled | str:
         if self._ask is None:
             return ""
-        made = await self._ask(self._switches.recipe(design))
+        recipe = self._switches.recipe(design)
+        key = json.dumps(recipe, sort_keys=True)
+        if key not in self._programs:
+            self._programs[key] = await self._ask(recipe)
+        made = self._programs[key]
         if "none" in made:
             return str(made["none"])
         self._errors |= made.get("errors", {})
