@@ -8,6 +8,7 @@ from stark_lsp.playbook.kernels.cpu_columns import CpuColumns
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
 from stark_lsp.playbook.kernels.cpu_pointwise import CpuPointwise
 from stark_lsp.playbook.kernels.cpu_rows import CpuRows
+from stark_lsp.playbook.kernels.helpers import helper_text
 from stark_lsp.playbook.kernels.program import Layout, Program
 from stark_lsp.playbook.kernels.variant import Variant
 
@@ -23,13 +24,14 @@ _MATH = re.compile(
 )
 
 
-def kernel(program: Program, variant: Variant, helpers: set[str]) -> CpuKernel:
+def kernel(program: Program, variant: Variant) -> CpuKernel:
     """What writes the kernel of a program; see `CpuKernel`."""
-    return _KERNELS[program.layout](program, variant, helpers)
+    return _KERNELS[program.layout](program, variant)
 
 
-def source(text: str, helpers: str) -> str:
-    """A whole C++ file."""
+def source(text: str) -> str:
+    """A whole C++ file of kernels."""
+    helpers = helper_text(text, "cpu")
     whole = helpers + text
     head = ["#include <cmath>"] if _MATH.search(whole) else []
     head.append("#include <cstdint>")

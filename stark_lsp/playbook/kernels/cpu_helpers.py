@@ -6,29 +6,14 @@ least-maximum fits made for this project; the error is a few units in the last p
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.shared_helpers import Table
-
-HELPERS: Table = {
-    "bits": (
-        (),
-        """\
+TEXT = """\
 static inline float _stark_as_float(int32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
 static inline int32_t _stark_as_int(float x) { int32_t bits; memcpy(&bits, &x, 4); return bits; }
-""",
-    ),
-    "expm1_part": (
-        (),
-        """\
 // e^r - 1 for |r| <= ln(2) / 2.
 static inline float _stark_expm1_part(float r) {
     const float p = (1.3951717410236597e-03f * r + 8.369598537683487e-03f) * r + 4.166618734598160e-02f;
     return ((p * r + 1.6666512191295624e-01f) * r + 0.5f) * (r * r) + r;
 }
-""",
-    ),
-    "exp": (
-        ("bits", "expm1_part"),
-        """\
 // e^x = 2^n * e^r. Adding 1.5 * 2^23 rounds to an integer and leaves n in the lowest bits. A factor 2 is kept apart, so
 // that 2^n stays in range up to the largest float; results below 2e-38 become 0.
 static inline float _stark_exp(float x) {
@@ -40,11 +25,6 @@ static inline float _stark_exp(float x) {
     const float scale = _stark_as_float(int32_t((uint32_t(_stark_as_int(shifted)) << 23) + (126u << 23)));
     return (_stark_expm1_part(r) * 2.0f + 2.0f) * scale;
 }
-""",
-    ),
-    "exp2": (
-        ("bits", "expm1_part"),
-        """\
 static inline float _stark_exp2(float x) {
     x = x < -126.0f ? -126.0f : x;
     x = x > 129.0f ? 129.0f : x;
@@ -53,11 +33,6 @@ static inline float _stark_exp2(float x) {
     const float scale = _stark_as_float(int32_t((uint32_t(_stark_as_int(shifted)) << 23) + (126u << 23)));
     return (_stark_expm1_part(r) * 2.0f + 2.0f) * scale;
 }
-""",
-    ),
-    "expm1": (
-        ("bits", "expm1_part"),
-        """\
 // e^x - 1 = 2^n * (e^r - 1) + (2^n - 1), which does not cancel for small x.
 static inline float _stark_expm1(float x) {
     const float y = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
@@ -69,11 +44,6 @@ static inline float _stark_expm1(float x) {
     const float big = n > 127.0f ? y1 * 2.0f + 1.0f : y1;
     return x == 0.0f ? x : big;
 }
-""",
-    ),
-    "log_part": (
-        (),
-        """\
 // log(1 + f) for sqrt(1/2) <= 1 + f < sqrt(2).
 static inline float _stark_log_part(float f) {
     float p = 6.915595382452011e-02f;
@@ -102,42 +72,22 @@ static inline float _stark_log_ends(float x, float y) {
     y = x < 0.0f ? NAN : y;
     return x != x ? x : y;
 }
-""",
-    ),
-    "log": (
-        ("bits", "log_part"),
-        """\
 static inline float _stark_log(float x) {
     float n;
     const float f = _stark_split(x, &n);
     return _stark_log_ends(x, n * 0.693145751953125f + (_stark_log_part(f) + n * 1.42860677e-6f));
 }
-""",
-    ),
-    "log2": (
-        ("bits", "log_part"),
-        """\
 static inline float _stark_log2(float x) {
     float n;
     const float f = _stark_split(x, &n);
     return _stark_log_ends(x, n + _stark_log_part(f) * 1.44269504f);
 }
-""",
-    ),
-    "log1p": (
-        ("log",),
-        """\
 // log(u) * x / (u - 1) with u = 1 + x makes up for what the sum lost.
 static inline float _stark_log1p(float x) {
     const float u = 1.0f + x;
     const float y = _stark_log(u) * (x / (u - 1.0f));
     return u == 1.0f ? x : (u == INFINITY ? u : (u == 0.0f ? -INFINITY : y));
 }
-""",
-    ),
-    "tanh": (
-        ("bits",),
-        """\
 // -t / (t + 2) with t = e^y - 1 = 2^n * (e^r - 1) + (2^n - 1) and y = -2|x|, which does not cancel for small x.
 static inline float _stark_tanh(float x) {
     const float y = fabsf(x) > 10.0f ? -20.0f : -2.0f * fabsf(x), n = (y * 1.44269504f + 12582912.0f) - 12582912.0f;
@@ -146,11 +96,6 @@ static inline float _stark_tanh(float x) {
     const float t = scale * (((p * r + 1.6666512191295624e-01f) * r + 0.5f) * (r * r) + r) + (scale - 1.0f);
     return copysignf(-t / (t + 2.0f), x);
 }
-""",
-    ),
-    "erf": (
-        ("exp",),
-        """\
 // A polynomial near zero; 1 - e^-q(|x|) further out, where q = -log(erfc).
 static inline float _stark_erf(float x) {
     const float a = fabsf(x), z = x * x;
@@ -172,23 +117,9 @@ static inline float _stark_erf(float x) {
     q = q * t - 1.881098869489506e-04f;
     return a < 1.0f ? p * x : copysignf(1.0f - _stark_exp(-q), x);
 }
-""",
-    ),
-    "sin": (
-        ("turn",),
-        """\
-static inline float _stark_sin(float x) { return _stark_turn(x, 0); }
-""",
-    ),
-    "cos": (
-        ("turn",),
-        """\
-static inline float _stark_cos(float x) { return _stark_turn(x, 1); }
-""",
-    ),
-    "turn": (
-        (),
-        """\
+// log(1 + e^x) without overflow.
+static inline float _stark_softplus(float x) { return (x < 0.0f ? 0.0f : x) + _stark_log1p(_stark_exp(-fabsf(x))); }
+static inline double _stark_softplus(double x) { return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x))); }
 // sin(x + quarter * pi / 2). The quarter turns are taken off in double, which is exact enough below 2^30.
 static inline float _stark_turn(float x, int64_t quarter) {
     const double n = nearbyint(double(x) * 0.63661977236758134);
@@ -202,21 +133,13 @@ static inline float _stark_turn(float x, int64_t quarter) {
     const double y = (turns & 1) ? c : s;
     return float((turns & 2) ? -y : y);
 }
-""",
-    ),
-    "from_float16": (
-        ("bits",),
-        """\
+static inline float _stark_sin(float x) { return _stark_turn(x, 0); }
+static inline float _stark_cos(float x) { return _stark_turn(x, 1); }
 static inline float _stark_from_float16(uint16_t h) {
     const float x = _stark_as_float(int32_t(h & 0x7fff) << 13) * 5.192296858534828e+33f;  // 2^112
     const int32_t bits = _stark_as_int(x) | ((h & 0x7c00) == 0x7c00 ? 0x7f800000 : 0);
     return _stark_as_float(bits | (int32_t(h & 0x8000) << 16));
 }
-""",
-    ),
-    "to_float16": (
-        ("bits",),
-        """\
 // Rounds to nearest, ties to even; adding 2^k aligns the bits that a small result keeps.
 static inline uint16_t _stark_to_float16(float x) {
     const int32_t bits = _stark_as_int(x) & 0x7fffffff;
@@ -228,38 +151,13 @@ static inline uint16_t _stark_to_float16(float x) {
     half = bits > 0x7f800000 ? 0x7e00 : half;
     return uint16_t(sign | half);
 }
-""",
-    ),
-    "from_bfloat16": (
-        ("bits",),
-        """\
 static inline float _stark_from_bfloat16(uint16_t h) { return _stark_as_float(int32_t(uint32_t(h) << 16)); }
-""",
-    ),
-    "to_bfloat16": (
-        ("bits",),
-        """\
 static inline uint16_t _stark_to_bfloat16(float x) {
     const uint32_t bits = uint32_t(_stark_as_int(x));
     return x != x ? 0x7fc0 : uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
-""",
-    ),
-    "round_float16": (
-        ("from_float16", "to_float16"),
-        """\
 static inline float _stark_round_float16(float x) { return _stark_from_float16(_stark_to_float16(x)); }
-""",
-    ),
-    "round_bfloat16": (
-        ("from_bfloat16", "to_bfloat16"),
-        """\
 static inline float _stark_round_bfloat16(float x) { return _stark_from_bfloat16(_stark_to_bfloat16(x)); }
-""",
-    ),
-    "stream": (
-        (),
-        """\
 // Copies a block to memory without reading that memory into the cache first.
 static inline void _stark_stream(void* to, const void* from, size_t bytes) {
     char* out = static_cast<char*>(to);
@@ -285,11 +183,6 @@ static inline void _stark_stream_end() {
     _mm_sfence();
 #endif
 }
-""",
-    ),
-    "walk": (
-        (),
-        """\
 // Visits begin … end - 1; element j goes to lane (j - begin) % LANES, which keeps LANES sums apart and vectorises.
 template <int LANES, class Visit> static inline void _stark_walk(int64_t begin, int64_t end, Visit visit) {
     int64_t j = begin;
@@ -306,6 +199,4 @@ template <int LANES, class T, class Join> static inline T _stark_join(T (&lanes)
 template <int LANES, class T> static inline void _stark_fill(T (&lanes)[LANES], T value) {
     for (int lane = 0; lane < LANES; ++lane) lanes[lane] = value;
 }
-""",
-    ),
-}
+"""

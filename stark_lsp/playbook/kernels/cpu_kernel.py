@@ -18,10 +18,10 @@ SHARE = 16384
 
 
 class CpuKernel(Kernel):
-    """Writes one kernel for the CPU; the names of helper functions that it calls are added to `helpers`."""
+    """Writes one kernel for the CPU."""
 
-    def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
-        super().__init__(program, variant, Writer("cpu", helpers=helpers))
+    def __init__(self, program: Program, variant: Variant) -> None:
+        super().__init__(program, variant, Writer("cpu"))
         self.kept = program.kept if variant.keep and not variant.split and not self.places.segments() else ()
 
     def text(self) -> str:
@@ -135,7 +135,6 @@ class CpuKernel(Kernel):
         return f"{self.names[operand]}_row[{at if moves else 0}]"
 
     def _stream_block(self, one: Pass, number: int) -> list[str]:
-        self.writer.helpers.add("stream")
         loads, steps = self._value_of(one, number, "begin + j")
         types = self.body.output_types()
         numbers = self.body.outputs(False)

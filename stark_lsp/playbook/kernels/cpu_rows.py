@@ -34,7 +34,6 @@ class CpuRows(CpuKernel):
             c_type = self.writer.c_types[step.name]
             value = self.body.reduction_value(step)
             adds.append(f"{lane} = {self.writer.combine(step.op, lane, value, c_type)};")
-        self.writer.helpers.add("walk")
         return [
             f"_stark_walk<{self.variant.vector}>({begin}, {end}, [&](int64_t j, int lane) STARK_INLINE {{",
             *indent([*loads, *self.body.compute(steps), *self._keep(one, number), *adds]),
@@ -42,7 +41,6 @@ class CpuRows(CpuKernel):
         ]
 
     def _lanes(self, step: Step) -> list[str]:
-        self.writer.helpers.add("walk")
         name, c_type = self.names[step.name], self.writer.c_types[step.name]
         return [
             f"{c_type} {name}_lanes[{self.variant.vector}];",

@@ -10,19 +10,21 @@ from stark_lsp.playbook.kernels.cuda_kernel import CudaKernel
 from stark_lsp.playbook.kernels.cuda_pointwise import CudaPointwise
 from stark_lsp.playbook.kernels.cuda_reduction import CudaReduction
 from stark_lsp.playbook.kernels.cuda_split import CudaSplitReduction
+from stark_lsp.playbook.kernels.helpers import helper_text
 from stark_lsp.playbook.kernels.program import Program
 from stark_lsp.playbook.kernels.variant import Variant
 
 
-def kernel(program: Program, variant: Variant, helpers: set[str]) -> CudaKernel:
+def kernel(program: Program, variant: Variant) -> CudaKernel:
     """What writes the kernel of a program; see `CudaKernel`."""
     if not program.spec.reduce_dims:
-        return CudaPointwise(program, variant, helpers)
-    return (CudaSplitReduction if variant.split else CudaReduction)(program, variant, helpers)
+        return CudaPointwise(program, variant)
+    return (CudaSplitReduction if variant.split else CudaReduction)(program, variant)
 
 
-def source(text: str, helpers: str) -> str:
-    """A whole CUDA file."""
+def source(text: str) -> str:
+    """A whole CUDA file of kernels."""
+    helpers = helper_text(text, "cuda")
     head = ["#include <cmath>", "#include <cstdint>"]
     if "__half" in text or "__half" in helpers:
         head.append("#include <cuda_fp16.h>")

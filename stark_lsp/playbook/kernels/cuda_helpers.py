@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.shared_helpers import Table
-
-HELPERS: Table = {
-    "max": (
-        (),
-        """\
-template <class T> {static} T _stark_max(T a, T b) { return (a > b || a != a) ? a : b; }  // keeps NaN
-{static} float _stark_max(float a, float b) {
+TEXT = """\
+__device__ __forceinline__ float _stark_max(float a, float b) {
 #if __CUDA_ARCH__ >= 800
     float found;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(found) : "f"(a), "f"(b));
@@ -18,13 +12,7 @@ template <class T> {static} T _stark_max(T a, T b) { return (a > b || a != a) ? 
     return (a > b || a != a) ? a : b;
 #endif
 }
-""",
-    ),
-    "min": (
-        (),
-        """\
-template <class T> {static} T _stark_min(T a, T b) { return (a < b || a != a) ? a : b; }  // keeps NaN
-{static} float _stark_min(float a, float b) {
+__device__ __forceinline__ float _stark_min(float a, float b) {
 #if __CUDA_ARCH__ >= 800
     float found;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(found) : "f"(a), "f"(b));
@@ -33,11 +21,11 @@ template <class T> {static} T _stark_min(T a, T b) { return (a < b || a != a) ? 
     return (a < b || a != a) ? a : b;
 #endif
 }
-""",
-    ),
-    "vec": (
-        (),
-        """\
+// log(1 + e^x) without overflow.
+__device__ __forceinline__ float _stark_softplus(float x) { return (x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x))); }
+__device__ __forceinline__ double _stark_softplus(double x) { return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x))); }
+__device__ __forceinline__ float _stark_round_float16(float x) { return __half2float(__float2half_rn(x)); }
+__device__ __forceinline__ float _stark_round_bfloat16(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
 // V neighbouring elements, moved by as few instructions as their alignment allows.
 template <class T, int V> struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) _stark_vec { T at[V]; };
 template <int V, class T> __device__ __forceinline__ _stark_vec<T, V> _stark_load(const T* from) {
@@ -49,11 +37,6 @@ template <int V, class T> __device__ __forceinline__ void _stark_store(T* to, co
 template <int V, class... T> static bool _stark_aligned(const T*... pointers) {
     return (... && (reinterpret_cast<uintptr_t>(pointers) % alignof(_stark_vec<T, V>) == 0));
 }
-""",
-    ),
-    "launch": (
-        (),
-        """\
 // Makes a device current for as long as it lives.
 struct _stark_on_device {
     int device, previous;
@@ -65,22 +48,12 @@ struct _stark_on_device {
         if (previous != device) cudaSetDevice(previous);
     }
 };
-""",
-    ),
-    "warp_join": (
-        (),
-        """\
 // Joins the values of WIDTH neighbouring threads; all of them get the result.
 template <int WIDTH, class T, class Join> __device__ __forceinline__ T _stark_warp_join(T value, Join join) {
     #pragma unroll
     for (int step = WIDTH / 2; step > 0; step /= 2) value = join(value, T(__shfl_xor_sync(0xffffffffu, value, step)));
     return value;
 }
-""",
-    ),
-    "block_join": (
-        ("warp_join",),
-        """\
 // Joins the values of all threads of a block; all of them get the result.
 template <int THREADS, class T, class Join> __device__ __forceinline__ T _stark_block_join(T value, Join join) {
     __shared__ T warps[THREADS / 32];
@@ -90,11 +63,6 @@ template <int THREADS, class T, class Join> __device__ __forceinline__ T _stark_
     __syncthreads();
     return _stark_warp_join<THREADS / 32>(warps[threadIdx.x % (THREADS / 32)], join);
 }
-""",
-    ),
-    "stack_join": (
-        (),
-        """\
 // Joins the values of threads that stand above each other in a block of DOWN rows; all of them get the result.
 template <int THREADS, int DOWN, int V, class T, class Join>
 __device__ __forceinline__ void _stark_stack_join(T (&values)[V], Join join) {
@@ -116,18 +84,4 @@ __device__ __forceinline__ void _stark_stack_join(T (&values)[V], Join join) {
     #pragma unroll
     for (int k = 0; k < V; ++k) values[k] = all[k][threadIdx.x % ACROSS];
 }
-""",
-    ),
-    "round_float16": (
-        (),
-        """\
-__device__ __forceinline__ float _stark_round_float16(float x) { return __half2float(__float2half_rn(x)); }
-""",
-    ),
-    "round_bfloat16": (
-        (),
-        """\
-__device__ __forceinline__ float _stark_round_bfloat16(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
-""",
-    ),
-}
+"""

@@ -10,17 +10,16 @@ from stark_lsp.playbook.kernels.variant import Variant
 
 
 class CudaKernel(Kernel):
-    """Writes one kernel for CUDA; the names of helper functions that it calls are added to `helpers`."""
+    """Writes one kernel for CUDA."""
 
-    def __init__(self, program: Program, variant: Variant, helpers: set[str]) -> None:
-        super().__init__(program, variant, Writer("cuda", helpers=helpers, shifted=program.shifted))
+    def __init__(self, program: Program, variant: Variant) -> None:
+        super().__init__(program, variant, Writer("cuda", shifted=program.shifted))
         self.columns = program.layout is Layout.COLUMNS
         self.last = program.groups[-1]
         self.segmented = bool(self.places.segments())
         self.index = "int64_t"
         self.bounds = str(variant.threads)
         self.walked = "length" if self.columns or self.segmented else "cols"
-        helpers |= {"vec", "launch"}
 
     def whole(self, kernels: list[str], launch: list[str], more: str = "") -> str:
         """The text of kernels and of their exported launcher, with a comment above."""

@@ -109,10 +109,8 @@ class CudaReduction(CudaKernel):
         function = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
         across = self.variant.row_threads
         if self.columns:
-            self.writer.helpers.add("stack_join")
             return f"_stark_stack_join<{self.variant.threads}, {across}>({name}, {function});"
         kind = "block" if across > 32 else "warp"
-        self.writer.helpers.add(f"{kind}_join")
         return f"{name} = _stark_{kind}_join<{across}>({name}, {function});"
 
     def row_step_lines(self, steps: tuple[Step, ...]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,7 @@ def _has_reciprocal(number: str | float | int | bool) -> TypeGuard[float]:
 
 @dataclass
 class Writer:
-    """Writes steps as C expressions and remembers which helper functions they call."""
+    """Writes steps as C expressions."""
 
     device_type: str
     """`cpu` or `cuda`."""
@@ -71,8 +71,6 @@ class Writer:
     """Value of the spec -> C identifier."""
     c_types: dict[str, str] = field(default_factory=dict)
     """Value of the spec -> compute type."""
-    helpers: set[str] = field(default_factory=set)
-    """Helper functions that the text written so far calls."""
     inverses: dict[str, str] = field(default_factory=dict)
     """Value of a whole row -> C identifier of its reciprocal; elements are multiplied by it instead of divided."""
 
@@ -81,15 +79,10 @@ class Writer:
     shifted: frozenset[str] = frozenset()
     """Steps that are `exp(x - amax(x))`."""
 
-    def call(self, helper: str, *args: str) -> str:
-        """A call of one of our helper functions."""
-        self.helpers.add(helper)
-        return f"_stark_{helper}({', '.join(args)})"
-
     def math(self, op: str, c_type: str, arg: str) -> str:
         """A call of a math function for float or double."""
         if c_type == "float" and self.device_type == "cpu" and self.vectors and op in OWN_ON_CPU:
-            return self.call(op, arg)
+            return f"_stark_{op}({arg})"
         return f"{op}{'f' if c_type == 'float' else ''}({arg})"
 
     # ------------------------------------------------------------ memory
@@ -100,7 +93,7 @@ class Writer:
             return place
         if self.device_type == "cuda":
             return f"__half2float({place})" if dtype == "float16" else f"__bfloat162float({place})"
-        return self.call(f"from_{dtype}", place)
+        return f"_stark_from_{dtype}({place})"
 
     def stored(self, value: str, c_type: str, dtype: str) -> str:
         """Convert a computed value to what is stored for a dtype."""
@@ -108,7 +101,7 @@ class Writer:
             value = self.converted(value, c_type, "float")
             if self.device_type == "cuda":
                 return f"__float2half_rn({value})" if dtype == "float16" else f"__float2bfloat16_rn({value})"
-            return self.call(f"to_{dtype}", value)
+            return f"_stark_to_{dtype}({value})"
         return self.converted(value, c_type, COMPUTE[dtype])
 
     def storage(self, dtype: str) -> str:
@@ -180,7 +173,7 @@ class Writer:
             return f"{chosen} ? {self.argument(step.args[1], c_type)} : {self.argument(step.args[2], c_type)}"
         if op == "cast":
             value = self.argument(step.args[0], c_type)
-            return self.call(f"round_{step.dtype}", value) if step.dtype in HALVES else value
+            return f"_stark_round_{step.dtype}({value})" if step.dtype in HALVES else value
         if op == "pow":
             return self._power(step, c_type)
         if op == "div" and step.args[1] in self.inverses and c_type == "float":
@@ -197,33 +190,33 @@ class Writer:
         floating = is_floating(c_type)
         suffix = "f" if c_type == "float" else ""
         one = literal(1, c_type)
-        a = args[0]
+        a, b, c = (*args, "", "")[:3]
         minus = f"-({a})" if a.startswith("-") else f"-{a}"
         if op in BINARY:
             if c_type == "bool":
-                return f"{a} {'&' if op == 'mul' else '|'} {args[1]}"
-            return f"{a} {BINARY[op]} {args[1]}"
-        special: dict[str, Callable[[], str]] = {
-            "div": lambda: f"{a} / {args[1]}",
-            "neg": lambda: minus,
-            "identity": lambda: a,
-            "square": lambda: f"{a} * {a}",
-            "reciprocal": lambda: f"{one} / {a}",
-            "fma": lambda: f"{a} * {args[1]} + {args[2]}",
-            "abs": lambda: f"fabs{suffix}({a})" if floating else f"({a} < 0 ? -{a} : {a})",
-            "sqrt": lambda: f"sqrt{suffix}({a})",
-            "rsqrt": lambda: f"rsqrt{suffix}({a})" if self.device_type == "cuda" else f"{one} / sqrt{suffix}({a})",
-            "sign": lambda: f"{c_type}(({a} > 0) - ({a} < 0))",
-            "maximum": lambda: self.call("max", a, args[1]),
-            "minimum": lambda: self.call("min", a, args[1]),
-            "remainder": lambda: self.call("remainder", a, args[1]),
-            "floor_div": lambda: self.call("floor_div", a, args[1]),
-            "sigmoid": lambda: f"{one} / ({one} + {self.math('exp', c_type, minus)})",
-            "softplus": lambda: self.call("softplus", a),
-            "log_sigmoid": lambda: f"-{self.call('softplus', minus)}",
+                return f"{a} {'&' if op == 'mul' else '|'} {b}"
+            return f"{a} {BINARY[op]} {b}"
+        special = {
+            "div": f"{a} / {b}",
+            "neg": minus,
+            "identity": a,
+            "square": f"{a} * {a}",
+            "reciprocal": f"{one} / {a}",
+            "fma": f"{a} * {b} + {c}",
+            "abs": f"fabs{suffix}({a})" if floating else f"({a} < 0 ? -{a} : {a})",
+            "sqrt": f"sqrt{suffix}({a})",
+            "rsqrt": f"rsqrt{suffix}({a})" if self.device_type == "cuda" else f"{one} / sqrt{suffix}({a})",
+            "sign": f"{c_type}(({a} > 0) - ({a} < 0))",
+            "maximum": f"_stark_max({a}, {b})",
+            "minimum": f"_stark_min({a}, {b})",
+            "remainder": f"_stark_remainder({a}, {b})",
+            "floor_div": f"_stark_floor_div({a}, {b})",
+            "sigmoid": f"{one} / ({one} + {self.math('exp', c_type, minus)})",
+            "softplus": f"_stark_softplus({a})",
+            "log_sigmoid": f"-_stark_softplus({minus})",
         }
         if op in special:
-            return special[op]()
+            return special[op]
         if op in ROUNDING:
             return f"{ROUNDING[op]}{suffix}({a})" if floating else a
         return self.math(op, c_type, a)
@@ -239,7 +232,7 @@ class Writer:
                 return known[exponent]
             if is_floating(c_type):
                 if exponent == 4:
-                    return self.call("square", f"{base} * {base}")
+                    return f"_stark_square({base} * {base})"
                 more = {0.5: f"{root}({base})", -0.5: f"{one} / {root}({base})"}
                 more |= {-1: f"{one} / {base}", -2: f"{one} / ({base} * {base})"}
                 if exponent in more:
@@ -253,4 +246,4 @@ class Writer:
             return f"{left} + {right}"
         if op == "prod":
             return f"{left} * {right}"
-        return self.call("max" if op == "amax" else "min", left, right)
+        return f"_stark_{op.removeprefix('a')}({left}, {right})"

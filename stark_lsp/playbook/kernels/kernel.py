@@ -18,7 +18,7 @@ class Kernel:
     variant
         How.
     writer
-        Writes its expressions, and collects the names of the helper functions that it calls.
+        Writes its expressions.
     """
 
     def __init__(self, program: Program, variant: Variant, writer: Writer) -> None:

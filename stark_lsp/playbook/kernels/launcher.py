@@ -47,7 +47,6 @@ class Launcher:
         self.places = Places(program)
         self.spec = program.spec
         self.leader = next((o.name for o in self.spec.operands if self._full(o)), None)
-        self.helpers: set[str] = set()
 
     def _full(self, operand: Operand) -> bool:
         return len(operand.shape) == len(self.spec.space) and all(self.program.pattern[operand.name])
@@ -114,7 +113,6 @@ class Launcher:
         grads = [f"{o.name}.requires_grad" for o in self.spec.operands if is_floating(COMPUTE[o.dtype])]
         if not grads or not any(is_floating(COMPUTE[o.dtype]) for o in self.spec.outputs):
             return []
-        self.helpers.add("gradients")
         names = [o.name for o in self.spec.operands]
         floats = ", ".join(one.partition(".")[0] for one in grads)
         any_grad = " or ".join(grads) if len(grads) < 3 else f"any(x.requires_grad for x in ({floats}))"
@@ -178,7 +176,6 @@ class Launcher:
         lines += self._differentiable()
         for operand in spec.operands:
             if operand.name in places.strided():
-                self.helpers.add("rows")
                 dims = len(self.program.groups[-1].dims)
                 lines.append(f"    {operand.name}, {operand.name}_stride = _stark_rows({operand.name}, {dims})")
             elif operand.strided:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 
 from stark_lsp.playbook import gradients
-from stark_lsp.playbook.kernels import cpu, cuda, helpers, launcher
+from stark_lsp.playbook.kernels import cpu, cuda, launcher
 from stark_lsp.playbook.kernels.launcher import Launcher
 from stark_lsp.playbook.kernels.naming import with_safe_operands
 from stark_lsp.playbook.kernels.program import Program
@@ -95,7 +95,6 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
         If a spec is not supported; `supports` tells beforehand.
     """
     device = cpu if device_type == "cpu" else cuda
-    called: set[str] = set()
     functions: list[str] = []
     launchers: list[Launcher] = []
     for spec, variant, fallback in kernels:
@@ -103,11 +102,9 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
         if reason:
             raise ValueError(f"{spec.name}: {reason}")
         program = Program(with_safe_operands(spec))
-        functions.append(device.kernel(program, variant, called).text())
+        functions.append(device.kernel(program, variant).text())
         launchers.append(Launcher(program, variant, fallback, device_type))
-    body = "\n".join(functions)
-    source = device.source(body, helpers.helper_text(called, device_type, body))
-    return _assemble(source, launchers, device_type)
+    return _assemble(device.source("\n".join(functions)), launchers, device_type)
 
 
 def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
@@ -120,7 +117,6 @@ def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\nimport torch\n"
     head = f'{imports}\n_STARK_SOURCE_{tag} = r"""\n{source}"""\n'
     whole = "\n".join([f"_STARK_TYPES_{tag} = {{", *types, "}\n"])
-    used = set().union(*(one.helpers for one in launchers)) if launchers else set()
-    helping = {"rows": launcher.ROWS_OF, "gradients": gradients.TEXT}
-    shared = [loader(device_type), *(text for name, text in helping.items() if name in used)]
-    return "\n\n".join([f"{head}{whole}{shared[0]}", *shared[1:], *texts])
+    helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": gradients.TEXT}
+    called = [text for name, text in helping.items() if any(name in one for one in texts)]
+    return "\n\n".join([f"{head}{whole}{loader(device_type)}", *called, *texts])
