@@ -19,7 +19,8 @@ from typing import Any
 from stark_lsp.playbook.expressions import Writer, constant, ordinary, parse, unparse
 from stark_lsp.playbook.fusible import Prepared
 from stark_lsp.playbook.graph import Graph, GraphNode, Guard, Ref, refs_in
-from stark_lsp.playbook.lowering import identifier, wished_name
+from stark_lsp.playbook.lowering import wished_name
+from stark_lsp.playbook.names import identifier
 from stark_lsp.playbook.twins import KernelCall, passed
 from stark_lsp.playbook.units import Unit, Units, keeps_order, through_sizes
 

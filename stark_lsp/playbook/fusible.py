@@ -11,7 +11,8 @@ from enum import Enum
 from typing import Any
 
 from stark_lsp.playbook.canonical import REGISTRY, Bound, Operation, bind
-from stark_lsp.playbook.canonical.modules import ModuleTensor, attributes_used, function_call
+from stark_lsp.playbook.canonical.builder import Builder
+from stark_lsp.playbook.canonical.modules import Call, ModuleTensor, attributes_used, function_call
 from stark_lsp.playbook.canonical.registry import SUPPORTED, Unsupported
 from stark_lsp.playbook.graph import Graph, GraphNode, Ref, map_refs, refs_in
 
@@ -26,15 +27,6 @@ class Role(Enum):
     """It puts back dims of size 1 that a reduction dropped."""
     EXPAND = "expand"
     """It repeats a reduced value along the reduced dims."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A node as the call of a function, modules included."""
-
-    target: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -156,6 +148,8 @@ def _classify(graph: Graph, node: GraphNode, call: Call | None) -> Fusible | Non
         bound = bind(operation, call.args, call.kwargs, node.meta, graph.meta)
         operation.check(bound)
         dims = operation.dims(bound)
+        builder = Builder(set())
+        operation.write(builder, bound, {name: builder.value(name, meta.dtype) for name, meta in bound.metas.items()})
     except Unsupported:
         return None
     if any(isinstance(v, (Ref, tuple, list)) and _hidden(v) for v in bound.values.values()):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from stark_lsp.playbook.expressions import Writer, ordinary, unparse
 from stark_lsp.playbook.fusible import Prepared, Role
 from stark_lsp.playbook.graph import Ref
-from stark_lsp.playbook.lowering import LoweredKernel, identifier
+from stark_lsp.playbook.lowering import LoweredKernel
+from stark_lsp.playbook.names import identifier
 from stark_lsp.playbook.regions import Operand, Region
 
 MAX_INSIDE = 4

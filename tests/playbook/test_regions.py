@@ -49,6 +49,12 @@ def test_transposed_operands_are_fused_only_where_all_lie_alike(bench: Callable[
     assert words(bench, apart, "[torch.randn(64, 32), torch.randn(32, 64)]", "x, z") == []
 
 
+def test_what_cannot_be_written_for_whole_numbers_stays_in_pytorch(bench: Callable[..., Bench]) -> None:
+    body = "n = torch.div(i, 3, rounding_mode='trunc')\nreturn torch.tanh(x + n) * 2"
+    inputs = "[torch.randn(64, 32), torch.randint(0, 40, (64, 32))]"
+    assert words(bench, body, inputs, "x, i") == [("add", "tanh", "mul")]
+
+
 def test_half_of_a_chunk_is_read_in_place(bench: Callable[..., Bench]) -> None:
     body = "a, b = x.chunk(2, -1)\nreturn F.silu(a) * b"
     assert words(bench, body, "[torch.randn(64, 64)]") == [("silu", "mul")]

@@ -1,7 +1,8 @@
 """What each PyTorch operation is, in the primitives of `spec.py`.
 
 One registry from the names an operation may be called by to one definition: its parameters, over what it reduces,
-and how it is written out. `registry.py` has the registry and the vocabulary; the other files fill it:
+and how it is written out. `registry.py` has the registry, `builder.py` what definitions are written with; the other
+files fill it:
 
 - `arithmetic.py`: arithmetic, comparisons, selection, conversion
 - `activations.py`: activation functions

@@ -2,67 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
-from stark_lsp.playbook.canonical.registry import (
-    SUPPORTED,
-    Bound,
-    Build,
-    Unsupported,
-    Value,
-    only_floats,
-    operation,
-)  # fmt: skip
+from stark_lsp.playbook.canonical.builder import Builder, Value
+from stark_lsp.playbook.canonical.registry import SUPPORTED, Bound, Lower, Unsupported, both, only_floats, operation
 from stark_lsp.playbook.graph import DType
 from stark_lsp.playbook.spec import POINTWISE
 
 
-def _same(name: str) -> tuple[str, ...]:
-    return (f"torch.{name}", f"Tensor.{name}")
+def _primitive(op: str, *names: str, parameters: str, of: str = "", word: str = "", **options: Any) -> None:
+    """Register an operation that is one primitive of its arguments, or of those that `of` names in another order."""
+    arguments = (of or parameters).split(", ")
+
+    def lower(build: Builder, call: Bound) -> Value:
+        return build.step(op, *(call[name] for name in arguments), dtype=call.result.dtype)
+
+    operation(*names, parameters=parameters, word=word or op, **options)(lower)
 
 
-def _binary(op: str, *names: str, word: str = "") -> None:
-    def lower(build: Build, call: Bound) -> Value:
-        return build.step(op, call["input"], call["other"], dtype=call.result.dtype)
-
-    operation(*names, parameters="input, other", word=word or op)(lower)
+def _binary(op: str, *names: str, **options: Any) -> None:
+    _primitive(op, *names, parameters="input, other", **options)
 
 
-def _reflected(op: str, *names: str) -> None:
-    def lower(build: Build, call: Bound) -> Value:
-        return build.step(op, call["other"], call["input"], dtype=call.result.dtype)
-
-    operation(*names, parameters="input, other", word=op)(lower)
-
-
-def _scaled(op: str, reflected: bool = False) -> Callable[[Build, Bound], Value]:
-    def lower(build: Build, call: Bound) -> Value:
+def _scaled(op: str, reflected: bool = False) -> Lower:
+    def lower(build: Builder, call: Bound) -> Value:
         other = call["other"]
         if call.plain("alpha") != 1:
-            other = build.step("mul", other, call["alpha"], dtype=call.compute)
+            other = other * call["alpha"]
         pair = (other, call["input"]) if reflected else (call["input"], other)
         return build.step(op, *pair, dtype=call.result.dtype)
 
     return lower
 
 
-operation(*_same("add"), "Tensor.add_", "Tensor.__iadd__", "Tensor.__add__", "Tensor.__radd__",
+operation(*both("add"), "Tensor.add_", "Tensor.__iadd__", "Tensor.__add__", "Tensor.__radd__",
           parameters="input, other, alpha=1")(_scaled("add"))  # fmt: skip
-operation(*_same("sub"), "torch.subtract", "Tensor.subtract", "Tensor.sub_", "Tensor.__isub__", "Tensor.__sub__",
+operation(*both("sub"), "torch.subtract", "Tensor.subtract", "Tensor.sub_", "Tensor.__isub__", "Tensor.__sub__",
           parameters="input, other, alpha=1")(_scaled("sub"))  # fmt: skip
 operation("torch.rsub", "Tensor.__rsub__", parameters="input, other, alpha=1", word="sub")(
     _scaled("sub", reflected=True)
 )
-_binary("mul", *_same("mul"), *_same("multiply"), "Tensor.mul_", "Tensor.__imul__", "Tensor.__mul__", "Tensor.__rmul__")
-_binary("pow", *_same("pow"), "Tensor.__pow__", "Tensor.pow_", "Tensor.__ipow__")
-_reflected("pow", "Tensor.__rpow__")
-_reflected("div", "Tensor.__rtruediv__", "Tensor.__rdiv__")
-_binary("maximum", *_same("maximum"))
-_binary("minimum", *_same("minimum"))
-_binary("remainder", *_same("remainder"), "Tensor.__mod__")
-_binary("floor_div", *_same("floor_divide"), "Tensor.__floordiv__")
+_binary("mul", *both("mul"), *both("multiply"), "Tensor.mul_", "Tensor.__imul__", "Tensor.__mul__", "Tensor.__rmul__")
+_binary("pow", *both("pow"), "Tensor.__pow__", "Tensor.pow_", "Tensor.__ipow__")
+_binary("pow", "Tensor.__rpow__", of="other, input")
+_binary("div", "Tensor.__rtruediv__", "Tensor.__rdiv__", of="other, input")
+_binary("maximum", *both("maximum"))
+_binary("minimum", *both("minimum"))
+_binary("remainder", *both("remainder"), "Tensor.__mod__")
+_binary("floor_div", *both("floor_divide"), "Tensor.__floordiv__")
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    _binary(_name, *_same(_name), f"Tensor.__{_name}__")
+    _binary(_name, *both(_name), f"Tensor.__{_name}__")
 for _name, _other in (
     ("less", "lt"),
     ("less_equal", "le"),
@@ -70,31 +59,9 @@ for _name, _other in (
     ("greater_equal", "ge"),
     ("not_equal", "ne"),
 ):
-    _binary(_other, *_same(_name))
-_binary("logical_and", *_same("logical_and"))
-_binary("logical_or", *_same("logical_or"))
-
-
-@operation(*_same("div"), *_same("divide"), *_same("true_divide"), "Tensor.div_", "Tensor.__idiv__",
-           "Tensor.__itruediv__", "Tensor.__truediv__", "Tensor.__div__",
-           parameters="input, other, rounding_mode=None")  # fmt: skip
-def _div(build: Build, call: Bound) -> Value:
-    rounding = call.plain("rounding_mode")
-    if rounding is None:
-        return build.step("div", call["input"], call["other"], dtype=call.result.dtype)
-    if rounding == "floor":
-        return build.step("floor_div", call["input"], call["other"], dtype=call.result.dtype)
-    only_floats(call)
-    return build.step(
-        "trunc", build.step("div", call["input"], call["other"], dtype=call.compute), dtype=call.result.dtype
-    )
-
-
-def _bitwise(op: str, *names: str) -> None:
-    def lower(build: Build, call: Bound) -> Value:
-        return build.step(op, call["input"], call["other"], dtype="bool")
-
-    operation(*names, parameters="input, other", word=op, check=_bool_only)(lower)
+    _binary(_other, *both(_name))
+_binary("logical_and", *both("logical_and"))
+_binary("logical_or", *both("logical_or"))
 
 
 def _bool_only(call: Bound) -> None:
@@ -102,13 +69,20 @@ def _bool_only(call: Bound) -> None:
         raise Unsupported("bits of whole numbers")
 
 
-_bitwise("logical_and", *_same("bitwise_and"), "Tensor.__and__")
-_bitwise("logical_or", *_same("bitwise_or"), "Tensor.__or__")
+_binary("logical_and", *both("bitwise_and"), "Tensor.__and__", check=_bool_only)
+_binary("logical_or", *both("bitwise_or"), "Tensor.__or__", check=_bool_only)
+_primitive("logical_not", *both("bitwise_not"), "Tensor.__invert__", parameters="input", check=_bool_only)
 
 
-@operation(*_same("bitwise_not"), "Tensor.__invert__", parameters="input", word="logical_not", check=_bool_only)
-def _invert(build: Build, call: Bound) -> Value:
-    return build.step("logical_not", call["input"], dtype="bool")
+@operation(*both("div"), *both("divide"), *both("true_divide"), "Tensor.div_", "Tensor.__idiv__",
+           "Tensor.__itruediv__", "Tensor.__truediv__", "Tensor.__div__",
+           parameters="input, other, rounding_mode=None")  # fmt: skip
+def _div(build: Builder, call: Bound) -> Value:
+    if call.plain("rounding_mode") == "trunc":
+        only_floats(call)
+        return build.step("trunc", call["input"] / call["other"], dtype=call.result.dtype)
+    op = "div" if call.plain("rounding_mode") is None else "floor_div"
+    return build.step(op, call["input"], call["other"], dtype=call.result.dtype)
 
 
 _ALIASES = {
@@ -117,22 +91,13 @@ _ALIASES = {
     "sigmoid": ("F.sigmoid", "torch.special.expit"), "tanh": ("F.tanh",), "expm1": ("torch.special.expm1",),
     "exp2": ("torch.special.exp2",), "log1p": ("torch.special.log1p",),
 }  # fmt: skip
-
-
-def _unary(op: str) -> None:
-    def lower(build: Build, call: Bound) -> Value:
-        return build.step(op, call["input"], dtype=call.result.dtype)
-
-    operation(*_same(op), f"Tensor.{op}_", *_ALIASES.get(op, ()), parameters="input", word=op)(lower)
-
-
 for _name, _count in POINTWISE.items():
     if _count == 1 and _name not in ("softplus", "log_sigmoid", "cast", "identity"):
-        _unary(_name)
+        _primitive(_name, *both(_name), f"Tensor.{_name}_", *_ALIASES.get(_name, ()), parameters="input")
 
 
-@operation(*_same("clamp"), *_same("clip"), "Tensor.clamp_", "Tensor.clip_", parameters="input, min=None, max=None")
-def _clamp(build: Build, call: Bound) -> Value:
+@operation(*both("clamp"), *both("clip"), "Tensor.clamp_", "Tensor.clip_", parameters="input, min=None, max=None")
+def _clamp(build: Builder, call: Bound) -> Value:
     value = call["input"]
     if call.has("min"):
         value = build.step("maximum", value, call["min"], dtype=call.result.dtype)
@@ -141,47 +106,28 @@ def _clamp(build: Build, call: Bound) -> Value:
     return value
 
 
-@operation(*_same("clamp_min"), "Tensor.clamp_min_", parameters="input, min", word="clamp")
-def _clamp_min(build: Build, call: Bound) -> Value:
-    return build.step("maximum", call["input"], call["min"], dtype=call.result.dtype)
+_primitive("maximum", *both("clamp_min"), "Tensor.clamp_min_", parameters="input, min", word="clamp")
+_primitive("minimum", *both("clamp_max"), "Tensor.clamp_max_", parameters="input, max", word="clamp")
+_primitive("where", "torch.where", parameters="condition, input, other")
+_primitive("where", "Tensor.where", parameters="input, condition, other", of="condition, input, other")
+_primitive("where", *both("masked_fill"), "Tensor.masked_fill_", parameters="input, mask, value",
+           of="mask, value, input", word="masked_fill")  # fmt: skip
 
 
-@operation(*_same("clamp_max"), "Tensor.clamp_max_", parameters="input, max", word="clamp")
-def _clamp_max(build: Build, call: Bound) -> Value:
-    return build.step("minimum", call["input"], call["max"], dtype=call.result.dtype)
-
-
-@operation("torch.where", parameters="condition, input, other")
-def _where(build: Build, call: Bound) -> Value:
-    return build.step("where", call["condition"], call["input"], call["other"], dtype=call.result.dtype)
-
-
-@operation("Tensor.where", parameters="input, condition, other")
-def _where_method(build: Build, call: Bound) -> Value:
-    return build.step("where", call["condition"], call["input"], call["other"], dtype=call.result.dtype)
-
-
-@operation("Tensor.masked_fill", "torch.masked_fill", "Tensor.masked_fill_", parameters="input, mask, value")
-def _masked_fill(build: Build, call: Bound) -> Value:
-    return build.step("where", call["mask"], call["value"], call["input"], dtype=call.result.dtype)
-
-
-@operation(*_same("lerp"), parameters="input, end, weight")
-def _lerp(build: Build, call: Bound) -> Value:
+@operation(*both("lerp"), parameters="input, end, weight", check=only_floats)
+def _lerp(build: Builder, call: Bound) -> Value:
     # torch switches to end - (end - start)(1 - w) for w >= 0.5; the difference is one rounding.
-    only_floats(call)
-    gap = build.step("sub", call["end"], call["input"], dtype=call.compute)
-    return build.step("fma", call["weight"], gap, call["input"], dtype=call.result.dtype)
+    return build.step("fma", call["weight"], call["end"] - call["input"], call["input"], dtype=call.result.dtype)
 
 
 def _with_value(op: str) -> None:
-    def lower(build: Build, call: Bound) -> Value:
-        inner = build.step(op, call["tensor1"], call["tensor2"], dtype=call.compute)
+    def lower(build: Builder, call: Bound) -> Value:
+        inner = build.step(op, call["tensor1"], call["tensor2"])
         if call.plain("value") != 1:
-            inner = build.step("mul", inner, call["value"], dtype=call.compute)
+            inner = inner * call["value"]
         return build.step("add", call["input"], inner, dtype=call.result.dtype)
 
-    operation(*_same(f"addc{op}"), parameters="input, tensor1, tensor2, value=1", check=only_floats)(lower)
+    operation(*both(f"addc{op}"), parameters="input, tensor1, tensor2, value=1", check=only_floats)(lower)
 
 
 _with_value("mul")
@@ -193,31 +139,21 @@ def _supported(call: Bound) -> None:
         raise Unsupported(f"to {call.result.dtype}")
 
 
-def _convert(build: Build, call: Bound) -> Value:
-    return build.step("cast", call["input"], dtype=call.result.dtype)
-
-
-for _name in ("float", "double", "half", "bfloat16", "bool", "long", "int"):
-    operation(f"Tensor.{_name}", parameters="input", word="cast", check=_supported)(_convert)
-operation("Tensor.type_as", parameters="input, other", word="cast", check=_supported)(
-    lambda build, call: build.step("cast", call["input"], dtype=call.result.dtype)
-)
-
-
 def _only_dtype(call: Bound) -> None:
     _supported(call)
     if not isinstance(call.values["dtype"], DType):
         raise Unsupported("to a device")
 
 
-operation("Tensor.to", "Tensor.type", parameters="input, dtype, non_blocking=False, copy=False", word="cast",
-          check=_only_dtype)(_convert)  # fmt: skip
+for _name in ("float", "double", "half", "bfloat16", "bool", "long", "int"):
+    _primitive("cast", f"Tensor.{_name}", parameters="input", check=_supported)
+_binary("cast", "Tensor.type_as", of="input", check=_supported)
+_primitive("cast", "Tensor.to", "Tensor.type", parameters="input, dtype, non_blocking=False, copy=False", of="input",
+           check=_only_dtype)  # fmt: skip
 
 
-@operation("Tensor.clone", "torch.clone", "Tensor.detach", "Tensor.contiguous",
-           parameters="input", word="identity")  # fmt: skip
-def _identity(build: Build, call: Bound) -> Value:
-    return call["input"]
+def _identity(*names: str, **options: Any) -> None:
+    operation(*names, word="identity", **options)(lambda build, call: call["input"])
 
 
 def _not_training(call: Bound) -> None:
@@ -225,14 +161,13 @@ def _not_training(call: Bound) -> None:
         raise Unsupported("random")
 
 
-for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
-    operation(f"F.{_name}", *((f"torch.{_name}",) if _name == "dropout" else ()),
-              parameters="input, p=0.5, training=True", word="identity", check=_not_training)(_identity)  # fmt: skip
+_identity("Tensor.clone", "torch.clone", "Tensor.detach", "Tensor.contiguous", parameters="input")
+_identity("torch.dropout", "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout",
+          "F.feature_alpha_dropout", parameters="input, p=0.5, training=True", check=_not_training)  # fmt: skip
 
 
-@operation(*_same("nan_to_num"), parameters="input, nan=0.0, posinf=None, neginf=None")
-def _nan_to_num(build: Build, call: Bound) -> Value:
-    only_floats(call)
+@operation(*both("nan_to_num"), parameters="input, nan=0.0, posinf=None, neginf=None", check=only_floats)
+def _nan_to_num(build: Builder, call: Bound) -> Value:
     limits = {"float64": 1.7976931348623157e308, "float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38,
               "float16": 65504.0}  # fmt: skip
     limit = limits[call.result.dtype]
@@ -240,7 +175,6 @@ def _nan_to_num(build: Build, call: Bound) -> Value:
     high = call.plain("posinf") if call.has("posinf") else limit
     low = call.plain("neginf") if call.has("neginf") else -limit
     nan = call.plain("nan") if call.has("nan") else 0.0
-    compute = call.compute
-    y = build.step("where", build.step("gt", x, limit, dtype="bool"), float(high), x, dtype=compute)
-    y = build.step("where", build.step("lt", x, -limit, dtype="bool"), float(low), y, dtype=compute)
-    return build.step("where", build.step("isnan", x, dtype="bool"), float(nan), y, dtype=call.result.dtype)
+    y = build.step("where", x > limit, float(high), x)
+    y = build.step("where", x < -limit, float(low), y)
+    return build.step("where", build.step("isnan", x), float(nan), y, dtype=call.result.dtype)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from stark_lsp.playbook.canonical.registry import FLOATS, Bound, Build, Unsupported, Value, operation
+from stark_lsp.playbook.canonical.builder import FLOATS, Builder, Value
+from stark_lsp.playbook.canonical.registry import Bound, Lower, Unsupported, both, operation
 
 
-def dims_of(call: Bound, name: str = "dim", tensor: str = "input") -> tuple[int, ...]:
+def dims_of(call: Bound, tensor: str = "input") -> tuple[int, ...]:
     """Return the reduced dims of a call, non-negative and ascending; all dims for None or ()."""
     rank = len(call.metas[tensor].shape)
-    dim: Any = call.plain(name)
+    dim: Any = call.plain("dim")
+    if isinstance(dim, bool):  # x.var(False): the second parameter may be `unbiased`
+        raise Unsupported("of a switch")
     if dim is None or dim == ():
         return tuple(range(rank))
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -20,161 +24,94 @@ def dims_of(call: Bound, name: str = "dim", tensor: str = "input") -> tuple[int,
     return tuple(sorted({d % rank if rank else 0 for d in dims}))
 
 
-def check_reduction(call: Bound) -> None:
-    """Refuse scalars and results that are not numbers."""
-    if not call.metas["input"].shape or call.metas["input"].numel == 0:
-        raise Unsupported("of a single value")
+def _check_numbers(call: Bound) -> None:
+    """Refuse single values, and switches (a sum of switches counts them, which is rare enough)."""
+    source = call.metas["input"]
+    if not source.shape or source.numel == 0 or source.dtype == "bool":
+        raise Unsupported("of a single value or of switches")
 
 
 def check_float(call: Bound) -> None:
-    """Refuse whole numbers."""
-    check_reduction(call)
+    """Refuse single values and whole numbers."""
+    _check_numbers(call)
     if call.result.dtype not in FLOATS or call.metas["input"].dtype not in FLOATS:
         raise Unsupported("of whole numbers")
 
 
-def check_numbers(call: Bound) -> None:
-    """Refuse switches (a sum of switches counts them, which is rare enough)."""
-    check_reduction(call)
-    if call.metas["input"].dtype == "bool":
-        raise Unsupported("of switches")
+def _check_extremum(call: Bound) -> None:
+    """Refuse `max(x, y)`; of `max(x, dim)` values only: the positions of the extrema must not be used."""
+    _check_numbers(call)
+    if not (call.plain("dim") is None or isinstance(call.plain("dim"), int)):
+        raise Unsupported("of two tensors")
 
 
-def finish(b: Build, value: Value, call: Bound) -> Value:
-    """Round to the result's dtype where the inside was computed in a wider one."""
-    return value if value.dtype == call.result.dtype else b.step("cast", value, dtype=call.result.dtype)
+def deviations(b: Builder, x: Value) -> Value:
+    """Return x − mean: the variance is taken in a second pass, which does not cancel."""
+    return x - b.mean(x)
 
 
-def mean_of(b: Build, x: Value, t: str) -> Value:
-    """Σx / n."""
-    return b.step("div", b.reduce("sum", x, dtype=t), b.count(), dtype=t)
+def _reduction(
+    *names: str,
+    lower: Lower,
+    parameters: str = "input, dim=None, keepdim=False, dtype=None",
+    check: Callable[[Bound], None] = check_float,
+    **options: Any,
+) -> None:
+    operation(*names, parameters=parameters, dims=dims_of, keeps_shape=False, check=check, **options)(lower)
 
 
-def deviations(b: Build, x: Value, t: str) -> tuple[Value, Value]:
-    """Return mean and x − mean: the variance is taken in a second pass, which does not cancel."""
-    mean = mean_of(b, x, t)
-    return mean, b.step("sub", x, mean, dtype=t)
+def _extremum(op: str) -> Lower:
+    return lambda b, call: b.reduce(op, call["input"], dtype=call.result.dtype)
 
 
-def _names(name: str) -> tuple[str, ...]:
-    return (f"torch.{name}", f"Tensor.{name}")
+_reduction(*both("sum"), lower=lambda b, call: b.reduce("sum", call["input"]), check=_check_numbers)
+_reduction(*both("mean"), lower=lambda b, call: b.mean(call["input"]))
+_reduction(*both("prod"), lower=lambda b, call: b.reduce("prod", call["input"]))
+for _op in ("amax", "amin"):
+    _reduction(*both(_op), lower=_extremum(_op), parameters="input, dim=None, keepdim=False", check=_check_numbers)
+    _reduction(*both(_op[1:]), lower=_extremum(_op), parameters="input, dim=None, keepdim=False", check=_check_extremum,
+               word=_op)  # fmt: skip
 
 
-@operation(*_names("sum"), parameters="input, dim=None, keepdim=False, dtype=None", dims=dims_of, keeps_shape=False,
-           check=check_numbers)  # fmt: skip
-def _sum(b: Build, call: Bound) -> Value:
-    return finish(b, b.reduce("sum", call["input"], dtype=call.compute), call)
-
-
-@operation(*_names("mean"), parameters="input, dim=None, keepdim=False, dtype=None", dims=dims_of, keeps_shape=False,
-           check=check_float)  # fmt: skip
-def _mean(b: Build, call: Bound) -> Value:
-    return finish(b, mean_of(b, call["input"], call.compute), call)
-
-
-@operation(*_names("amax"), parameters="input, dim=None, keepdim=False", dims=dims_of, keeps_shape=False,
-           check=check_numbers)  # fmt: skip
-def _amax(b: Build, call: Bound) -> Value:
-    return b.reduce("amax", call["input"], dtype=call.result.dtype)
-
-
-@operation(*_names("amin"), parameters="input, dim=None, keepdim=False", dims=dims_of, keeps_shape=False,
-           check=check_numbers)  # fmt: skip
-def _amin(b: Build, call: Bound) -> Value:
-    return b.reduce("amin", call["input"], dtype=call.result.dtype)
-
-
-def _extremum_all(op: str) -> None:
-    """torch.max(x), x.max(dim) (values only: the positions of the extrema must not be used)."""
-
-    def lower(b: Build, call: Bound) -> Value:
-        return b.reduce(f"a{op}", call["input"], dtype=call.result.dtype)
-
-    def check(call: Bound) -> None:
-        check_numbers(call)
-        if not (call.plain("dim") is None or isinstance(call.plain("dim"), int)):
-            raise Unsupported("of two tensors")
-
-    operation(*_names(op), parameters="input, dim=None, keepdim=False", dims=dims_of, keeps_shape=False, check=check,
-              word=f"a{op}")(lower)  # fmt: skip
-
-
-_extremum_all("max")
-_extremum_all("min")
-
-
-@operation(*_names("prod"), parameters="input, dim=None, keepdim=False, dtype=None", dims=dims_of, keeps_shape=False,
-           check=check_float)  # fmt: skip
-def _prod(b: Build, call: Bound) -> Value:
-    return finish(b, b.reduce("prod", call["input"], dtype=call.compute), call)
-
-
-def _correction(call: Bound) -> float:
-    if call.has("unbiased"):
-        unbiased = call.plain("unbiased")
-        return 1.0 if unbiased else 0.0
-    return float(call.plain("correction")) if call.has("correction") else 1.0
-
-
-def _variance_dims(call: Bound) -> tuple[int, ...]:
-    if isinstance(call.values["dim"], bool):  # x.var(False): the second parameter may be `unbiased`
-        raise Unsupported("var(unbiased)")
-    return dims_of(call)
-
-
-def variance(b: Build, call: Bound) -> Value:
+def _variance(b: Builder, call: Bound) -> Value:
     """Σ(x − mean)² / max(n − correction, 0)."""
-    t = call.compute
-    _, apart = deviations(b, call["input"], t)
-    total = b.reduce("sum", b.step("mul", apart, apart, dtype=t), dtype=t)
-    correction = _correction(call)
-    freedom = (
-        b.count() if not correction else b.step("maximum", b.step("sub", b.count(), correction, dtype=t), 0.0, dtype=t)
-    )
-    return b.step("div", total, freedom, dtype=t)
+    apart = deviations(b, call["input"])
+    total = b.reduce("sum", apart * apart)
+    if call.has("unbiased"):
+        correction = 1.0 if call.plain("unbiased") else 0.0
+    else:
+        correction = float(call.plain("correction")) if call.has("correction") else 1.0
+    return total / (b.step("maximum", b.count() - correction, 0.0) if correction else b.count())
 
 
-@operation(*_names("var"), parameters="input, dim=None, unbiased=None, keepdim=False, correction=None",
-           dims=_variance_dims, keeps_shape=False, check=check_float)  # fmt: skip
-def _var(b: Build, call: Bound) -> Value:
-    return finish(b, variance(b, call), call)
+_OF_VARIANCE = "input, dim=None, unbiased=None, keepdim=False, correction=None"
+_reduction(*both("var"), lower=_variance, parameters=_OF_VARIANCE)
+_reduction(*both("std"), lower=lambda b, call: b.step("sqrt", _variance(b, call)), parameters=_OF_VARIANCE)
 
 
-@operation(*_names("std"), parameters="input, dim=None, unbiased=None, keepdim=False, correction=None",
-           dims=_variance_dims, keeps_shape=False, check=check_float)  # fmt: skip
-def _std(b: Build, call: Bound) -> Value:
-    return finish(b, b.step("sqrt", variance(b, call), dtype=call.compute), call)
+def _logsumexp(b: Builder, call: Bound) -> Value:
+    """Moved by the row's maximum, or by 0 where that is not finite."""
+    x = call["input"]
+    top = b.reduce("amax", x)
+    shift = b.step("where", b.step("isinf", top), 0.0, top)
+    total = b.reduce("sum", b.step("exp", x - shift))
+    return b.step("add", b.step("log", total), shift, dtype=call.result.dtype)
 
 
-def log_sum_exp(b: Build, x: Value, t: str) -> tuple[Value, Value]:
-    """Return the row's shift and log Σ exp(x − shift); the shift is its maximum, or 0 where that is not finite."""
-    top = b.reduce("amax", x, dtype=t)
-    shift = b.step("where", b.step("isinf", top, dtype="bool"), 0.0, top, dtype=t)
-    total = b.reduce("sum", b.step("exp", b.step("sub", x, shift, dtype=t), dtype=t), dtype=t)
-    return shift, b.step("log", total, dtype=t)
+_reduction(*both("logsumexp"), "torch.special.logsumexp", lower=_logsumexp, parameters="input, dim, keepdim=False",
+           kernels=4)  # fmt: skip
 
 
-@operation("torch.logsumexp", "Tensor.logsumexp", "torch.special.logsumexp", parameters="input, dim, keepdim=False",
-           dims=dims_of, keeps_shape=False, check=check_float, kernels=4)  # fmt: skip
-def _logsumexp(b: Build, call: Bound) -> Value:
-    shift, log = log_sum_exp(b, call["input"], call.compute)
-    return b.step("add", log, shift, dtype=call.result.dtype)
-
-
-def norm_of(b: Build, x: Value, p: float, t: str) -> Value:
+def norm_of(b: Builder, x: Value, p: float) -> Value:
     """(Σ|x|^p)^(1/p) for p = 1, 2, ∞, −∞ and any other positive p."""
-    size = b.step("abs", x, dtype=t)
+    size = abs(x)
     if p == 2:
-        return b.step("sqrt", b.reduce("sum", b.step("mul", x, x, dtype=t), dtype=t), dtype=t)
+        return b.step("sqrt", b.reduce("sum", x * x))
     if p == 1:
-        return b.reduce("sum", size, dtype=t)
-    if p == math.inf:
-        return b.reduce("amax", size, dtype=t)
-    if p == -math.inf:
-        return b.reduce("amin", size, dtype=t)
-    if p <= 0:
-        raise Unsupported(f"norm of order {p}")
-    return b.step("pow", b.reduce("sum", b.step("pow", size, p, dtype=t), dtype=t), 1.0 / p, dtype=t)
+        return b.reduce("sum", size)
+    if math.isinf(p):
+        return b.reduce("amax" if p > 0 else "amin", size)
+    return b.step("pow", b.reduce("sum", b.step("pow", size, p)), 1.0 / p)
 
 
 def order_of(call: Bound, name: str) -> float:
@@ -182,7 +119,7 @@ def order_of(call: Bound, name: str) -> float:
     order = call.plain(name)
     if order in (None, "fro"):
         return 2.0
-    if isinstance(order, str):
+    if isinstance(order, str) or -math.inf < order <= 0:
         raise Unsupported(f"norm {order}")
     return float(order)
 
@@ -198,11 +135,9 @@ def _norm(name: str, *more: str, order: str, default: str) -> None:
         if name == "torch.linalg.norm" and of_matrices and call.has(order):
             raise Unsupported("a matrix norm")
 
-    def lower(b: Build, call: Bound) -> Value:
-        return finish(b, norm_of(b, call["input"], order_of(call, order), call.compute), call)
-
-    parameters = f"input, {order}={default}, dim=None, keepdim=False, dtype=None"
-    operation(name, *more, parameters=parameters, dims=dims_of, keeps_shape=False, check=check, word="norm")(lower)
+    _reduction(name, *more, lower=lambda b, call: norm_of(b, call["input"], order_of(call, order)),
+               parameters=f"input, {order}={default}, dim=None, keepdim=False, dtype=None", check=check,
+               word="norm")  # fmt: skip
 
 
 _norm("torch.norm", "Tensor.norm", order="p", default="'fro'")

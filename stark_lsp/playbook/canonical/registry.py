@@ -1,54 +1,21 @@
-"""The registry of operations, and the builder they write their steps with."""
+"""The registry of operations, and how the arguments of a call are found by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import ast
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from stark_lsp.playbook.canonical.builder import FLOATS, HALF, Builder, Value
 from stark_lsp.playbook.graph import Meta, Ref, Scalar
 
-HALF = ("float16", "bfloat16")
-"""dtypes that torch computes in float32 inside one operation."""
-FLOATS = ("float64", "float32", *HALF)
 SUPPORTED = (*FLOATS, "int64", "int32", "uint8", "bool")
 """dtypes a kernel may read."""
 
 
 class Unsupported(Exception):
     """The operation, called like this, is not one that is written out; it stays a PyTorch operation."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """A value inside a kernel: a step, an operand or a number."""
-
-    what: str | float | int | bool
-    """Name of a step or operand, or the number itself."""
-    dtype: str
-    """dtype by torch's rules; for a number `int`, `float` or `bool` as Python has it."""
-    reduced: bool = False
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it is a Python number, which does not promote a tensor's dtype within its kind."""
-        return not isinstance(self.what, str) or self.what.startswith("@")
-
-
-class Build(Protocol):
-    """What an operation writes its steps with (see `lowering.Builder`)."""
-
-    def step(self, op: str, *args: Value | float, dtype: str | None = None) -> Value:
-        """Append one primitive; the dtype follows torch's rules unless given."""
-        ...
-
-    def reduce(self, op: str, value: Value, dtype: str | None = None) -> Value:
-        """Append a reduction over the kernel's reduce dims."""
-        ...
-
-    def count(self) -> Value:
-        """Return the number of elements a reduction runs over."""
-        ...
 
 
 @dataclass
@@ -60,8 +27,8 @@ class Bound:
     result: Meta
     metas: dict[str, Meta]
     """What is known of the arguments that are tensors."""
-    tensors: dict[str, Value] = field(default_factory=dict)
-    """The arguments that are tensors, inside the kernel; filled in for lowering."""
+    arguments: dict[str, Value] = field(default_factory=dict)
+    """Tensors and numbers inside the kernel; filled in when it is written."""
 
     def plain(self, name: str) -> Any:
         """Return an argument that must be a plain value (numbers lose their expression)."""
@@ -74,17 +41,9 @@ class Bound:
 
     def __getitem__(self, name: str) -> Value:
         """Return an argument as a value inside the kernel."""
-        value = self.values.get(name)
-        if isinstance(value, Ref):
-            return self.tensors[name]
-        value = self.plain(name)
-        if isinstance(value, bool):
-            return Value(value, "bool")
-        if isinstance(value, int):
-            return Value(value, "int")
-        if isinstance(value, float):
-            return Value(value, "float")
-        raise Unsupported(f"{name} is neither a tensor nor a number")
+        if name not in self.arguments:
+            raise Unsupported(f"{name} is neither a tensor nor a number")
+        return self.arguments[name]
 
     def has(self, name: str) -> bool:
         """Whether an optional argument was given."""
@@ -102,12 +61,9 @@ def only_floats(call: Bound) -> None:
         raise Unsupported("of whole numbers")
 
 
-Lower = Callable[[Build, Bound], Value]
+Lower = Callable[[Builder, Bound], Value]
+"""Writes a call; the result is rounded to the call's dtype if it is of another."""
 Dims = Callable[[Bound], "tuple[int, ...] | None"]
-
-
-def _no_dims(_: Bound) -> tuple[int, ...] | None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -119,7 +75,7 @@ class Operation:
     parameters: tuple[str, ...]
     defaults: dict[str, Any]
     lower: Lower
-    dims: Dims = _no_dims
+    dims: Dims = lambda bound: None
     """The dims of `space_of` it reduces over, ascending and non-negative; None for a pointwise operation."""
     keeps_shape: bool = True
     """Whether the result has the shape of the space (softmax) rather than a reduced one (sum)."""
@@ -131,16 +87,36 @@ class Operation:
     check: Callable[[Bound], None] = lambda bound: None
     """Raises `Unsupported` for calls it does not cover."""
 
+    def write(self, builder: Builder, call: Bound, tensors: Mapping[str, Value]) -> Value:
+        """Append the steps of a call to a kernel.
+
+        Parameters
+        ----------
+        tensors
+            The arguments that are tensors, inside the kernel.
+
+        Raises
+        ------
+        Unsupported
+        """
+        numbers = {name: call.plain(name) for name in call.values if name not in tensors}
+        call.arguments = {name: builder.value(x) for name, x in numbers.items() if isinstance(x, (int, float))}
+        call.arguments.update(tensors)
+        builder.compute = call.compute
+        value = self.lower(builder, call)
+        return value if value.dtype == call.result.dtype else builder.step("cast", value, dtype=call.result.dtype)
+
 
 REGISTRY: dict[str, Operation] = {}
 """Operations by every name they may be called by."""
 
 
-def operation(
-    *names: str,
-    parameters: str,
-    **options: Any,
-) -> Callable[[Lower], Lower]:
+def both(name: str) -> tuple[str, str]:
+    """Return the names of a function that is a method too."""
+    return (f"torch.{name}", f"Tensor.{name}")
+
+
+def operation(*names: str, parameters: str, **options: Any) -> Callable[[Lower], Lower]:
     """Register an operation under several names.
 
     Parameters
@@ -152,8 +128,6 @@ def operation(
     options
         Further fields of `Operation`.
     """
-    import ast
-
     arguments = ast.parse(f"def f({parameters}): ...").body[0]
     assert isinstance(arguments, ast.FunctionDef)
     spelled = [a.arg for a in arguments.args.args]
@@ -174,7 +148,7 @@ def operation(
     return add
 
 
-_IGNORED = {"_stacklevel", "size_average", "reduce", "inplace", "memory_format", "generator", "out", "layout"}
+_IGNORED = {"_stacklevel", "size_average", "reduce", "inplace", "memory_format", "layout"}
 
 
 def bind(
@@ -200,10 +174,7 @@ def bind(
         name = {"self": "input", "axis": "dim", "keepdims": "keepdim"}.get(key, key)
         if name in operation_.parameters:
             values[name] = value
-        elif name in _IGNORED or value is None:
-            if name in ("out", "generator") and value is not None:
-                raise Unsupported(f"{name}=")
-        else:
+        elif name not in _IGNORED and value is not None:
             raise Unsupported(f"{name}=")
     missing = [name for name in operation_.parameters if name not in values]
     if missing:
