@@ -15,6 +15,7 @@ from stark_lsp.playbook.fusible import Fusible, Prepared, Role
 from stark_lsp.playbook.kernels import Variant, plain, supports, variants
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.lowering import LoweredKernel, lower
+from stark_lsp.playbook.names import unused
 from stark_lsp.playbook.regions import Region, find_regions
 from stark_lsp.playbook.source import find_user_class, module_names
 
@@ -84,19 +85,13 @@ class Catalogue:
         lowered = lower(self.prepared, region, name, describe(words, region, self.prepared), lines)
         if supports(lowered.spec, self.device) is not None:
             return None
-        name = self._unique(kernel_name(self.prepared, region, words))
+        name = unused(kernel_name(self.prepared, region, words), self._names)
         spec = lowered.spec
         if name in {o.name for o in spec.operands} | {s.name for s in spec.steps}:
             name = f"{name}_kernel"
         lowered = replace(lowered, spec=replace(spec, name=name))
         self._names.add(name)
         return KernelChoice(name, region, lowered, variants(lowered.spec, self.device), words, self.device)
-
-    def _unique(self, wish: str) -> str:
-        name, number = wish, 2
-        while name in self._names:
-            name, number = f"{wish}_{number}", number + 1
-        return name
 
 
 def kernel_name(prepared: Prepared, region: Region, words: tuple[str, ...]) -> str:

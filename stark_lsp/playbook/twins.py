@@ -10,7 +10,7 @@ from stark_lsp.playbook.expressions import Writer, ordinary, unparse
 from stark_lsp.playbook.fusible import Prepared, Role
 from stark_lsp.playbook.graph import Ref
 from stark_lsp.playbook.lowering import LoweredKernel
-from stark_lsp.playbook.names import identifier
+from stark_lsp.playbook.names import identifier, unused
 from stark_lsp.playbook.regions import Operand, Region
 
 MAX_INSIDE = 4
@@ -42,7 +42,7 @@ def twin(prepared: Prepared, kernel: KernelCall, name: str, torch: str, function
     lowered, region = kernel.lowered, kernel.region
     names: dict[tuple[Ref, str], str] = {}
     lines: list[str] = []
-    taken = {operand.name for operand in lowered.spec.operands}
+    taken = {torch, functional, *(operand.name for operand in lowered.spec.operands)}
     for spec_operand, operand in zip(lowered.spec.operands, lowered.operands, strict=True):
         names[operand.ref, operand.view] = spec_operand.name
         if operand.view == "channel":
@@ -78,10 +78,7 @@ def twin(prepared: Prepared, kernel: KernelCall, name: str, torch: str, function
             # Used once, under no name of the user's: written where it is used.
             results[node], weights[node] = value, weight
             continue
-        wish = identifier(fusible.node.names.get(0) or f"t{len(results)}")
-        result, number = wish, 2
-        while result in taken or result in (torch, functional):
-            result, number = f"{wish}_{number}", number + 1
+        result = unused(identifier(fusible.node.names.get(0) or f"t{len(results)}"), taken)
         taken.add(result)
         results[node] = ast.Name(result, ast.Load())
         lines.append(f"{result} = {unparse(value)}")

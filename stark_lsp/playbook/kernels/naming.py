@@ -6,6 +6,7 @@ import builtins
 import keyword
 from dataclasses import replace
 
+from stark_lsp.playbook.names import unused
 from stark_lsp.playbook.spec import KernelSpec
 
 _LAUNCHER = "fits shape scratch status kernels error torch ctypes glob threading warnings out"
@@ -25,12 +26,8 @@ def with_safe_operands(spec: KernelSpec) -> KernelSpec:
         clash = operand.name in _TAKEN or operand.name.startswith("_") or operand.name.endswith("_stride")
         if not clash and operand.name != spec.name and not (operand.name[:3] == "out" and operand.name[3:].isdigit()):
             continue
-        wish = f"{operand.name.strip('_') or 'value'}_in"
-        name, number = wish, 2
-        while name in taken:
-            name, number = f"{wish}{number}", number + 1
-        taken.add(name)
-        changed[operand.name] = name
+        changed[operand.name] = unused(f"{operand.name.strip('_') or 'value'}_in", taken)
+        taken.add(changed[operand.name])
     if not changed:
         return spec
     return replace(
