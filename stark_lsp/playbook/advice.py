@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stark_lsp.agents.prompts import PromptLibrary
+from stark_lsp.core import profile_phrases
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
-from stark_lsp.playbook.figures import duration, size
 
 
 def write_advice(
@@ -29,7 +29,7 @@ def write_advice(
     return library.render(
         f"advice/{template}",
         duration=duration,
-        memory=size,
+        memory=memory,
         kernels=[figures(catalogue, choice) for choice in choices],
         device="GPU" if graph.device == "cuda" else "CPU",
         total_ms=graph.total_ms,
@@ -41,6 +41,16 @@ def write_advice(
         kept=sorted({node.module.cls if node.module else node.target.rpartition(".")[2] for node in kept}),
         **extra,
     )
+
+
+def duration(milliseconds: float) -> str:
+    """Return a time as all of STARK says it: `1.23 ms`."""
+    return profile_phrases.duration(milliseconds * 1000)
+
+
+def memory(mib: float) -> str:
+    """Return an amount of memory: `576 MiB`, `1.5 GiB`."""
+    return profile_phrases.amount(round(mib * 2**20))
 
 
 def figures(catalogue: Catalogue, choice: KernelChoice) -> dict[str, Any]:

@@ -27,12 +27,11 @@ from stark_lsp.core.roles import Context, Draft, NothingToPropose
 from stark_lsp.core.run import Node, Note, Rejection
 from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
 from stark_lsp.core.verdict import Reference
-from stark_lsp.playbook.advice import expected_saving, write_advice
+from stark_lsp.playbook.advice import duration, expected_saving, memory, write_advice
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.emit import Part, emit
 from stark_lsp.playbook.expressions import CannotWrite
-from stark_lsp.playbook.figures import duration, size
 from stark_lsp.playbook.fusible import prepare
 from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.inductor import proposal
@@ -429,7 +428,7 @@ def _note(choice: KernelChoice) -> str:
     if region.saving_ms > 0:
         then.append(f"at best {duration(region.expected_ms)}")
     if region.bytes_fused < region.bytes_now:
-        now.append(size(region.bytes_now / 2**20))
-        then.append(size(region.bytes_fused / 2**20))
+        now.append(memory(region.bytes_now / 2**20))
+        then.append(memory(region.bytes_fused / 2**20))
     after = f", {' and '.join(then)} in one kernel" if then else ""
     return f"{_short(choice)}: {' and '.join(now)} now{after}"

@@ -10,27 +10,12 @@ import pytest
 
 from stark_lsp.core.verdict import Baselines, Profile, Timing
 from stark_lsp.playbook.agents import PlaybookAgents
-from stark_lsp.playbook.figures import duration, size, three_digits
 from stark_lsp.playbook.graph import read_graph
 
 from .conftest import REFERENCE, Bench
 from .playbook_cases import CASES, text_of
 
 BY_NAME = {case.name: case for case in CASES}
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [(96.0, "96 ms"), (1.2345, "1.23 ms"), (0.038, "38 µs"), (747.787, "748 ms"), (0.00042, "less than 1 µs"),
-     (0.9999, "1 ms"), (12345.6, "12.3 s"), (0, "0 ms")],
-)  # fmt: skip
-def test_a_time_has_at_most_three_digits(milliseconds: float, text: str) -> None:
-    assert duration(milliseconds) == text
-
-
-def test_amounts_have_at_most_three_digits() -> None:
-    assert [size(576.04), size(0.012), size(1536.0)] == ["576 MiB", "12.3 KiB", "1.5 GiB"]
-    assert [three_digits(16.8277), three_digits(3352.4), three_digits(0.5)] == ["16.8", "3350", "0.5"]
 
 
 @pytest.mark.parametrize("measured", [0.25, 3.0, 70.0])
