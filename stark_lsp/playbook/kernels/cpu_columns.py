@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
 from stark_lsp.playbook.kernels.expressions import identity
 from stark_lsp.playbook.kernels.program import Group
+from stark_lsp.playbook.kernels.text import indent, plus
 from stark_lsp.playbook.spec import Step
 
 WIDTH = 256
@@ -24,13 +24,12 @@ class CpuColumns(CpuKernel):
         results = {o.step for o in program.spec.outputs if o.reduced}
 
         def at(operand: str, index: dict[Group, str]) -> str:
-            base = self.places.operand_row(operand, index)
             own = "begin + j" if program.advances(operand, inner) else ""
-            return f"{self.names[operand]}[{' + '.join(x for x in (base, own) if x) or '0'}]"
+            return f"{self.names[operand]}[{plus(self.places.operand_row(operand, index), own)}]"
 
         def row_loads(steps: tuple[Step, ...], outputs: bool) -> list[str]:
             used = {a for s in steps for a in s.args} | (results if outputs else set())
-            return [self.body.load(o, at(o, {})) for o in program.row_reads if o in used]
+            return [self.load(o, at(o, {})) for o in program.row_reads if o in used]
 
         def over_columns(lines: list[str]) -> list[str]:
             return ["#pragma omp simd", "for (int64_t j = 0; j < width; ++j) {", *indent(lines), "}"]
@@ -52,33 +51,30 @@ class CpuColumns(CpuKernel):
         inside += self.places.decode(tuple(program.operands))
         inside += row_steps(program.before)
         for one in program.passes:
-            inside.append(self.body.title(one).replace("the row", "the columns"))
-            work = [self.body.load(o, at(o, {reduced: "r"})) for o in program.reads(one)]
+            inside.append(self.title(one).replace("the row", "the columns"))
+            work = [self.load(o, at(o, {reduced: "r"})) for o in program.reads(one)]
             work += row_loads((*one.elements, *one.reductions), False)
-            work += self.body.compute(one.elements)
+            work += self.compute(one.elements)
             start = []
             for step in one.reductions:
                 name, c_type = f"{self.names[step.name]}_lanes", self.writer.c_types[step.name]
                 inside.append(f"{c_type} {name}[{wide}];")
                 start.append(f"{name}[j] = {identity(step.op, c_type)};")
-                value = self.body.reduction_value(step)
+                value = self.reduction_value(step)
                 work.append(f"{name}[j] = {self.writer.combine(step.op, f'{name}[j]', value, c_type)};")
             if not one.reductions:
                 base = self.places.output_row(False, {reduced: "r"})
-                for k in self.body.outputs(False):
-                    work.append(f"{self.names[f'out {k}']}[{base} + begin + j] = {self.body.output_value(k)};")
+                for k in self.outputs(False):
+                    work.append(f"{self.names[f'out {k}']}[{base} + begin + j] = {self.output_value(k)};")
             if start:
                 inside.append(f"for (int64_t j = 0; j < width; ++j) {' '.join(start)}".replace(") ", ") { ", 1) + " }")
             inside += ["for (int64_t r = 0; r < length; ++r) {", *indent(over_columns(work)), "}"]
             for step in one.reductions:
                 self.writer.names[step.name] = f"{self.names[step.name]}_lanes[j]"
             inside += row_steps(one.after)
-        if self.body.outputs(True):
-            base = self.places.output_row(True, {})
-            where = " + ".join(x for x in (base, "begin + j") if x)
-            stores = [
-                f"{self.names[f'out {k}']}[{where}] = {self.body.output_value(k)};" for k in self.body.outputs(True)
-            ]
+        if self.outputs(True):
+            where = plus(self.places.output_row(True, {}), "begin + j")
+            stores = [f"{self.names[f'out {k}']}[{where}] = {self.output_value(k)};" for k in self.outputs(True)]
             inside += over_columns([*row_loads((), True), *stores])
         rows = self.places.rows()
         blocks = [f"for (int64_t begin = 0; begin < cols; begin += {wide}) {{", *indent(inside), "}"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import folded, indent, signature, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
 from stark_lsp.playbook.kernels.kernel import Kernel
 from stark_lsp.playbook.kernels.program import Group, Pass, Program
+from stark_lsp.playbook.kernels.text import folded, indent, plus, signature, without_unused
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import Step
 
@@ -26,10 +26,10 @@ class CpuKernel(Kernel):
 
     def text(self) -> str:
         """The C++ function with the comment above it."""
-        parameters = [*self.body.pointer_parameters(), *self.body.size_parameters(), "int threads"]
-        counted = [f"const int64_t count = {self.places.count()};"] if self.body.counts else []
+        parameters = [*self.pointer_parameters(), *self.size_parameters(), "int threads"]
+        counted = [f"const int64_t count = {self.places.count()};"] if self.counts else []
         lines = [
-            *self.body.heading(),
+            *self.heading(),
             *signature(f'extern "C" void _stark_{self.program.spec.name}', parameters),
             *indent(folded(without_unused([*counted, *self.lines()]))),
             "}",
@@ -71,17 +71,16 @@ class CpuKernel(Kernel):
     def _row_pointers(self, operands: tuple[str, ...], index: dict[Group, str] | None = None) -> list[str]:
         lines = []
         for operand in operands:
-            base = self.places.operand_row(operand, index or {})
-            start = f"{self.names[operand]} + {base}" if base else self.names[operand]
-            lines.append(f"const {self.body.operand_type(operand)}* {self.names[operand]}_row = {start};")
+            start = plus(self.names[operand], self.places.operand_row(operand, index or {}))
+            lines.append(f"const {self.operand_type(operand)}* {self.names[operand]}_row = {start};")
         return lines
 
     def _output_pointers(self, index: dict[Group, str] | None = None) -> list[str]:
         lines = []
-        for k in self.body.outputs(False):
+        for k in self.outputs(False):
             name = self.names[f"out {k}"]
-            base = self.places.output_row(False, index or {})
-            lines.append(f"{self.body.output_types()[k]}* {name}_row = {f'{name} + {base}' if base else name};")
+            start = plus(name, self.places.output_row(False, index or {}))
+            lines.append(f"{self.output_types()[k]}* {name}_row = {start};")
         return lines
 
     def _value_of(self, one: Pass, number: int, at: str) -> tuple[list[str], tuple[Step, ...]]:
@@ -104,7 +103,7 @@ class CpuKernel(Kernel):
             if name not in known and name in self.program.steps:
                 args = self.program.steps[name].args
                 todo += [a for a in args if isinstance(a, str) and a in self.program.element_values]
-        lines = [self.body.load(o, f"{self._element(o, at)}") for o in self.program.operands if o in used]
+        lines = [self.load(o, f"{self._element(o, at)}") for o in self.program.operands if o in used]
         for name in self.kept:
             if name in used and name in kept_before:
                 lines.append(f"const {self.writer.c_types[name]} {self.names[name]} = {self.names[name]}_kept[{at}];")
@@ -113,11 +112,11 @@ class CpuKernel(Kernel):
     def _loop(self, one: Pass, number: int, begin: str, end: str) -> list[str]:
         """The loop over elements that stores the element outputs."""
         loads, steps = self._value_of(one, number, "j")
-        stores = [f"{self.names[f'out {k}']}_row[j] = {self.body.output_value(k)};" for k in self.body.outputs(False)]
+        stores = [f"{self.names[f'out {k}']}_row[j] = {self.output_value(k)};" for k in self.outputs(False)]
         return [
             "#pragma omp simd",
             f"for (int64_t j = {begin}; j < {end}; ++j) {{",
-            *indent([*loads, *self.body.compute(steps), *stores]),
+            *indent([*loads, *self.compute(steps), *stores]),
             "}",
         ]
 
@@ -136,15 +135,15 @@ class CpuKernel(Kernel):
 
     def _stream_block(self, one: Pass, number: int) -> list[str]:
         loads, steps = self._value_of(one, number, "begin + j")
-        types = self.body.output_types()
-        numbers = self.body.outputs(False)
+        types = self.output_types()
+        numbers = self.outputs(False)
         names = {k: self.names[f"out {k}"] for k in numbers}
         return [
             *[f"alignas(64) {types[k]} {names[k]}_block[{self._block}];" for k in numbers],
             "#pragma omp simd",
             "for (int64_t j = 0; j < width; ++j) {",
-            *indent([*loads, *self.body.compute(steps)]),
-            *indent([f"{names[k]}_block[j] = {self.body.output_value(k)};" for k in numbers]),
+            *indent([*loads, *self.compute(steps)]),
+            *indent([f"{names[k]}_block[j] = {self.output_value(k)};" for k in numbers]),
             "}",
             *[f"_stark_stream({names[k]}_row + begin, {names[k]}_block, width * sizeof({types[k]}));" for k in numbers],
         ]

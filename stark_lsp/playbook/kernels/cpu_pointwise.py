@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
 from stark_lsp.playbook.kernels.program import Layout
+from stark_lsp.playbook.kernels.text import indent
 
 
 class CpuPointwise(CpuKernel):
@@ -18,7 +18,7 @@ class CpuPointwise(CpuKernel):
         (one,) = self.program.passes
         reads = self.program.reads(one)
         values = self.row_values()
-        outs = [self.names[f"out {k}"] for k in self.body.outputs(False)]
+        outs = [self.names[f"out {k}"] for k in self.outputs(False)]
         if self.variant.streaming:
             lines = self._team("n", self._streamed(one, 0, "0", "n"), str(self._block))
         elif self.variant.block:

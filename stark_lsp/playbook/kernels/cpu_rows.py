@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
 from stark_lsp.playbook.kernels.expressions import identity
 from stark_lsp.playbook.kernels.places import take_apart
 from stark_lsp.playbook.kernels.program import Group, Pass
+from stark_lsp.playbook.kernels.text import indent
 from stark_lsp.playbook.spec import Step
 
 CHUNK = 16384
@@ -32,11 +32,11 @@ class CpuRows(CpuKernel):
         for step in one.reductions:
             lane = f"{self.names[step.name]}_lanes[lane]"
             c_type = self.writer.c_types[step.name]
-            value = self.body.reduction_value(step)
+            value = self.reduction_value(step)
             adds.append(f"{lane} = {self.writer.combine(step.op, lane, value, c_type)};")
         return [
             f"_stark_walk<{self.variant.vector}>({begin}, {end}, [&](int64_t j, int lane) STARK_INLINE {{",
-            *indent([*loads, *self.body.compute(steps), *self._keep(one, number), *adds]),
+            *indent([*loads, *self.compute(steps), *self._keep(one, number), *adds]),
             "});",
         ]
 
@@ -58,8 +58,8 @@ class CpuRows(CpuKernel):
 
     def _store_rows(self) -> list[str]:
         return [
-            f"{self.names[f'out {k}']}[{self.places.output_row(True, {}) or '0'}] = {self.body.output_value(k)};"
-            for k in self.body.outputs(True)
+            f"{self.names[f'out {k}']}[{self.places.output_row(True, {}) or '0'}] = {self.output_value(k)};"
+            for k in self.outputs(True)
         ]
 
     def _segments(self, lines: list[str], pointers: list[str]) -> list[str]:
@@ -88,7 +88,7 @@ class CpuRows(CpuKernel):
             inside += [*self._row_pointers(reads), *self._output_pointers()]
         inside += self.row_values()
         for number, one in enumerate(program.passes):
-            inside.append(self.body.title(one))
+            inside.append(self.title(one))
             for step in one.reductions:
                 inside += self._lanes(step)
             pointers = self._row_pointers(program.reads(one), index) if index else []
@@ -99,7 +99,7 @@ class CpuRows(CpuKernel):
                 inside += self._segments(self._write(one, number, "0", "cols"), pointers)
             for step in one.reductions:
                 inside.append(f"const {self.writer.c_types[step.name]} {self.names[step.name]} = {self._join(step)};")
-            inside += self.body.after(one)
+            inside += self.after(one)
         inside += self._store_rows()
         if not program.outer:
             buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
@@ -123,7 +123,7 @@ class CpuRows(CpuKernel):
         share = self._parallel("cols", " for schedule(static)")
         lines = [f"const int64_t chunks = (cols + {CHUNK - 1}) / {CHUNK};"]
         for number, one in enumerate(program.passes):
-            inside.append(self.body.title(one))
+            inside.append(self.title(one))
             if one.reductions:
                 work = [
                     f"const int64_t begin = chunk * {CHUNK}, end = begin + {CHUNK} < cols ? begin + {CHUNK} : cols;"
@@ -140,7 +140,7 @@ class CpuRows(CpuKernel):
             inside += [share, "for (int64_t chunk = 0; chunk < chunks; ++chunk) {", *indent(work), "}"]
             for step in one.reductions:
                 inside += self._join_parts(step)
-            inside += self.body.after(one)
+            inside += self.after(one)
         inside += self._store_rows()
         if not program.outer:
             return [*lines, *inside]

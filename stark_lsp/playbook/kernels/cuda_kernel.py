@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import folded, indent, signature, without_unused
 from stark_lsp.playbook.kernels.expressions import Writer
 from stark_lsp.playbook.kernels.kernel import Kernel
 from stark_lsp.playbook.kernels.program import Layout, Program
+from stark_lsp.playbook.kernels.text import folded, indent, signature, without_unused
 from stark_lsp.playbook.kernels.variant import Variant
 
 
@@ -23,12 +23,12 @@ class CudaKernel(Kernel):
 
     def whole(self, kernels: list[str], launch: list[str], more: str = "") -> str:
         """The text of kernels and of their exported launcher, with a comment above."""
-        return "\n".join([*self.body.heading(), *kernels, *self.exported(launch, more)]) + "\n"
+        return "\n".join([*self.heading(), *kernels, *self.exported(launch, more)]) + "\n"
 
     def kernel(self, name: str, template: str, lines: list[str], size: str = "int64_t", more: str = "") -> list[str]:
         """A `__global__` function; static, so that two libraries never mix theirs up."""
-        sizes = [p.replace("int64_t", size, 1) if "_stride" not in p else p for p in self.body.size_parameters()]
-        parameters = [*self.body.pointer_parameters(), *([more] if more else []), *sizes]
+        sizes = [p.replace("int64_t", size, 1) if "_stride" not in p else p for p in self.size_parameters()]
+        parameters = [*self.pointer_parameters(), *([more] if more else []), *sizes]
         return [
             f"template <{template}>",
             *signature(f"static __global__ void __launch_bounds__({self.bounds}) {name}", parameters),
@@ -40,13 +40,13 @@ class CudaKernel(Kernel):
         lines = []
         if self.segmented:
             lines.append(f"const {size} length = {self.places.count()};")
-        if self.body.counts:
+        if self.counts:
             lines.append(f"const int64_t count = {self.places.count()};")
         return lines
 
     def exported(self, launch: list[str], more: str = "") -> list[str]:
         """The C function that Python calls."""
-        parameters = [*self.body.pointer_parameters(), *([more] if more else []), *self.body.size_parameters()]
+        parameters = [*self.pointer_parameters(), *([more] if more else []), *self.size_parameters()]
         parameters += ["int device", "cudaStream_t stream"]
         return [
             "",
@@ -78,7 +78,7 @@ class CudaKernel(Kernel):
         pointers = [self.names[o] for o in self.program.operands if self.moves(o) and o in self.program.element_values]
         if self.columns:
             pointers = [self.names[o] for o in self.program.operands if self.moves(o)]
-        numbers = self.body.outputs(False) + (self.body.outputs(True) if self.columns else [])
+        numbers = self.outputs(False) + (self.outputs(True) if self.columns else [])
         pointers += [self.names[f"out {k}"] for k in numbers]
         strides = [f"{self.names[o]}_stride % {vector} == 0" for o in self.places.strided()]
         parts = [f"{extent} % {vector} == 0", *strides]
@@ -103,20 +103,16 @@ class CudaKernel(Kernel):
 
     def vector_type(self, operand: str) -> str:
         """The C type of a vector of an operand's elements."""
-        return f"_stark_vec<{self.body.operand_type(operand)}, V>"
+        return f"_stark_vec<{self.operand_type(operand)}, V>"
 
     def stores(self, numbers: list[int], place: str) -> tuple[list[str], list[str], list[str]]:
         """Declaring, filling and writing the vectors of some outputs; `place` is formatted with the output's number."""
-        types = self.body.output_types()
+        types = self.output_types()
         names = {k: self.names[f"out {k}"] for k in numbers}
         declare = [f"_stark_vec<{types[k]}, V> {names[k]}_v;" for k in numbers]
-        fill = [f"{names[k]}_v.at[k] = {self.body.output_value(k)};" for k in numbers]
+        fill = [f"{names[k]}_v.at[k] = {self.output_value(k)};" for k in numbers]
         write = [f"_stark_store({names[k]} + {place}, {names[k]}_v);" for k in numbers]
         return declare, fill, write
-
-    def pick(self, operand: str, vector: str) -> str:
-        """Declare an operand's value, element k of a vector."""
-        return self.body.load(operand, f"{vector}.at[k]")
 
 
 def each(name: str, bound: str, lines: list[str]) -> list[str]:

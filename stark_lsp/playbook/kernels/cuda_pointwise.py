@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent
 from stark_lsp.playbook.kernels.cuda_kernel import CudaKernel, each
 from stark_lsp.playbook.kernels.program import Layout
+from stark_lsp.playbook.kernels.text import indent, plus
 
 
 class CudaPointwise(CudaKernel):
@@ -20,15 +20,14 @@ class CudaPointwise(CudaKernel):
         (one,) = self.program.passes
         reads = self.program.reads(one)
         threads = self.variant.threads
-        lines = [self.body.load(o, f"{self.names[o]}[0]") for o in self.program.row_reads]
-        lines += self.body.compute(self.program.before)
-        declare, fill, write = self.stores(self.body.outputs(False), "j")
+        lines = self.row_values()
+        declare, fill, write = self.stores(self.outputs(False), "j")
         lines.append(f"const int64_t first = (int64_t(blockIdx.x) * {threads} * ITEMS + threadIdx.x) * V;")
         lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in reads]
         at = f"const int64_t j = first + item * {threads} * V;"
         load = [f"if (j < n) {self.names[o]}_v[item] = _stark_load<V>({self.names[o]} + j);" for o in reads]
-        work = [self.pick(o, f"{self.names[o]}_v[item]") for o in reads]
-        work += [*self.body.compute(one.elements), *fill]
+        work = [self.load(o, f"{self.names[o]}_v[item].at[k]") for o in reads]
+        work += [*self.compute(one.elements), *fill]
         lines += [*each("item", "ITEMS", [at, *load])]
         lines += each("item", "ITEMS", [at, "if (j >= n) break;", *declare, *each("k", "V", work), *write])
         return self.kernel(f"_stark_{self.program.spec.name}_kernel", "int V, int ITEMS", lines)
@@ -46,9 +45,7 @@ class CudaPointwise(CudaKernel):
         (one,) = self.program.passes
         reads = self.program.reads(one)
         threads = self.variant.threads
-        declare, fill, _ = self.stores(self.body.outputs(False), "")
-        base = self.places.output_row(False, {})
-        _, _, write = self.stores(self.body.outputs(False), f"{base} + j")
+        declare, fill, write = self.stores(self.outputs(False), f"{self.places.output_row(False, {})} + j")
         inside = [
             f"const Index at = (Index(blockIdx.x) * ITEMS + item) * {threads} + threadIdx.x;",
             f"if (at >= {self.places.rows()} * (cols / V)) break;",
@@ -56,17 +53,13 @@ class CudaPointwise(CudaKernel):
             "const Index j = (at - row * (cols / V)) * V;",
             *[line.replace("int64_t", "Index") for line in self.places.decode((*reads, *self.program.row_reads))],
         ]
-        for operand in self.program.row_reads:
-            inside.append(
-                self.body.load(operand, f"{self.names[operand]}[{self.places.operand_row(operand, {}) or '0'}]")
-            )
-        inside += self.body.compute(self.program.before)
+        inside += self.row_values()
         for operand in reads:
-            name, start = self.names[operand], self.places.operand_row(operand, {})
-            place = f"{name} + {start} + j" if start else f"{name} + j"
+            name = self.names[operand]
+            place = plus(name, self.places.operand_row(operand, {}), "j")
             inside.append(f"const {self.vector_type(operand)} {name}_v = _stark_load<V>({place});")
-        work = [self.pick(o, f"{self.names[o]}_v") for o in reads]
-        work += [*self.body.compute(one.elements), *fill]
+        work = [self.load(o, f"{self.names[o]}_v.at[k]") for o in reads]
+        work += [*self.compute(one.elements), *fill]
         inside += [*declare, *each("k", "V", work), *write]
         lines = each("item", "ITEMS", inside)
         return self.kernel(f"_stark_{self.program.spec.name}_kernel", "int V, int ITEMS, class Index", lines, "Index")

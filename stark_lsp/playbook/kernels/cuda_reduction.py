@@ -6,11 +6,11 @@ L2 cache.
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent
 from stark_lsp.playbook.kernels.cuda_kernel import CudaKernel, each
 from stark_lsp.playbook.kernels.expressions import identity
 from stark_lsp.playbook.kernels.places import take_apart
 from stark_lsp.playbook.kernels.program import Group, Pass
+from stark_lsp.playbook.kernels.text import indent, plus
 from stark_lsp.playbook.spec import Step
 
 LIGHT = 16
@@ -50,8 +50,7 @@ class CudaReduction(CudaKernel):
             own = "within" if self.moves(operand) else ""
         else:
             own = "j"
-        base = self.places.operand_row(operand, index)
-        return " + ".join(x for x in (name, base, own) if x)
+        return plus(name, self.places.operand_row(operand, index), own)
 
     def fetch(self, operand: str, into: str) -> str:
         """Read an operand's vector, or its single value where it does not advance along the last group."""
@@ -61,7 +60,7 @@ class CudaReduction(CudaKernel):
 
     def value(self, operand: str, vector: str) -> str:
         """Declare an operand's value in the innermost loop."""
-        return self.body.load(operand, f"{vector}.at[{'k' if self.moves(operand) else 0}]")
+        return self.load(operand, f"{vector}.at[{'k' if self.moves(operand) else 0}]")
 
     def where(self, first: str = "tile") -> list[str]:
         """Statements that give an item its place, and leave the loop when it lies outside."""
@@ -98,7 +97,7 @@ class CudaReduction(CudaKernel):
         lines = []
         for step in one.reductions:
             name = self.names[step.name] + ("[k]" if self.columns else "")
-            value = self.body.reduction_value(step)
+            value = self.reduction_value(step)
             lines.append(f"{name} = {self.writer.combine(step.op, name, value, self.writer.c_types[step.name])};")
         return lines
 
@@ -131,10 +130,8 @@ class CudaReduction(CudaKernel):
         lines = []
         for operand in self.program.row_reads if self.columns else ():
             if operand in used:
-                base = self.places.operand_row(operand, {})
-                own = "col + k" if self.moves(operand) else ""
-                place = " + ".join(x for x in (base, own) if x) or "0"
-                lines.append(self.body.load(operand, f"{self.names[operand]}[{place}]"))
+                place = plus(self.places.operand_row(operand, {}), "col + k" if self.moves(operand) else "")
+                lines.append(self.load(operand, f"{self.names[operand]}[{place}]"))
         return lines
 
     def pass_lines(self, one: Pass, begin: str, end: str, held: tuple[str, ...], seen: set[str]) -> list[str]:
@@ -152,12 +149,12 @@ class CudaReduction(CudaKernel):
         used = {a for s in (*one.elements, *one.reductions) for a in s.args if isinstance(a, str)}
         if not one.reductions:
             used |= set(self.program.element_outputs)
-        work += [*self.column_reads(used), *self.body.compute(one.elements), *self.add_lines(one)]
+        work += [*self.column_reads(used), *self.compute(one.elements), *self.add_lines(one)]
         item = [*self.where(), f"if (!({self.inside(end)})) break;"]
         if one.reductions:
             item += each("k", "V", work)
         else:
-            declare, fill, write = self.stores(self.body.outputs(False), self._output_place())
+            declare, fill, write = self.stores(self.outputs(False), self._output_place())
             item += [*declare, *each("k", "V", [*work, *fill]), *write]
         return [
             f"for ({self.index} tile = {begin}; tile < {end}; tile += {tile}) {{",
@@ -175,19 +172,18 @@ class CudaReduction(CudaKernel):
         if self.columns:
             (reduced,) = self.program.reduced
             return f"{self.places.output_row(False, {reduced: 'r'})} + col"
-        base = self.places.output_row(False, {})
-        return f"{base} + j" if base else "j"
+        return plus(self.places.output_row(False, {}), "j")
 
     def store_results(self) -> list[str]:
         """Write the reduced outputs; one thread of those that share a result does it."""
-        numbers = self.body.outputs(True)
+        numbers = self.outputs(True)
         if not numbers:
             return []
         base = self.places.output_row(True, {})
         if not self.columns:
-            writes = [f"{self.names[f'out {k}']}[{base or '0'}] = {self.body.output_value(k)};" for k in numbers]
+            writes = [f"{self.names[f'out {k}']}[{base or '0'}] = {self.output_value(k)};" for k in numbers]
             return ["if (lane == 0) {", *indent(writes), "}"]
-        declare, fill, write = self.stores(numbers, " + ".join(x for x in (base, "col") if x))
+        declare, fill, write = self.stores(numbers, plus(base, "col"))
         used = {self.program.spec.outputs[k].step for k in numbers}
         return [
             "if (down == 0) {",
@@ -235,13 +231,13 @@ class CudaReduction(CudaKernel):
             lines += [f"{self.vector_type(o)} {self.names[o]}_v[ITEMS];" for o in held]
         seen: set[str] = set()
         for one in program.passes:
-            lines.append(self.body.title(one))
+            lines.append(self.title(one))
             for step in one.reductions:
                 lines += self.start_lines(step)
             lines += self.pass_lines(one, "0", self.walked, held, seen)
             seen |= set(program.reads(one))
             lines += [self.join_line(s) for s in one.reductions]
-            lines += self.row_step_lines(one.after) if self.columns else self.body.after(one)
+            lines += self.row_step_lines(one.after) if self.columns else self.after(one)
         lines += self.store_results()
         template = "int V, int ITEMS, class Index" if self.narrow else "int V, int ITEMS"
         return self.kernel(f"_stark_{program.spec.name}_kernel", template, lines, self.index)

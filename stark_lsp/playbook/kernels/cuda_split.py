@@ -6,10 +6,10 @@ same order, so that two runs agree to the last bit.
 
 from __future__ import annotations
 
-from stark_lsp.playbook.kernels.body import indent
 from stark_lsp.playbook.kernels.cuda_reduction import CudaReduction
 from stark_lsp.playbook.kernels.expressions import identity
 from stark_lsp.playbook.kernels.program import Program
+from stark_lsp.playbook.kernels.text import indent
 from stark_lsp.playbook.kernels.variant import Variant
 from stark_lsp.playbook.spec import Step
 
@@ -37,7 +37,7 @@ class CudaSplitReduction(CudaReduction):
             body += self._share()
             for step in one.reductions:
                 body += self.start_lines(step)
-            body.append(self.body.title(one))
+            body.append(self.title(one))
             body += self.pass_lines(one, "begin", "end", (), set())
             for step in one.reductions:
                 body += [self.join_line(step), *self._leave(step)]
@@ -92,7 +92,7 @@ class CudaSplitReduction(CudaReduction):
         for one in self.program.passes[:number]:
             for step in one.reductions:
                 lines += self._join_parts(step)
-            lines += self.row_step_lines(one.after) if self.columns else self.body.after(one)
+            lines += self.row_step_lines(one.after) if self.columns else self.after(one)
         return lines
 
     def _join_parts(self, step: Step) -> list[str]:
