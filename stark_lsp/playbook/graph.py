@@ -6,7 +6,7 @@ with its expression), plain values, and tuples, lists, dicts or slices of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -214,17 +214,26 @@ class Graph:
                 users[used].append(node.id)
         return users
 
-    def live(self) -> set[int]:
-        """Return the nodes that the result, an assumption, or a change of shared memory depends on."""
+    def live(self, guards: Iterable[Guard] = (), below: Callable[[int], Iterable[int]] | None = None) -> set[int]:
+        """Return the nodes that the result, an assumption, or a change of shared memory depends on.
+
+        Parameters
+        ----------
+        guards
+            Further assumptions.
+        below
+            Gives the nodes that one depends on; what it reads if not given.
+        """
+        below = below or (lambda node: [ref.node for ref in self.nodes[node].refs()])
         stack = [ref.node for ref in refs_in(self.output)]
         stack += [node.id for node in self.nodes if node.fence]
-        stack += [node for guard in self.guards for node in scalar_nodes(guard.expr)]
+        stack += [node for guard in (*self.guards, *guards) for node in scalar_nodes(guard.expr)]
         live: set[int] = set()
         while stack:
             node = stack.pop()
             if node not in live:
                 live.add(node)
-                stack += [ref.node for ref in self.nodes[node].refs()]
+                stack += below(node)
         return live
 
     def with_node(self, node: GraphNode) -> tuple[Graph, Ref]:

@@ -6,10 +6,11 @@ import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from stark_lsp.playbook.expressions import CannotWrite
 from stark_lsp.playbook.fusible import Prepared, Role
-from stark_lsp.playbook.graph import Graph, Guard, Ref, Scalar, leaves, refs_in, scalar_nodes
+from stark_lsp.playbook.graph import Graph, Guard, Ref, Scalar, leaves, scalar_nodes
 from stark_lsp.playbook.twins import KernelCall
 
 _RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_")
@@ -45,10 +46,37 @@ class Units:
         CannotWrite
             The kernels depend on each other in a circle.
         """
-        return self._ordered(self._units())
+        units = self._units()
+        maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
+        after = [{maker[ref.node] for ref in unit.reads if ref.node in maker} for unit in units]
+        special = [
+            i for i, u in enumerate(units) if u.kernel is None and u.nodes and keeps_order(self.graph, u.nodes[0])
+        ]
+        for first, second in itertools.pairwise(special):
+            after[second].add(first)
+        for fence in (i for i in special if self.graph.nodes[units[i].nodes[0]].fence):
+            for index, unit in enumerate(units):
+                if unit.key < units[fence].key:
+                    after[fence].add(index)
+                elif unit.key > units[fence].key:
+                    after[index].add(fence)
+        sorter = TopologicalSorter(dict(enumerate(after)))
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            raise CannotWrite("the kernels depend on each other in a circle") from error
+        heap: list[tuple[float, int]] = []
+        order: list[Unit] = []
+        while sorter.is_active():
+            for index in sorter.get_ready():
+                heapq.heappush(heap, (units[index].key, index))
+            _, index = heapq.heappop(heap)
+            order.append(units[index])
+            sorter.done(index)
+        return order
 
     def _units(self) -> list[Unit]:
-        needed = self._needed()
+        needed = self.graph.live(self._baked(), self._below)
         units = [
             Unit(max(kernel.region.nodes), kernel.lowered.outputs, kernel)
             for kernel in self.kernels
@@ -91,64 +119,17 @@ class Units:
                         found[size] = Guard(("node", size), "==", self.graph.nodes[size].value, size + 1)
         return list(found.values())
 
-    def _needed(self) -> set[int]:
-        needed: set[int] = set()
-        stack = [ref.node for ref in refs_in(self.graph.output)]
-        stack += [node.id for node in self.graph.nodes if node.fence]
-        stack += [node for guard in (*self.graph.guards, *self._baked()) for node in scalar_nodes(guard.expr)]
-        while stack:
-            node = stack.pop()
-            if node in needed:
-                continue
-            needed.add(node)
-            kernel = self.kernel_of.get(node)
-            if kernel is not None:
-                needed.update(kernel.region.nodes)
-                stack += [operand.ref.node for operand in kernel.lowered.operands]
-            else:
-                stack += [ref.node for ref in self.graph.nodes[node].refs()]
-        return needed
+    def _below(self, node: int) -> list[int]:
+        kernel = self.kernel_of.get(node)
+        if kernel is None:
+            return [ref.node for ref in self.graph.nodes[node].refs()]
+        return [*kernel.region.nodes, *(operand.ref.node for operand in kernel.lowered.operands)]
 
     def _reads(self, unit: Unit) -> list[Ref]:
         if unit.kernel is not None:
             return [operand.ref for operand in unit.kernel.lowered.operands]
         looked_at = [Ref(node) for guard in unit.guard for node in scalar_nodes(guard.expr)]
         return through_sizes(self.graph, looked_at if unit.guard else self.graph.nodes[unit.nodes[0]].refs())
-
-    def _ordered(self, units: list[Unit]) -> list[Unit]:
-        maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
-        after: list[set[int]] = [set() for _ in units]
-        for index, unit in enumerate(units):
-            after[index] |= {maker[ref.node] for ref in unit.reads if ref.node in maker}
-        special = [
-            i for i, u in enumerate(units) if u.kernel is None and u.nodes and keeps_order(self.graph, u.nodes[0])
-        ]
-        for first, second in itertools.pairwise(special):
-            after[second].add(first)
-        for fence in (i for i in special if self.graph.nodes[units[i].nodes[0]].fence):
-            for index, unit in enumerate(units):
-                if unit.key < units[fence].key:
-                    after[fence].add(index)
-                elif unit.key > units[fence].key:
-                    after[index].add(fence)
-        waiting = [len(a) for a in after]
-        followers: list[list[int]] = [[] for _ in units]
-        for index, before in enumerate(after):
-            for other in before:
-                followers[other].append(index)
-        heap = [(units[i].key, i) for i, count in enumerate(waiting) if count == 0]
-        heapq.heapify(heap)
-        order: list[Unit] = []
-        while heap:
-            _, index = heapq.heappop(heap)
-            order.append(units[index])
-            for follower in followers[index]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    heapq.heappush(heap, (units[follower].key, follower))
-        if len(order) != len(units):
-            raise CannotWrite("the kernels depend on each other in a circle")
-        return order
 
 
 def through_sizes(graph: Graph, refs: Iterable[Ref]) -> list[Ref]:
