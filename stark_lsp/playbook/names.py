@@ -1,10 +1,10 @@
-"""Names for values: such as Python takes, and such as nothing else has."""
+"""Names for values: such as Python takes, such as nothing else has, and several as a tuple."""
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 
 def identifier(text: str) -> str:
@@ -21,3 +21,8 @@ def unused(wish: str, taken: Container[str]) -> str:
     while name in taken:
         name, number = f"{wish}_{number}", number + 1
     return name
+
+
+def as_tuple(parts: Sequence[str]) -> str:
+    """Return the text of a tuple."""
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

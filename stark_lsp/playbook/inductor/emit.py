@@ -20,6 +20,7 @@ from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.inductor import attention, cpp, graphs, guards, naming, triton
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
+from stark_lsp.playbook.names import as_tuple
 from stark_lsp.playbook.source import OLD_FORWARD, Forward, find_user_class, renamed_class
 
 _OURS = ("kernels", "torch", "device", "tl", "triton", "libdevice")
@@ -178,9 +179,8 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
     places = _places(ast.parse(made["result"], mode="eval").body)
     if sorted(places) != list(range(len(places))):
         raise CannotEmit("its program returns more than the module")
-    row = ", ".join(f"out{places[place]}" for place in range(len(places)))
-    changes = ", ".join(made["changes"]) + ("," if len(made["changes"]) == 1 else "")
-    kept = [f"    kept = [(x, x.clone()) for x in ({changes})]"] if changes else []
+    changes = made["changes"]
+    kept = [f"    kept = [(x, x.clone()) for x in {as_tuple(changes)}]"] if changes else []
     # Not by the tensor itself, since autograd holds it for the backward.
     back = ["    for x, before in kept:", "        x.data.copy_(before)"] if changes else []
     return [
@@ -189,7 +189,7 @@ def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> l
         *kept,
         f"    out = self.{OLD_FORWARD}({forward.call})",
         *back,
-        f"    return ({row}{',' if len(places) == 1 else ''})",
+        f"    return {as_tuple([f'out{places[place]}' for place in range(len(places))])}",
     ]
 
 
@@ -261,7 +261,7 @@ def _forward(
     for parameter, value in made["values"].items():
         plainly = value is None or isinstance(value, bool)
         wanted.append(f"{parameter} is {value}" if plainly else f"{parameter} == {value!r}")
-    weights = _row([one["expression"] for one in arguments.weights.values()])
+    weights = as_tuple([one["expression"] for one in arguments.weights.values()])
     if named is None:
         weights = "weights"
         first = arguments.inputs[0]["expression"]
@@ -271,7 +271,7 @@ def _forward(
     if len(head) > triton.WIDTH - 8:
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]
         head = "\n".join(["if (", rows[0].replace("and ", "", 1), *rows[1:], "):"])
-    inputs = _row([one["expression"] for one in arguments.inputs])
+    inputs = as_tuple([one["expression"] for one in arguments.inputs])
     run = "self._replayed" if replayed else "self._compiled"
     form = f"self.{OLD_FORWARD if _is_plain(forward, made, arguments) else '_form'}"
     capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
@@ -285,10 +285,6 @@ def _forward(
         f"return {old} if {out} is None else " + made["result"].replace("out[", f"{out}["),
     ]
     return [forward.header, *_indented(lines, 4)]
-
-
-def _row(parts: Sequence[str]) -> str:
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 __all__ = ["CannotEmit", "emit", "short"]

@@ -15,6 +15,7 @@ from stark_lsp.playbook.kernels.places import Places
 from stark_lsp.playbook.kernels.program import Group, Layout, Program
 from stark_lsp.playbook.kernels.types import COMPUTE, is_floating
 from stark_lsp.playbook.kernels.variant import Variant
+from stark_lsp.playbook.names import as_tuple
 from stark_lsp.playbook.spec import Operand, Output
 
 WIDTH = 120
@@ -75,7 +76,7 @@ class Launcher:
         if all(moves):
             return "shape" if not lead else f"shape[{lead}:]" if moves else "()"
         dims = [f"shape[{lead + at}]" if move else "1" for at, move in enumerate(moves)]
-        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+        return as_tuple(dims)
 
     def _shape(self) -> str:
         if self.leader:
@@ -87,7 +88,7 @@ class Launcher:
                 if own >= 0 and self.program.pattern[operand.name][dim]:
                     parts.append(f"{operand.name}.shape[{own}]")
                     break
-        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        return as_tuple(parts)
 
     def _conditions(self) -> list[str]:
         operands = self.spec.operands
@@ -148,7 +149,7 @@ class Launcher:
             for d in range(len(self.spec.space))
             if output.keepdim or d not in self.spec.reduce_dims
         ]
-        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+        return as_tuple(dims)
 
     def _allocate(self, number: int) -> str:
         output = self.spec.outputs[number]
