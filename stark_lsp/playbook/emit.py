@@ -23,7 +23,6 @@ from stark_lsp.playbook.kernels import Variant, render
 from stark_lsp.playbook.lowering import LoweredKernel
 from stark_lsp.playbook.regions import Region
 from stark_lsp.playbook.source import (
-    NEW_NAME,
     OLD_FORWARD,
     UserClass,
     always_there,
@@ -74,33 +73,33 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
             functional = f"{torch}.nn.functional"
         else:
             imports.append(_FUNCTIONAL)
-    kernels, rendered = _kernels(prepared, parts)
-    twins = [line for k, name in rendered for line in ("", "", *twin(prepared, k, name, torch, functional))]
-    variants = {part.lowered.spec.name: part.variant for part in parts}
-    library = ""
-    if rendered:
-        library = render(
-            [(k.lowered.spec, variants[k.lowered.spec.name], name) for k, name in rendered], prepared.graph.device
-        )
-    reserved = taken | {torch, functional.partition(".")[0]} | {k.launcher for k in kernels} | _bound(library)
+    kernels, shown = _kernels(prepared, parts)
+    fallbacks = [f"_{kernel.launcher}_pytorch" for kernel, _ in shown]
+    twins: list[str] = []
+    for (kernel, _), name in zip(shown, fallbacks, strict=True):
+        twins += ["", "", *twin(prepared, kernel, name, torch, functional)]
+    specs = [(kernel.lowered.spec, variant, name) for (kernel, variant), name in zip(shown, fallbacks, strict=True)]
+    library = render(specs, prepared.graph.device) if specs else ""
+    reserved = (
+        taken | {torch, functional.partition(".")[0]} | {k.launcher for k in kernels} | module_names(ast.parse(library))
+    )
+    bail_out = f"return self.{OLD_FORWARD}({user.forward.call})"
     writer = ForwardWriter(
         prepared, kernels, torch=torch, functional=functional, reserved=reserved,
-        parameters=user.forward.parameters, bail_out=f"return self.{OLD_FORWARD}({user.forward.call})",
+        parameters=user.forward.parameters, bail_out=bail_out,
     )  # fmt: skip
     body = writer.write()
-    if body.uses_math and called.get("math") != "math":
+    if any("math." in line for line in body) and called.get("math") != "math":
         imports.append("import math")
-    if _FUNCTIONAL in imports and not any(f"{functional}." in line for line in (*body.lines, *twins)):
+    if _FUNCTIONAL in imports and not any(f"{functional}." in line for line in (*body, *twins)):
         imports.remove(_FUNCTIONAL)
     checks = _checks(prepared, parts, user)
     cached = checks if len(checks) > MAX_PLAIN_CHECKS else []
     extra = _verified_attribute(cached)
     plain = [] if cached else [_fails(check) for check in checks]
     conditions = [*_every_call(prepared, parts, torch), *plain, *(["not self._is_as_verified()"] if cached else [])]
-    bail_out = (
-        [f"if {' or '.join(conditions)}:", f"    return self.{OLD_FORWARD}({user.forward.call})"] if conditions else []
-    )
-    new_forward = [user.forward.header, *(f"    {line}" for line in [*bail_out, *body.lines])]
+    guard = [f"if {' or '.join(conditions)}:", f"    {bail_out}"] if conditions else []
+    new_forward = [user.forward.header, *(f"    {line}" for line in [*guard, *body])]
     keep_old = any(f"self.{OLD_FORWARD}(" in line for line in new_forward)
     new_class = renamed_class(user, new_forward, extra, keep_old=keep_old)
     if comment:
@@ -108,23 +107,24 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     return Candidate(assemble(user, imports, library, twins, new_class))
 
 
-def _kernels(prepared: Prepared, parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, str]]]:
-    """Return a call for each part; parts that compute the same share one launcher."""
+def _kernels(prepared: Prepared, parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, Variant]]]:
+    """Return a call for each part, and those that need a kernel: parts that compute the same share one launcher."""
     calls: list[KernelCall] = []
-    rendered: list[tuple[KernelCall, str]] = []
-    seen: dict[tuple[Any, ...], str] = {}
+    shown: dict[tuple[Any, ...], tuple[KernelCall, Variant]] = {}
     for part in sorted(parts, key=lambda p: p.region.nodes):
-        key = (shape_of(part.lowered.spec), part.variant)
-        lines = part.lowered.spec.source_lines
-        more = f"  (and {len(lines) - 1} more line{'s' if len(lines) > 2 else ''})" if len(lines) > 1 else ""
-        quoted = textwrap.shorten(lines[0], 80, placeholder=" …") if lines else "the original operations"
-        comment = f"in place of: {quoted}{more}"
-        call = KernelCall(part.region, part.lowered, seen.get(key, part.lowered.spec.name), comment)
-        calls.append(call)
-        if key not in seen:
-            seen[key] = part.lowered.spec.name
-            rendered.append((call, f"_{part.lowered.spec.name}_pytorch"))
-    return calls, rendered
+        spec = part.lowered.spec
+        key = (shape_of(spec), part.variant)
+        launcher = shown[key][0].launcher if key in shown else spec.name
+        calls.append(KernelCall(part.region, part.lowered, launcher, f"in place of: {_quoted(spec.source_lines)}"))
+        shown.setdefault(key, (calls[-1], part.variant))
+    return calls, list(shown.values())
+
+
+def _quoted(lines: Sequence[str]) -> str:
+    if not lines:
+        return "the original operations"
+    more = f"  (and {len(lines) - 1} more line{'s' if len(lines) > 2 else ''})" if len(lines) > 1 else ""
+    return textwrap.shorten(lines[0], 80, placeholder=" …") + more
 
 
 def shape_of(spec: KernelSpec) -> tuple[Any, ...]:
@@ -142,10 +142,6 @@ def shape_of(spec: KernelSpec) -> tuple[Any, ...]:
         tuple((s.op, tuple(map(known, s.args)), s.dtype) for s in spec.steps),
         tuple((known(o.step), o.dtype, o.reduced, o.keepdim) for o in spec.outputs),
     )
-
-
-def _bound(library: str) -> set[str]:
-    return module_names(ast.parse(library))
 
 
 def _fails(check: str) -> str:
@@ -237,31 +233,22 @@ def _every_call(prepared: Prepared, parts: Sequence[Part], torch: str) -> list[s
     return conditions
 
 
-def assemble(user: Any, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:
+def assemble(user: UserClass, imports: list[str], library: str, twins: list[str], new_class: list[str]) -> str:
+    """Return the whole file; imports of the library join those of the user's."""
     lines = user.text.splitlines()
     first, last = class_lines(user)
-    tree = ast.parse(library)
-    hoisted = [s for s in tree.body if isinstance(s, (ast.Import, ast.ImportFrom))]
-    present = {ast.unparse(s) for s in user.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))}
-    library_lines = library.splitlines()
-    for statement in hoisted:
-        for row in range(statement.lineno - 1, statement.end_lineno or statement.lineno):
-            library_lines[row] = "\0"
-    library_lines = [line for line in library_lines if line != "\0"]
-    wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
-    wanted = [text for text in wanted if "__future__" not in text]
-    keep_original = not user.top_level or used_elsewhere(user)
     if not user.top_level:
         last = max((s.end_lineno or s.lineno) for s in user.tree.body) - 1
-        first = last + 1
-    before = lines[:first] if not keep_original or not user.top_level else lines[: last + 1]
+    before = lines[:first] if user.top_level and not used_elsewhere(user) else lines[: last + 1]
+    hoisted = [s for s in ast.parse(library).body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    rows = {row for s in hoisted for row in range(s.lineno - 1, s.end_lineno or s.lineno)}
+    library = "\n".join(line for row, line in enumerate(library.splitlines()) if row not in rows)
+    present = {ast.unparse(s) for s in user.tree.body if isinstance(s, (ast.Import, ast.ImportFrom))}
+    wanted = [text for text in dict.fromkeys([*map(ast.unparse, hoisted), *imports]) if text not in present]
     for edit in reversed(import_edits(user.tree, before, wanted, len(before))):
         before[edit.start : edit.end] = edit.lines
-    parts = ["\n".join(before).strip("\n"), "\n".join(library_lines).strip("\n"), "\n".join(twins).strip("\n"),
-             "\n".join(new_class).strip("\n"), "\n".join(lines[last + 1 :]).strip("\n")]  # fmt: skip
+    blocks = ("\n".join(before), library, "\n".join(twins), "\n".join(new_class), "\n".join(lines[last + 1 :]))
+    parts = [block.strip("\n") for block in blocks]
     if parts[0].rpartition("\n")[2].startswith(("import ", "from ")) and not parts[1].startswith(("def ", "class ")):
         parts[:2] = [f"{parts[0]}\n\n{parts[1]}"] if parts[1] else parts[:1]
     return "\n\n\n".join(part for part in parts if part) + "\n"
-
-
-__all__ = ["NEW_NAME", "Part", "emit", "shape_of"]

@@ -13,7 +13,6 @@ import builtins
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stark_lsp.playbook.expressions import Writer, constant, ordinary, parse, unparse
@@ -29,14 +28,6 @@ MAX_INSIDE = 3
 WIDTH = 108
 """Longest line of a comment."""
 _SIZE = re.compile(r"(?P<name>\w+) = (?P<of>[\w.]+)\.size\((?P<dim>\d)\)")
-
-
-@dataclass(frozen=True)
-class NewForward:
-    """The statements of the new forward and what they need."""
-
-    lines: list[str]
-    uses_math: bool
 
 
 class ForwardWriter:
@@ -78,7 +69,7 @@ class ForwardWriter:
 
     # ---- what is written, in which order -----------------------------------------------------------
 
-    def write(self) -> NewForward:
+    def write(self) -> list[str]:
         """Return the statements.
 
         Raises
@@ -102,8 +93,7 @@ class ForwardWriter:
             lines[-1] = f"return {lines[-1].removeprefix(f'{result} = ')}"
         else:
             lines.append(f"return {result}")
-        lines = self._sizes_together(lines)
-        return NewForward(lines, any("math." in line for line in lines))
+        return self._sizes_together(lines)
 
     def _sizes_together(self, lines: list[str]) -> list[str]:
         """Write `b = x.size(0)`, `t = x.size(1)`, … as `b, t = x.size()` where these are all sizes of x."""

@@ -48,13 +48,8 @@ class UserLines:
 
     def quote(self, spans: Iterable[Span]) -> tuple[str, ...]:
         """Return the text of spans, a line each, without indentation."""
-        texts = [" ".join(" ".join(self.lines[s.start : s.end + 1]).split()) if s.start == s.end else "" for s in spans]
-        quoted: list[str] = []
-        for span, text in zip(spans, texts, strict=True):
-            quoted += (
-                [text] if text else [line.strip() for line in self.lines[span.start : span.end + 1] if line.strip()]
-            )
-        return tuple(dict.fromkeys(quoted))[:MAX_QUOTES]
+        rows = (" ".join(line.split()) for span in spans for line in self.lines[span.start : span.end + 1])
+        return tuple(dict.fromkeys(filter(None, rows)))[:MAX_QUOTES]
 
     def anchors(self, noted: Iterable[tuple[Span, str]]) -> tuple[Anchor, ...]:
         """Return an anchor for each span, in order of the document, each span once."""

@@ -160,10 +160,7 @@ class Finder:
         return Layout(space, dims, state.places, tuple(state.operands), outputs, permuted)
 
     def _leaves(self, node: int, inside: set[int]) -> bool:
-        return node in self.returned or any(user not in inside for user in self._users_of(node))
-
-    def _users_of(self, node: int) -> list[int]:
-        return self.users.get(node, [])
+        return node in self.returned or any(user not in inside for user in self.users[node])
 
     def _too_few_rows(
         self, found: list[Fusible], space: tuple[int, ...], dims: tuple[int, ...], places: dict[int, Place]

@@ -23,7 +23,6 @@ class Forward:
     """Names of all parameters but self."""
     call: str
     """What to pass on, for instance `x, mask=mask`."""
-    inherited: bool
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,7 @@ def find_user_class(text: str, qualname: str) -> UserClass:
             raise CannotEdit(f"class {qualname} stands inside a function, where a new class cannot be put beside it")
         body = node.body
     assert node is not None
-    forward = _own_forward(text, node)
-    if forward is None:
-        forward = _inherited_forward(text, tree, node)
+    forward = _forward_of(tree, node)
     if forward is None:
         raise CannotEdit(f"class {qualname} has no forward of its own, and its base class is in another file")
     return UserClass(text, node, tree, node.name, len(parts) == 1 and node in tree.body, forward)
@@ -80,23 +77,17 @@ def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     return next((s for s in reversed(node.body) if isinstance(s, ast.FunctionDef) and s.name == name), None)
 
 
-def _own_forward(text: str, node: ast.ClassDef) -> Forward | None:
+def _forward_of(tree: ast.Module, node: ast.ClassDef) -> Forward | None:
+    """Return the forward of a class, or of the first of its bases in the file that has one."""
     method = _method(node, "forward")
-    return None if method is None else _describe(text, method, inherited=False)
+    if method is not None:
+        return _describe(method)
+    parents = [_last_class(tree.body, base.id) for base in node.bases if isinstance(base, ast.Name)]
+    found = (_forward_of(tree, parent) for parent in parents if parent is not None)
+    return next((forward for forward in found if forward is not None), None)
 
 
-def _inherited_forward(text: str, tree: ast.Module, node: ast.ClassDef) -> Forward | None:
-    for base in node.bases:
-        if isinstance(base, ast.Name):
-            parent = _last_class(tree.body, base.id)
-            if parent is not None:
-                found = _own_forward(text, parent) or _inherited_forward(text, tree, parent)
-                if found is not None:
-                    return Forward(found.header, found.parameters, found.call, inherited=True)
-    return None
-
-
-def _describe(text: str, method: ast.FunctionDef, *, inherited: bool) -> Forward:
+def _describe(method: ast.FunctionDef) -> Forward:
     if method.decorator_list:
         raise CannotEdit("forward has a decorator, and what it does cannot be seen")
     if not method.args.args and not method.args.posonlyargs:
@@ -117,7 +108,7 @@ def _describe(text: str, method: ast.FunctionDef, *, inherited: bool) -> Forward
         raise CannotEdit(f"the first parameter of forward is called {(a.posonlyargs or a.args)[0].arg}, not self")
     returns = f" -> {ast.unparse(method.returns)}" if method.returns is not None else ""
     header = f"def forward({ast.unparse(a)}){returns}:"
-    return Forward(header, tuple(names), ", ".join(call), inherited)
+    return Forward(header, tuple(names), ", ".join(call))
 
 
 def always_there(user: UserClass, target: str) -> bool:
