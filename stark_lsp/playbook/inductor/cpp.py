@@ -61,11 +61,6 @@ def call(step: Step, name: str) -> str:
     return f'kernels["{name}"]({", ".join(whole)})'
 
 
-def short(name: str) -> str:
-    """Return a kernel's name, as `fused_add_gelu_0`."""
-    return "fused_" + re.sub(r"^cpp_fused_+|native_", "", name)
-
-
 def _renamed(kernel: Kernel, name: str, given: Sequence[str]) -> str:
     text = kernel.text
     if HEADER not in text or not _HEAD.search(text):

@@ -54,7 +54,7 @@ def emit(
     if not program.kernels and not replayed:
         raise CannotEmit("torch.compile writes no kernel of its own for it")
     user = find_user_class(problem.slice.text, problem.qualname)
-    names = {name: short(name) for name in program.kernels}
+    names = {name: naming.short(name) for name in program.kernels}
     kernels = {names[name]: kernel for name, kernel in program.kernels.items()}
     if len(kernels) < len(names):
         raise CannotEmit("two of its kernels have one name")
@@ -162,11 +162,6 @@ def _path(expression: str) -> str:
 
 def _facts(one: Mapping[str, Any]) -> str:
     return f"{tuple(one['shape'])}, {tuple(one['stride'])}, torch.{one['dtype']}"
-
-
-def short(name: str) -> str:
-    """Return a kernel's name in C++ or Triton, as `fused_add_gelu_0`."""
-    return triton.short(name) if name.startswith("triton_") else cpp.short(name)
 
 
 def _form(forward: Forward, made: Mapping[str, Any], arguments: _Arguments) -> list[str]:
@@ -285,6 +280,3 @@ def _forward(
         f"return {old} if {out} is None else " + made["result"].replace("out[", f"{out}["),
     ]
     return [forward.header, *_indented(lines, 4)]
-
-
-__all__ = ["CannotEmit", "emit", "short"]

@@ -14,6 +14,12 @@ POINTER = re.compile(r"^(in|out|in_out)_ptr\d*$")
 _OWN = re.compile(r"^(buf|arg)\d")
 """Names of Inductor's, which say no more than its pointers do."""
 _TAKEN = {"tl", "triton", "libdevice"}
+_KIND = re.compile(r"^(?:cpp|triton)_(?:[a-z]{3}_)?(?:fused_)?")
+
+
+def short(name: str) -> str:
+    """Return the name of a kernel in C++ or Triton, as `fused_add_gelu_0`."""
+    return "fused_" + _KIND.sub("", name).strip("_").replace("native_", "")
 
 
 def given(program: Program, spelled: Mapping[str, str]) -> dict[str, list[str]]:

@@ -15,7 +15,8 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
 from stark_lsp.playbook.design import Design
-from stark_lsp.playbook.inductor.emit import emit, short
+from stark_lsp.playbook.inductor.emit import emit
+from stark_lsp.playbook.inductor.naming import short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.inductor.recipes import ATTENTION, EXACT, STRATEGY, Facts, Switch, Switches
 from stark_lsp.playbook.lines import UserLines

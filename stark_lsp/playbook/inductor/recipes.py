@@ -118,18 +118,10 @@ SWITCHES = (
     Switch(ALGEBRA, "sums", "Compute less by algebra: sums before products", "algebra", rewrites="sums"),
     Switch(WINDOWS, "shifted", "Write windows as shifted images, fused with the rest", "windows", rewrites="windows"),
     Switch(
-        TRANSPOSED,
-        "gathered",
-        "Compute transposed convolutions as ordinary ones",
-        "transposed",
-        rewrites="transposed",
+        TRANSPOSED, "gathered", "Compute transposed convolutions as ordinary ones", "transposed", rewrites="transposed"
     ),
     Switch(
-        ATTENTION,
-        STREAMED,
-        "Take attention a tile of scores at a time, on tensor cores",
-        ATTENTION,
-        rewrites=ATTENTION,
+        ATTENTION, STREAMED, "Take attention a tile of scores at a time, on tensor cores", ATTENTION, rewrites=ATTENTION
     ),
     Switch(
         ATTENTION,
@@ -139,13 +131,7 @@ SWITCHES = (
         rewrites=ATTENTION,
         repair=True,
     ),
-    Switch(
-        PRODUCTS,
-        HALVES,
-        "Take products of float32 on tensor cores, in float16 halves",
-        HALVES,
-        rewrites=HALVES,
-    ),
+    Switch(PRODUCTS, HALVES, "Take products of float32 on tensor cores, in float16 halves", HALVES, rewrites=HALVES),
     Switch(
         PRODUCTS,
         SHORT_HALVES,

@@ -16,21 +16,9 @@ from itertools import takewhile
 
 LONGEST = 100
 """Characters of a statement that something is put into."""
-_EFFECTS = (
-    "load",
-    "store",
-    "atomic",
-    "reduce",
-    "scan",
-    "sum",
-    "max",
-    "min",
-    "dot",
-    "assume",
-    "barrier",
-    "rand",
-    "sort",
-)
+_EFFECTS = {
+    "load", "store", "atomic", "reduce", "scan", "sum", "max", "min", "dot", "assume", "barrier", "rand", "sort",
+}  # fmt: skip
 """Words in the names of functions whose calls stay where they are, so that a reader finds them."""
 
 
@@ -210,7 +198,7 @@ def _movable(value: ast.expr) -> bool:
     for item in ast.walk(value):
         if isinstance(item, ast.Call):
             name = ast.unparse(item.func).rpartition(".")[2]
-            if any(word in name.split("_") for word in _EFFECTS) or name.startswith("_stark"):
+            if _EFFECTS & set(name.split("_")) or name.startswith("_stark"):
                 return False
         elif isinstance(item, ast.NamedExpr):
             return False

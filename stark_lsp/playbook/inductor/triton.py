@@ -25,7 +25,6 @@ except ImportError:  # only a GPU needs it
 """
 _NOTICE = "# From PyTorch's torch/_inductor/runtime/triton_helpers.py, (c) PyTorch contributors, BSD-3-Clause"
 _PREFIX = "_stark_tl_"
-_KIND = re.compile(r"^triton_(?:[a-z]{3}_)?(?:fused_)?")
 _KINDS = {
     "triton_poi": "each program computes a block of elements",
     "triton_per": "each program holds all that is reduced to its results at once",
@@ -97,11 +96,6 @@ def launch(kernel: Kernel, step: Step, name: str, how: Mapping[str, Any]) -> str
     tuned = {**how["config"], "num_warps": how["num_warps"], "num_stages": how["num_stages"]}
     words = [f"{word}={value!r}" for word, value in tuned.items()]
     return f"{name}[{tuple(grid)!r}]({', '.join([*given, *words])})"
-
-
-def short(name: str) -> str:
-    """Return a kernel's name, as `fused_add_gelu_0`."""
-    return "fused_" + _KIND.sub("", name).strip("_").replace("native_", "")
 
 
 def by_step(program: Program, launches: list[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
