@@ -11,7 +11,6 @@ All state is in the nodes: a plan's parameters and a comment in each candidate n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -43,16 +42,6 @@ from stark_lsp.playbook.source import CannotEdit
 MISCOMPUTED = (VerdictStatus.WRONG_RESULT, VerdictStatus.NOT_FINITE)
 STRATEGY = "strategy"
 """Name of the plan's parameter that holds the strategy of the design; the others are kernel = variant."""
-
-
-@dataclass(frozen=True)
-class _Words:
-    """What is said of a move."""
-
-    title: str
-    advice: str
-    choices: tuple[KernelChoice, ...]
-    saving_ms: float | None
 
 
 class PlaybookAgents:
@@ -93,8 +82,8 @@ class PlaybookAgents:
         self._planned: set[tuple[tuple[str, str], ...]] = set()
         """Recipes that were planned on any node: a window does not show all of the tree."""
         self._won = [_design(note.design) for note in notes if note.helped and note.design]
-        self._catalogue: Catalogue | None = None
         self._moves: Moves | None = None
+        """None where there is a reason why nothing can be proposed."""
         untraceable = analysis.get("untraceable")
         if untraceable is not None:
             self._reason = _untraceable(untraceable)
@@ -102,9 +91,11 @@ class PlaybookAgents:
         # The profile's figure, where there is one: it is taken with more care than the analysis takes its own.
         analysis = {**analysis, "bandwidth_gbs": bandwidth_gbs(reference) or analysis["bandwidth_gbs"]}
         try:
-            self._catalogue = Catalogue(problem, prepare(read_graph(analysis, reference.baselines.eager.median_ms)))
-            self._moves = Moves(self._catalogue)
-            self._check_written()
+            moves = Moves(Catalogue(problem, prepare(read_graph(analysis, reference.baselines.eager.median_ms))))
+            # Written once, so that what cannot be written is known before the search begins.
+            for move in islice(moves.from_reference(), 1):
+                self._emit(moves, move.design)
+            self._moves = moves
         except CannotEdit as error:
             self._reason = f"The playbook has nothing to propose: {error}."
         except CannotWrite as error:
@@ -138,7 +129,7 @@ class PlaybookAgents:
         written = await self._written(context, at_root)
         if written is not None:
             return written
-        _, moves = self._ready()
+        moves = self._ready()
         design = self._design_of(context.selected)
         if at_root or design is None:
             offered = list(moves.from_reference())
@@ -155,7 +146,7 @@ class PlaybookAgents:
         tried = self._tried([*context.siblings, *context.window, context.root, context.selected])
         fresh = [move for move in offered if _key(move.design) not in tried]
         rejected = {rejection.strategy for rejection in context.rejections if rejection.strategy}
-        wanted = [move for move in fresh if self._strategy_name(move) not in rejected] or fresh
+        wanted = [move for move in fresh if _name(move) not in rejected] or fresh
         if not wanted:
             raise NothingToPropose("The playbook has tried every variation it knows on this candidate.")
         return self._plan(wanted[0], design, context)
@@ -164,11 +155,8 @@ class PlaybookAgents:
         """Return the candidate that the plan's parameters name."""
         design = _design(plan.parameters, plan.strategy)
         if design.strategy != proposal.STRATEGY:
-            return self._emit(design)
-        try:
-            return (await self._recipes.get(design)).candidate
-        except proposal.CannotEmit as error:
-            raise NothingToPropose(f"What torch.compile writes cannot be taken over: {error}.") from error
+            return self._emit(self._ready(), design)
+        return await self._as_compiled(design, "What torch.compile writes cannot be taken over")
 
     async def debug(self, context: Context, rng: Random) -> Candidate:
         """Return a safer candidate in the place of the selected, failed one.
@@ -187,14 +175,11 @@ class PlaybookAgents:
             if other is None or _key(other) in tried | self._planned:
                 raise NothingToPropose("What torch.compile writes is not written in another way.")
             self._planned.add(_key(other))
-            try:
-                return (await self._recipes.get(other)).candidate
-            except proposal.CannotEmit as error:
-                raise NothingToPropose(f"A safer way was looked for, and there is none: {error}.") from error
-        _, moves = self._ready()
+            return await self._as_compiled(other, "A safer way was looked for, and there is none")
+        moves = self._ready()
         for move in moves.repairs(design, context.selected.verdict):
             if _key(move.design) not in tried:
-                return self._emit(move.design)
+                return self._emit(moves, move.design)
         raise NothingToPropose("The playbook has no safer way to write this candidate.")
 
     async def seeds(self, limit: int, rejections: tuple[Rejection, ...] = ()) -> tuple[Draft, ...]:
@@ -272,7 +257,7 @@ class PlaybookAgents:
 
     def _own_first(self) -> list[Design]:
         """Return the first design in kernels of the playbook's own, which are good where Inductor is not."""
-        if self._moves is None or self._reason:
+        if self._moves is None:
             return []
         return [move.design for move in islice(self._moves.from_reference(), 1)]
 
@@ -287,58 +272,43 @@ class PlaybookAgents:
                 before = set() if design is None else set(design.kernels)
                 if set(won.kernels) > before and self._recipes.fits(won, call_ms):
                     found.append(won)
-            elif design is None and self._moves is not None and not self._reason:
+            elif design is None and self._moves is not None:
                 fitting = self._moves.fitting(won)
                 found += [fitting] if fitting is not None else []
         return found
 
     def _plan(self, move: Move, design: Design | None, context: Context) -> Plan:
-        catalogue, _ = self._ready()
-        words = self._describe(move, design)
+        """Return the plan of a move, made on a candidate of `design` (None: on the reference)."""
+        moves = self._ready()
+        catalogue = moves.catalogue
+        saving = None
+        extra: dict[str, str] = {}
+        if move.kind is MoveKind.STRATEGY:
+            choices = moves.choices(move.design)
+            title = _strategy_title(move.design.strategy, choices)
+            saving = expected_saving(choices)
+        else:
+            choices = tuple(filter(None, [catalogue.named(move.kernel)]))
+            title = f"Leave {_short(choices[0])} to PyTorch"
+        if move.kind is MoveKind.TUNE:
+            before = design or moves.base(move.design.strategy)
+            extra = {"before": before.label(move.kernel) or "", "after": move.design.label(move.kernel) or ""}
+            title = f"Write {move.kernel} with {extra['after']}"
         noted = [
             (span, _note(choice))
-            for choice in words.choices
+            for choice in choices
             for span in catalogue.user_lines.spans([catalogue.prepared.graph.nodes[n] for n in choice.region.nodes])
         ]
         anchors = catalogue.user_lines.anchors(noted)
         return Plan(
-            title=words.title,
-            advice=words.advice,
+            title=title,
+            advice=write_advice(self.prompts, _name(move), catalogue, choices, **extra),
             anchors=anchors,
             annotated_source=self._annotated(context, anchors),
-            strategy=self._strategy_name(move),
+            strategy=_name(move),
             parameters=((STRATEGY, move.design.strategy), *move.design.kernels),
-            expected_saving_ms=words.saving_ms,
+            expected_saving_ms=saving,
         )
-
-    def _describe(self, move: Move, design: Design | None) -> _Words:
-        """Return what is said of a move, made on a candidate of `design` (None: on the reference)."""
-        catalogue, moves = self._ready()
-        before = (
-            design if design is not None and move.kind is not MoveKind.STRATEGY else moves.base(move.design.strategy)
-        )
-        choices: tuple[KernelChoice, ...]
-        saving = None
-        extra: dict[str, str] = {}
-        if move.kind is MoveKind.STRATEGY:
-            choices = tuple(moves.choices(move.design))
-            template = move.design.strategy
-            title = _strategy_title(move.design.strategy, choices)
-            saving = expected_saving(choices)
-        else:
-            choice = catalogue.named(move.kernel)
-            assert choice is not None
-            choices = (choice,)
-            template = move.kind.value
-            if move.kind is MoveKind.TUNE:
-                extra = {"before": before.label(move.kernel) or "", "after": move.design.label(move.kernel) or ""}
-                title = f"Write {move.kernel} with {extra['after']}"
-            else:
-                title = f"Leave {_short(choice)} to PyTorch"
-        return _Words(title, write_advice(self.prompts, template, catalogue, choices, **extra), choices, saving)
-
-    def _strategy_name(self, move: Move) -> str:
-        return move.design.strategy if move.kind is MoveKind.STRATEGY else move.kind.value
 
     def _annotated(self, context: Context, anchors: tuple[Anchor, ...]) -> str:
         """Return the selected node's source with the anchors marked, where it is the reference's slice."""
@@ -355,20 +325,18 @@ class PlaybookAgents:
 
     # ---- designs ----------------------------------------------------------------------------------
 
-    def _emit(self, design: Design) -> Candidate:
-        catalogue, moves = self._ready()
+    def _emit(self, moves: Moves, design: Design) -> Candidate:
         parts = []
         for choice in moves.choices(design):
             variant = choice.variant(design.label(choice.name) or "")
             parts.append(Part(choice.region, choice.lowered, variant or choice.variants[0]))
-        return emit(self.problem, catalogue.prepared, parts, design.comment())
+        return emit(self.problem, moves.catalogue.prepared, parts, design.comment())
 
-    def _check_written(self) -> None:
-        """Write the first design once, so that what cannot be written is known before the search begins."""
-        assert self._moves is not None
-        first = next(self._moves.from_reference(), None)
-        if first is not None:
-            self._emit(first.design)
+    async def _as_compiled(self, design: Design, otherwise: str) -> Candidate:
+        try:
+            return (await self._recipes.get(design)).candidate
+        except proposal.CannotEmit as error:
+            raise NothingToPropose(f"{otherwise}: {error}.") from error
 
     def _design_of(self, node: Node) -> Design | None:
         return read_design(node.candidate.source)
@@ -377,10 +345,10 @@ class PlaybookAgents:
         found = (self._design_of(node) for node in nodes)
         return {_key(design) for design in found if design is not None}
 
-    def _ready(self) -> tuple[Catalogue, Moves]:
-        if self._reason or self._catalogue is None or self._moves is None:
+    def _ready(self) -> Moves:
+        if self._moves is None:
             raise NothingToPropose(self._reason)
-        return self._catalogue, self._moves
+        return self._moves
 
 
 def _waiting(node: Node) -> float:
@@ -399,6 +367,11 @@ def _design(parameters: Sequence[tuple[str, str]], strategy: str = "") -> Design
 
 def _key(design: Design) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(design.kernels))
+
+
+def _name(move: Move) -> str:
+    """Return the strategy of a move's plan, which is also the name of its advice."""
+    return move.design.strategy if move.kind is MoveKind.STRATEGY else move.kind.value
 
 
 def _untraceable(data: dict[str, Any]) -> str:
