@@ -92,17 +92,8 @@ class CpuKernel(Kernel):
         }
         roots = {a for s in one.reductions for a in s.args if isinstance(a, str)}
         roots |= set(self.program.element_outputs) if not one.reductions else set()
-        known = frozenset(n for n in self.program.level if n not in self.program.element_values) | kept_before
-        used: set[str] = set()
-        todo = [r for r in roots if r in self.program.element_values]
-        while todo:
-            name = todo.pop()
-            if name in used:
-                continue
-            used.add(name)
-            if name not in known and name in self.program.steps:
-                args = self.program.steps[name].args
-                todo += [a for a in args if isinstance(a, str) and a in self.program.element_values]
+        known = self.program.row_values | kept_before
+        used = (self.program.closure(roots - known, known) | roots) & self.program.element_values
         lines = [self.load(o, f"{self._element(o, at)}") for o in self.program.operands if o in used]
         for name in self.kept:
             if name in used and name in kept_before:

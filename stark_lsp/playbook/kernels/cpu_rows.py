@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
 from stark_lsp.playbook.kernels.expressions import identity
-from stark_lsp.playbook.kernels.places import take_apart
-from stark_lsp.playbook.kernels.program import Group, Pass
+from stark_lsp.playbook.kernels.program import Pass
 from stark_lsp.playbook.kernels.text import indent
 from stark_lsp.playbook.spec import Step
 
@@ -62,52 +61,41 @@ class CpuRows(CpuKernel):
             for k in self.outputs(True)
         ]
 
-    def _segments(self, lines: list[str], pointers: list[str]) -> list[str]:
+    def _segments(self, lines: list[str]) -> list[str]:
         """Wrap a walk over a row that consists of several pieces."""
-        groups = self.places.segments()
-        if not groups:
-            return lines
-        extents = [self.places.extents[g] for g in groups]
-        taken = take_apart("segment", tuple((f"s{k}", e) for k, e in enumerate(extents)), {f"s{k}" for k in range(9)})
+        extents = [self.places.extents[g] for g in self.places.segments()]
         return [
             f"for (int64_t segment = 0; segment < {' * '.join(extents)}; ++segment) {{",
-            *indent([*taken, *pointers, *lines]),
+            *indent([*self.places.segment_lines(), *lines]),
             "}",
         ]
 
-    def _segment_index(self) -> dict[Group, str]:
-        groups = self.places.segments()
-        return {g: "segment" if len(groups) == 1 else f"s{k}" for k, g in enumerate(groups)}
-
     def _rows(self) -> list[str]:
         program = self.program
-        index = self._segment_index()
-        reads = tuple(o for o in program.operands if any(o in program.reads(p) for p in program.passes))
-        inside = self.places.decode((*reads, *program.row_reads))
+        index = self.places.segment_index()
+        inside = self.places.decode((*program.element_reads, *program.row_reads))
         if not index:
-            inside += [*self._row_pointers(reads), *self._output_pointers()]
+            inside += [*self._row_pointers(program.element_reads), *self._output_pointers()]
         inside += self.row_values()
         for number, one in enumerate(program.passes):
             inside.append(self.title(one))
             for step in one.reductions:
                 inside += self._lanes(step)
-            pointers = self._row_pointers(program.reads(one), index) if index else []
-            if one.reductions:
-                inside += self._segments(self._accumulate(one, number, "0", "cols"), pointers)
-            else:
-                pointers += self._output_pointers(index) if index else []
-                inside += self._segments(self._write(one, number, "0", "cols"), pointers)
+            walk = (self._accumulate if one.reductions else self._write)(one, number, "0", "cols")
+            if index:
+                outputs = [] if one.reductions else self._output_pointers(index)
+                walk = self._segments([*self._row_pointers(program.reads(one), index), *outputs, *walk])
+            inside += walk
             for step in one.reductions:
                 inside.append(f"const {self.writer.c_types[step.name]} {self.names[step.name]} = {self._join(step)};")
             inside += self.after(one)
         inside += self._store_rows()
+        buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
         if not program.outer:
-            buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
             end = ["_stark_stream_end();"] if self.variant.streaming else []
             return [*buffers, *inside, *end]
         rows = self.places.rows()
         loop = [f"for (int64_t row = 0; row < {rows}; ++row) {{", *indent(inside), "}"]
-        buffers = [f"std::vector<{self._kept_type(n)}> {self.names[n]}_kept(cols);" for n in self.kept]
         return self._team(f"{rows} * {self.places.count()}", loop, self.places.count(), buffers=buffers)
 
     def _kept_type(self, name: str) -> str:
@@ -117,9 +105,8 @@ class CpuRows(CpuKernel):
     def _rows_split(self) -> list[str]:
         """Few long rows: all threads share one, chunk by chunk; partial results are joined in the chunks' order."""
         program = self.program
-        reads = tuple(o for o in program.operands if any(o in program.reads(p) for p in program.passes))
-        inside = self.places.decode((*reads, *program.row_reads))
-        inside += [*self._row_pointers(reads), *self._output_pointers(), *self.row_values()]
+        inside = self.places.decode((*program.element_reads, *program.row_reads))
+        inside += [*self._row_pointers(program.element_reads), *self._output_pointers(), *self.row_values()]
         share = self._parallel("cols", " for schedule(static)")
         lines = [f"const int64_t chunks = (cols + {CHUNK - 1}) / {CHUNK};"]
         for number, one in enumerate(program.passes):

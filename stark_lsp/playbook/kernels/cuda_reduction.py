@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from stark_lsp.playbook.kernels.cuda_kernel import CudaKernel, each
 from stark_lsp.playbook.kernels.expressions import identity
-from stark_lsp.playbook.kernels.places import take_apart
 from stark_lsp.playbook.kernels.program import Group, Pass
 from stark_lsp.playbook.kernels.text import indent, plus
 from stark_lsp.playbook.spec import Step
@@ -45,8 +44,7 @@ class CudaReduction(CudaKernel):
             index = {reduced: "r"}
             own = "col" if self.moves(operand) else ""
         elif self.segmented and not self._whole(operand):
-            groups = self.places.segments()
-            index = {g: "segment" if len(groups) == 1 else f"s{k}" for k, g in enumerate(groups)}
+            index = self.places.segment_index()
             own = "within" if self.moves(operand) else ""
         else:
             own = "j"
@@ -76,12 +74,10 @@ class CudaReduction(CudaKernel):
     def _segment_lines(self, one: Pass) -> list[str]:
         if not self.segmented or all(self._whole(o) for o in self.program.reads(one)):
             return []
-        groups = self.places.segments()
-        parts = tuple((f"s{k}", self.places.extents[g]) for k, g in enumerate(groups))
         return [
             "const int64_t segment = j / cols;",
             "const int64_t within = j % cols;",
-            *take_apart("segment", parts, {name for name, _ in parts}),
+            *self.places.segment_lines(),
         ]
 
     def start_lines(self, step: Step) -> list[str]:

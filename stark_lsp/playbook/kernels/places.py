@@ -96,6 +96,16 @@ class Places:
         """Reduced groups before the last of a contiguous row: the row consists of that many pieces."""
         return self.program.reduced[:-1] if self.program.layout is Layout.ROWS else ()
 
+    def segment_index(self) -> dict[Group, str]:
+        """The C variable that holds the index along each of these groups."""
+        groups = self.segments()
+        return {g: "segment" if len(groups) == 1 else f"s{k}" for k, g in enumerate(groups)}
+
+    def segment_lines(self) -> list[str]:
+        """Statements that take the number of a piece apart."""
+        index = self.segment_index()
+        return _take_apart("segment", [(name, self.extents[g]) for g, name in index.items()], set(index.values()))
+
     def count(self) -> str:
         """The number of elements of a reduction as a C expression."""
         return " * ".join(self.extents[g] for g in self.program.reduced) or "1"
@@ -162,10 +172,10 @@ class Places:
             if o not in self.strided() and 0 < sum(self.program.advances(o, g) for g in outer) < len(outer)
         ]
         needed = [g for g in outer if any(self.program.advances(o, g) for o in partial)]
-        return take_apart(row, tuple((self.index(g), self.extents[g]) for g in outer), {self.index(g) for g in needed})
+        return _take_apart(row, [(self.index(g), self.extents[g]) for g in outer], {self.index(g) for g in needed})
 
 
-def take_apart(number: str, parts: tuple[tuple[str, str], ...], needed: set[str]) -> list[str]:
+def _take_apart(number: str, parts: list[tuple[str, str]], needed: set[str]) -> list[str]:
     """Statements that split a flat index into the indices in `needed`; parts are (index, extent), outermost first."""
     if len(parts) < 2:
         return []

@@ -225,9 +225,13 @@ class Program:
         """Steps written for each element, in the outputs' order."""
         return tuple(o.step for o in self.spec.outputs if not o.reduced)
 
+    @cached_property
+    def row_values(self) -> frozenset[str]:
+        """Operands and steps that are the same for all elements of a row."""
+        return frozenset(self.level) - self.element_values
+
     def _elements(self, roots: set[str]) -> tuple[Step, ...]:
-        rows_known = frozenset(n for n in self.level if n not in self.element_values)
-        names = self.closure(roots, rows_known)
+        names = self.closure(roots, self.row_values)
         return tuple(s for s in self.spec.steps if s.name in names and s.name in self.element_values)
 
     def _row_steps(self, level: int) -> tuple[Step, ...]:
@@ -268,6 +272,12 @@ class Program:
         return tuple(o for o in self.operands if o in used and o in self.element_values)
 
     @cached_property
+    def element_reads(self) -> tuple[str, ...]:
+        """Operands that some pass reads for each element, in the spec's order."""
+        found = {operand for one in self.passes for operand in self.reads(one)}
+        return tuple(o for o in self.operands if o in found)
+
+    @cached_property
     def row_reads(self) -> tuple[str, ...]:
         """Operands that hold one value for a row, in the spec's order."""
         return tuple(o for o in self.operands if o in self.needed and o not in self.element_values)
@@ -290,10 +300,9 @@ class Program:
                         front.add(str(arg))
             if not one.reductions:
                 front |= {name for name in self.element_outputs if name in again}
-        rows_known = frozenset(n for n in self.level if n not in self.element_values)
 
         def costly(name: str) -> bool:
-            below = self.closure({name}, rows_known) - rows_known
+            below = self.closure({name}, self.row_values) - self.row_values
             return any(n in self.steps and self.steps[n].op in COSTLY for n in below)
 
         return tuple(name for name in self.steps if name in front and costly(name))
