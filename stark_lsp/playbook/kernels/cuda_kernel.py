@@ -86,16 +86,19 @@ class CudaKernel(Kernel):
             parts.append(f"_stark_aligned<{vector}>({', '.join(pointers)})")
         return " && ".join(parts)
 
-    def choose(self, call: str) -> list[str]:
-        """Launch with vectors, or else element by element; `call` has {v} for the width and {items}.
+    def choose(self, *calls: str) -> list[str]:
+        """Launch with vectors, or else element by element; calls have {v} for the width and {items}.
 
         Across rows a tile keeps its size: single elements come in more items. Down columns the items stay.
         """
         v, items = self.variant.vector, self.variant.items
+        narrow = [call.format(v=1, items=items if self.columns else items * v) for call in calls]
         if v == 1:
-            return [call.format(v=1, items=items)]
-        narrow = call.format(v=1, items=items if self.columns else items * v)
-        return [f"if ({self.wide()})", *indent([call.format(v=v, items=items)]), "else", *indent([narrow])]
+            return narrow
+        wide = [call.format(v=v, items=items) for call in calls]
+        if len(calls) == 1:
+            return [f"if ({self.wide()})", *indent(wide), "else", *indent(narrow)]
+        return [f"if ({self.wide()}) {{", *indent(wide), "} else {", *indent(narrow), "}"]
 
     def moves(self, operand: str) -> bool:
         """Whether an operand advances along the last group."""

@@ -73,18 +73,17 @@ class CudaSplitReduction(CudaReduction):
         at = order.index(step.name) * 8 * self.variant.parts
         return f"reinterpret_cast<{c_type}*>(scratch{f' + {at} * ({self._results()})' if at else ''})"
 
-    def _place(self) -> str:
+    def _place(self, part: str) -> str:
         if self.columns:
-            return f"part * ({self._results()}) + row * cols + col + k"
-        return f"row * {self.variant.parts} + part"
+            return f"{part} * ({self._results()}) + row * cols + col + k"
+        return f"row * {self.variant.parts} + {part}"
 
     def _leave(self, step: Step) -> list[str]:
         """Store a block's partial result."""
-        name = self.names[step.name]
+        name, left = self.names[step.name], f"{self._buffer(step)}[{self._place('part')}]"
         if self.columns:
-            loop = f"for (int k = 0; k < V; ++k) {self._buffer(step)}[{self._place()}] = {name}[k];"
-            return [f"if (down == 0) {loop}"]
-        return [f"if (lane == 0) {self._buffer(step)}[{self._place()}] = {name};"]
+            return [f"if (down == 0) for (int k = 0; k < V; ++k) {left} = {name}[k];"]
+        return [f"if (lane == 0) {left} = {name};"]
 
     def _known(self, number: int) -> list[str]:
         """Join what the kernels before this one left, and compute the steps on whole rows."""
@@ -99,9 +98,9 @@ class CudaSplitReduction(CudaReduction):
         name, c_type = self.names[step.name], self.writer.c_types[step.name]
         buffer, parts, across = f"{name}_parts", self.variant.parts, self.variant.row_threads
         lines = [f"const {c_type}* {buffer} = {self._buffer(step)};"]
-        place = self._place().replace("part", "other", 1) if self.columns else f"row * {parts} + other"
+        value = f"{buffer}[{self._place('other')}]"
         if self.columns:
-            joined = self.writer.combine(step.op, f"{name}[k]", f"{buffer}[{place}]", c_type)
+            joined = self.writer.combine(step.op, f"{name}[k]", value, c_type)
             lines += [
                 f"{c_type} {name}[V];",
                 f"for (int k = 0; k < V; ++k) {name}[k] = {identity(step.op, c_type)};",
@@ -110,7 +109,7 @@ class CudaSplitReduction(CudaReduction):
             ]
             self.writer.names[step.name] = f"{name}[k]"
         else:
-            joined = self.writer.combine(step.op, name, f"{buffer}[{place}]", c_type)
+            joined = self.writer.combine(step.op, name, value, c_type)
             lines += [
                 f"{c_type} {name} = {identity(step.op, c_type)};",
                 f"for (int64_t other = lane; other < {parts}; other += {across}) {name} = {joined};",
@@ -138,14 +137,4 @@ class CudaSplitReduction(CudaReduction):
                 grid = f"unsigned({self.places.rows()} * {parts})"
             arguments = f"{self.arguments()}, scratch, {self.sizes()}"
             lines.append(f"{name}<{{v}}, {{items}}><<<{grid}, {threads}, 0, stream>>>({arguments});")
-        v, items = self.variant.vector, self.variant.items
-        if v == 1:
-            return [line.format(v=1, items=items) for line in lines]
-        narrow = items if self.columns else items * v
-        return [
-            f"if ({self.wide()}) {{",
-            *indent([line.format(v=v, items=items) for line in lines]),
-            "} else {",
-            *indent([line.format(v=1, items=narrow) for line in lines]),
-            "}",
-        ]
+        return self.choose(*lines)
