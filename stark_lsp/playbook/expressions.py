@@ -14,23 +14,21 @@ Name = Callable[[Ref], ast.expr]
 """Gives the expression of a tensor or size."""
 
 _OPERATORS: dict[str, type[ast.operator]] = {
-    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "true_divide": ast.Div,
-    "floor_divide": ast.FloorDiv,
-    "remainder": ast.Mod, "pow": ast.Pow, "matmul": ast.MatMult, "__and__": ast.BitAnd, "__or__": ast.BitOr,
-    "__xor__": ast.BitXor, "__floordiv__": ast.FloorDiv, "__pow__": ast.Pow, "__matmul__": ast.MatMult,
-    "__truediv__": ast.Div, "__mod__": ast.Mod, "__add__": ast.Add, "__sub__": ast.Sub, "__mul__": ast.Mult,
-    "__div__": ast.Div, "__lshift__": ast.LShift, "__rshift__": ast.RShift,
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "true_divide": ast.Div, "truediv": ast.Div,
+    "floor_divide": ast.FloorDiv, "floordiv": ast.FloorDiv, "remainder": ast.Mod, "mod": ast.Mod, "pow": ast.Pow,
+    "matmul": ast.MatMult, "and": ast.BitAnd, "or": ast.BitOr, "xor": ast.BitXor, "lshift": ast.LShift,
+    "rshift": ast.RShift,
 }  # fmt: skip
-_REFLECTED: dict[str, type[ast.operator]] = {
-    "__rsub__": ast.Sub, "__rtruediv__": ast.Div, "__rdiv__": ast.Div, "__rpow__": ast.Pow,
-    "__rfloordiv__": ast.FloorDiv,
-    "__rmatmul__": ast.MatMult, "__radd__": ast.Add, "__rmul__": ast.Mult, "__rmod__": ast.Mod,
-}  # fmt: skip
+"""By the name of a method, without the underscores around it."""
 _COMPARE: dict[str, type[ast.cmpop]] = {
     "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
-    "__eq__": ast.Eq, "__ne__": ast.NotEq, "__lt__": ast.Lt, "__le__": ast.LtE, "__gt__": ast.Gt, "__ge__": ast.GtE,
 }  # fmt: skip
-_UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "__neg__": ast.USub, "__invert__": ast.Invert}
+_UNARY: dict[str, type[ast.unaryop]] = {"neg": ast.USub, "invert": ast.Invert}
+_IN_PLACE = {
+    "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__idiv__": "div_",
+    "__ipow__": "pow_",
+}  # fmt: skip
+"""Methods that do the same as an operator."""
 _SYMBOLS: dict[str, type[ast.operator]] = {
     "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "**": ast.Pow,
 }  # fmt: skip
@@ -136,7 +134,7 @@ class Writer:
         """
         space = target.rpartition(".")[0]
         kwargs = {k: v for k, v in kwargs.items() if v is not None and k not in ("_stacklevel", "inplace")}
-        plain = _without_underscore(target)
+        plain = _method(target)
         written = [self.value(item) for item in args]
         if target.endswith(".get"):
             return ast.Attribute(written[0], target.split(".")[1], ast.Load())
@@ -158,34 +156,31 @@ class Writer:
 
     @staticmethod
     def _operator(name: str, written: list[ast.expr]) -> ast.expr | None:
+        if name == "__getitem__":
+            return ast.Subscript(written[0], written[1], ast.Load())
+        special = name.startswith("__")
+        name = name.strip("_") if special else name
         if len(written) == 2:
             if name in _OPERATORS:
                 return ast.BinOp(written[0], _OPERATORS[name](), written[1])
-            if name in _REFLECTED:
-                return ast.BinOp(written[1], _REFLECTED[name](), written[0])
+            if special and name.startswith("r") and name[1:] in _OPERATORS:
+                return ast.BinOp(written[1], _OPERATORS[name[1:]](), written[0])
             if name in _COMPARE:
                 return ast.Compare(written[0], [_COMPARE[name]()], [written[1]])
-            if name == "__getitem__":
-                return ast.Subscript(written[0], written[1], ast.Load())
         if len(written) == 1 and name in _UNARY:
             return ast.UnaryOp(_UNARY[name](), written[0])
         return None
 
 
-def _without_underscore(target: str) -> str:
-    """Return the ordinary form of an in-place name: `add` for `add_` and `__iadd__`."""
+def _method(target: str) -> str:
     name = target.rpartition(".")[2]
-    if name.endswith("__"):
-        in_place = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
-                    "__ipow__": "pow"}  # fmt: skip
-        return in_place.get(name, name)
-    return name
+    return _IN_PLACE.get(name, name)
 
 
 def ordinary(target: str) -> str:
     """Return the name of an operation's ordinary form, for one that was written in place."""
-    space, _, name = target.rpartition(".")
-    return f"{space}.{name[:-1]}" if name.endswith("_") and not name.endswith("__") else target
+    name = _method(target)
+    return f"{target.rpartition('.')[0]}.{name[:-1]}" if name.endswith("_") and not name.endswith("__") else target
 
 
 def unparse(node: ast.AST) -> str:

@@ -55,6 +55,13 @@ def test_what_cannot_be_written_for_whole_numbers_stays_in_pytorch(bench: Callab
     assert words(bench, body, inputs, "x, i") == [("add", "tanh", "mul")]
 
 
+def test_what_changes_a_view_in_place_is_written_in_place(bench: Callable[..., Bench]) -> None:
+    body = "        y = x[0]\n        y **= 2\n        return torch.tanh(x) * 2 + 1\n"
+    code = f"class Model(nn.Module):\n    def forward(self, x):\n        x = x * 1.0\n{body}"
+    one = bench(text_of(Case("x", code, "[torch.randn(64, 32)]")))
+    assert "y = y.pow_(2)" in one.attempt().candidate.source
+
+
 def test_half_of_a_chunk_is_read_in_place(bench: Callable[..., Bench]) -> None:
     body = "a, b = x.chunk(2, -1)\nreturn F.silu(a) * b"
     assert words(bench, body, "[torch.randn(64, 64)]") == [("silu", "mul")]
