@@ -127,23 +127,19 @@ class ForwardWriter:
         """Return the nodes written inside another operation, with the position of the statement they end up in."""
         if any(node.fence for node in self.graph.nodes):
             return {}
-        position = {unit.nodes[0]: i for i, unit in enumerate(units) if unit.kernel is None and unit.nodes}
         uses: dict[int, list[tuple[int, int]]] = {}
         for index, unit in enumerate(units):
             for ref in unit.reads:
-                uses.setdefault(ref.node, []).append(
-                    (index, unit.nodes[0] if unit.kernel is None and unit.nodes else -1)
-                )
-        for ref in refs_in(self.graph.output):
-            uses.setdefault(ref.node, []).append((len(units), -1))
+                uses.setdefault(ref.node, []).append((index, unit.node))
         returned = list(refs_in(self.graph.output))
+        for ref in returned:
+            uses.setdefault(ref.node, []).append((len(units), -1))
         inside: dict[int, int] = {}
         weight: dict[int, int] = {}
-        for index in range(len(units)):
-            unit = units[index]
-            if unit.kernel is not None or not unit.nodes:
+        for unit in units:
+            if unit.node < 0:
                 continue
-            node = self.graph.nodes[unit.nodes[0]]
+            node = self.graph.nodes[unit.node]
             found = uses.get(node.id, [])
             if len(found) != 1 or node.names or node.structure != "tensor" or node.op == "size" or not node.outputs:
                 continue
@@ -151,7 +147,7 @@ class ForwardWriter:
             if user_position == len(units) and len(returned) == 1 and weight.get(node.id, 0) < MAX_INSIDE:
                 inside[node.id] = user_position
                 continue
-            if user < 0 or user not in position:
+            if user < 0:
                 continue
             other = self.graph.nodes[user]
             if other.op == "size" or _line(other) != _line(node) or keeps_order(self.graph, node.id):
@@ -163,14 +159,14 @@ class ForwardWriter:
             inside[node.id] = user_position
         resolved = {}
         for node_id, at in inside.items():
-            while at < len(units) and units[at].kernel is None and units[at].nodes and units[at].nodes[0] in inside:
-                at = inside[units[at].nodes[0]]
+            while at < len(units) and units[at].node in inside:
+                at = inside[units[at].node]
             resolved[node_id] = at
         return resolved
 
     def _find_last_uses(self, units: list[Unit], within: dict[int, int]) -> None:
         for index, unit in enumerate(units):
-            at = within.get(unit.nodes[0], index) if unit.kernel is None and unit.nodes else index
+            at = within.get(unit.node, index)
             for ref in unit.reads:
                 self.last_use[ref] = max(self.last_use.get(ref, 0), at)
         for base in through_sizes(self.graph, refs_in(self.graph.output)):
@@ -233,9 +229,10 @@ class ForwardWriter:
             return self._guard_statement(unit.guard)
         if unit.kernel is not None:
             return self._kernel_statement(unit.kernel, keep)
-        node = self.graph.nodes[unit.nodes[0]]
+        node = self.graph.nodes[unit.node]
         if node.op == "size":
-            return [f"{{}} = {unparse(self._size(node))}".format(self._new_name(Ref(node.id), keep))]
+            size = unparse(self._size(node))
+            return [f"{self._new_name(Ref(node.id), keep)} = {size}"]
         if node.target == "Tensor.__setitem__":
             subscript = ast.Subscript(self.writer.value(node.args[0]), self.writer.value(node.args[1]), ast.Store())
             return [f"{unparse(subscript)} = {unparse(self.writer.value(node.args[2]))}"]

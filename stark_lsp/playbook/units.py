@@ -28,6 +28,11 @@ class Unit:
     reads: list[Ref] = field(default_factory=list)
     """Tensors it reads, and sizes that have a name."""
 
+    @property
+    def node(self) -> int:
+        """The operation that it is; -1 for a kernel and for checks."""
+        return self.nodes[0] if self.nodes and self.kernel is None else -1
+
 
 class Units:
     """The units of one design: each comes behind what it reads, and as near as possible to where the user had it."""
@@ -49,12 +54,10 @@ class Units:
         units = self._units()
         maker = {node: index for index, unit in enumerate(units) for node in unit.nodes}
         after = [{maker[ref.node] for ref in unit.reads if ref.node in maker} for unit in units]
-        special = [
-            i for i, u in enumerate(units) if u.kernel is None and u.nodes and keeps_order(self.graph, u.nodes[0])
-        ]
+        special = [i for i, u in enumerate(units) if u.node >= 0 and keeps_order(self.graph, u.node)]
         for first, second in itertools.pairwise(special):
             after[second].add(first)
-        for fence in (i for i in special if self.graph.nodes[units[i].nodes[0]].fence):
+        for fence in (i for i in special if self.graph.nodes[units[i].node].fence):
             for index, unit in enumerate(units):
                 if unit.key < units[fence].key:
                     after[fence].add(index)
@@ -129,7 +132,7 @@ class Units:
         if unit.kernel is not None:
             return [operand.ref for operand in unit.kernel.lowered.operands]
         looked_at = [Ref(node) for guard in unit.guard for node in scalar_nodes(guard.expr)]
-        return through_sizes(self.graph, looked_at if unit.guard else self.graph.nodes[unit.nodes[0]].refs())
+        return through_sizes(self.graph, looked_at if unit.guard else self.graph.nodes[unit.node].refs())
 
 
 def through_sizes(graph: Graph, refs: Iterable[Ref]) -> list[Ref]:
