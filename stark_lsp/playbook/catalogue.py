@@ -82,7 +82,7 @@ class Catalogue:
         spans = self.user_lines.spans([f.node for f in nodes])
         lines = self.user_lines.quote(spans)
         name = "fused"
-        lowered = lower(self.prepared, region, name, describe(words, region, self.prepared), lines)
+        lowered = lower(self.prepared, region, name, describe(words, region), lines)
         if supports(lowered.spec, self.device) is not None:
             return None
         name = unused(kernel_name(self.prepared, region, words), self._names)
@@ -120,10 +120,9 @@ def kernel_name(prepared: Prepared, region: Region, words: tuple[str, ...]) -> s
     return "fused_" + "_".join(chosen)
 
 
-def describe(words: tuple[str, ...], region: Region, prepared: Prepared) -> str:
+def describe(words: tuple[str, ...], region: Region) -> str:
     """Return one line that says what a kernel computes."""
-    counted = dict.fromkeys(words)
-    text = ", ".join(counted)
+    text = ", ".join(dict.fromkeys(words))
     over = ""
     if region.layout.dims:
         dims = ", ".join(str(dim) for dim in region.layout.dims)

@@ -73,7 +73,7 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
             functional = f"{torch}.nn.functional"
         else:
             imports.append(_FUNCTIONAL)
-    kernels, shown = _kernels(prepared, parts)
+    kernels, shown = _kernels(parts)
     fallbacks = [f"_{kernel.launcher}_pytorch" for kernel, _ in shown]
     twins: list[str] = []
     for (kernel, _), name in zip(shown, fallbacks, strict=True):
@@ -107,7 +107,7 @@ def emit(problem: Problem, prepared: Prepared, parts: Sequence[Part], comment: s
     return Candidate(assemble(user, imports, library, twins, new_class))
 
 
-def _kernels(prepared: Prepared, parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, Variant]]]:
+def _kernels(parts: Sequence[Part]) -> tuple[list[KernelCall], list[tuple[KernelCall, Variant]]]:
     """Return a call for each part, and those that need a kernel: parts that compute the same share one launcher."""
     calls: list[KernelCall] = []
     shown: dict[tuple[Any, ...], tuple[KernelCall, Variant]] = {}

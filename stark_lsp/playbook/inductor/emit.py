@@ -128,7 +128,6 @@ class _Arguments:
         self.weights = {_path(text): one for text, one in by_expression.items() if text.startswith("self.")}
         if not self.inputs:
             raise CannotEmit("its program takes no input")
-        self._made = made
         self.spelled: dict[str, str] = {}
         taken = {*_OURS, *names.values()}
         called: dict[str, str] = {}

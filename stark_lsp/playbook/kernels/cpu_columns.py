@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
-from stark_lsp.playbook.kernels.expressions import identity
+from stark_lsp.playbook.kernels.expressions import combine, identity
 from stark_lsp.playbook.kernels.program import Group
 from stark_lsp.playbook.kernels.text import indent, plus
 from stark_lsp.playbook.spec import Step
@@ -61,7 +61,7 @@ class CpuColumns(CpuKernel):
                 inside.append(f"{c_type} {name}[{wide}];")
                 start.append(f"{name}[j] = {identity(step.op, c_type)};")
                 value = self.reduction_value(step)
-                work.append(f"{name}[j] = {self.writer.combine(step.op, f'{name}[j]', value, c_type)};")
+                work.append(f"{name}[j] = {combine(step.op, f'{name}[j]', value)};")
             if not one.reductions:
                 base = self.places.output_row(False, {reduced: "r"})
                 for k in self.outputs(False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stark_lsp.playbook.kernels.cpu_kernel import CpuKernel
-from stark_lsp.playbook.kernels.expressions import identity
+from stark_lsp.playbook.kernels.expressions import combine, identity
 from stark_lsp.playbook.kernels.program import Pass
 from stark_lsp.playbook.kernels.text import indent
 from stark_lsp.playbook.spec import Step
@@ -30,9 +30,8 @@ class CpuRows(CpuKernel):
         adds = []
         for step in one.reductions:
             lane = f"{self.names[step.name]}_lanes[lane]"
-            c_type = self.writer.c_types[step.name]
             value = self.reduction_value(step)
-            adds.append(f"{lane} = {self.writer.combine(step.op, lane, value, c_type)};")
+            adds.append(f"{lane} = {combine(step.op, lane, value)};")
         return [
             f"_stark_walk<{self.variant.vector}>({begin}, {end}, [&](int64_t j, int lane) STARK_INLINE {{",
             *indent([*loads, *self.compute(steps), *self._keep(one, number), *adds]),
@@ -48,7 +47,7 @@ class CpuRows(CpuKernel):
 
     def _join(self, step: Step) -> str:
         c_type = self.writer.c_types[step.name]
-        joined = self.writer.combine(step.op, "a", "b", c_type)
+        joined = combine(step.op, "a", "b")
         lambda_text = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
         return f"_stark_join({self.names[step.name]}_lanes, {lambda_text})"
 
@@ -140,7 +139,7 @@ class CpuRows(CpuKernel):
     def _join_parts(self, step: Step) -> list[str]:
         name, c_type, wide = self.names[step.name], self.writer.c_types[step.name], self._part_type(step)
         wide = "bool" if wide == "char" else wide
-        joined = self.writer.combine(step.op, f"{name}_all", f"{wide}({name}_parts[chunk])", wide)
+        joined = combine(step.op, f"{name}_all", f"{wide}({name}_parts[chunk])")
         return [
             f"{wide} {name}_all = {identity(step.op, wide)};",
             f"for (int64_t chunk = 0; chunk < chunks; ++chunk) {name}_all = {joined};",

@@ -7,7 +7,7 @@ L2 cache.
 from __future__ import annotations
 
 from stark_lsp.playbook.kernels.cuda_kernel import CudaKernel, each
-from stark_lsp.playbook.kernels.expressions import identity
+from stark_lsp.playbook.kernels.expressions import combine, identity
 from stark_lsp.playbook.kernels.program import Group, Pass
 from stark_lsp.playbook.kernels.text import indent, plus
 from stark_lsp.playbook.spec import Step
@@ -94,13 +94,13 @@ class CudaReduction(CudaKernel):
         for step in one.reductions:
             name = self.names[step.name] + ("[k]" if self.columns else "")
             value = self.reduction_value(step)
-            lines.append(f"{name} = {self.writer.combine(step.op, name, value, self.writer.c_types[step.name])};")
+            lines.append(f"{name} = {combine(step.op, name, value)};")
         return lines
 
     def join_line(self, step: Step) -> str:
         """Join the threads' shares of a reduction."""
         name, c_type = self.names[step.name], self.writer.c_types[step.name]
-        joined = self.writer.combine(step.op, "a", "b", c_type)
+        joined = combine(step.op, "a", "b")
         function = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
         across = self.variant.row_threads
         if self.columns:

@@ -7,7 +7,7 @@ same order, so that two runs agree to the last bit.
 from __future__ import annotations
 
 from stark_lsp.playbook.kernels.cuda_reduction import CudaReduction
-from stark_lsp.playbook.kernels.expressions import identity
+from stark_lsp.playbook.kernels.expressions import combine, identity
 from stark_lsp.playbook.kernels.program import Program
 from stark_lsp.playbook.kernels.text import indent
 from stark_lsp.playbook.kernels.variant import Variant
@@ -100,7 +100,7 @@ class CudaSplitReduction(CudaReduction):
         lines = [f"const {c_type}* {buffer} = {self._buffer(step)};"]
         value = f"{buffer}[{self._place('other')}]"
         if self.columns:
-            joined = self.writer.combine(step.op, f"{name}[k]", value, c_type)
+            joined = combine(step.op, f"{name}[k]", value)
             lines += [
                 f"{c_type} {name}[V];",
                 f"for (int k = 0; k < V; ++k) {name}[k] = {identity(step.op, c_type)};",
@@ -109,7 +109,7 @@ class CudaSplitReduction(CudaReduction):
             ]
             self.writer.names[step.name] = f"{name}[k]"
         else:
-            joined = self.writer.combine(step.op, name, value, c_type)
+            joined = combine(step.op, name, value)
             lines += [
                 f"{c_type} {name} = {identity(step.op, c_type)};",
                 f"for (int64_t other = lane; other < {parts}; other += {across}) {name} = {joined};",

@@ -56,6 +56,13 @@ def identity(op: str, c_type: str) -> str:
     return "0" if c_type == "uint8_t" else f"{limits}_MIN"
 
 
+def combine(op: str, left: str, right: str) -> str:
+    """Join two partial results of a reduction."""
+    if op in ("sum", "prod"):
+        return f"{left} {'+' if op == 'sum' else '*'} {right}"
+    return f"_stark_{op.removeprefix('a')}({left}, {right})"
+
+
 def _has_reciprocal(number: str | float | int | bool) -> TypeGuard[float]:
     """Whether a number can be divided by as multiplying by its reciprocal, in float."""
     return not isinstance(number, (str, bool)) and 1e-30 < abs(number) < 1e30
@@ -239,11 +246,3 @@ class Writer:
                     return more[exponent]
         power = "powf" if c_type == "float" else "pow"
         return f"{power}({base}, {self.argument(exponent, c_type)})"
-
-    def combine(self, op: str, left: str, right: str, c_type: str) -> str:
-        """Join two partial results of a reduction."""
-        if op == "sum":
-            return f"{left} + {right}"
-        if op == "prod":
-            return f"{left} * {right}"
-        return f"_stark_{op.removeprefix('a')}({left}, {right})"
