@@ -69,21 +69,15 @@ def emit(
         own = [attention.text(made["capability"], exact=exact)] if called else []
         names_of = naming.given(program, arguments.spelled)
         rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
-        digest = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()
+        tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
         shared = [graphs.text(bool(made["changes"]))] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
         text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        types = [f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()]
+        tag, rows, library_of = library.constants(text, types)
         imports += ["ctypes", "glob", "threading", "warnings"]
-        rows = [
-            *(f'_STARK_SOURCE_{digest[:6]} = r"""', *text.splitlines(), '"""'),
-            f"_STARK_TYPES_{digest[:6]} = {{",
-            *(f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()),
-            "}",
-        ]
-        library_of = f'"stark_{digest[:16]}", _STARK_SOURCE_{digest[:6]}, _STARK_TYPES_{digest[:6]}'
         ready = [f"    kernels = _stark_library({library_of})", "    if not kernels:", "        return None"]
         shared = [library.loader("cpu")]
     whole = [
@@ -91,7 +85,7 @@ def emit(
         "",
         *rows,
         "",
-        *arguments.made_for(digest[:6], apart=named is None),
+        *arguments.made_for(tag, apart=named is None),
         "",
         "",
         *(line for text in (*shared, looked_at) for line in (*text.splitlines(), "", "")),
@@ -106,7 +100,7 @@ def emit(
         *(graphs.method(arguments.inputs) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
-    new_forward = _forward(user.forward, made, arguments, digest[:6], named, replayed)
+    new_forward = _forward(user.forward, made, arguments, tag, named, replayed)
     new_class = renamed_class(user, new_forward, extra, keep_old=True)
     return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))
 

@@ -67,7 +67,7 @@ class CpuColumns(CpuKernel):
                 for k in self.outputs(False):
                     work.append(f"{self.names[f'out {k}']}[{base} + begin + j] = {self.output_value(k)};")
             if start:
-                inside.append(f"for (int64_t j = 0; j < width; ++j) {' '.join(start)}".replace(") ", ") { ", 1) + " }")
+                inside.append(f"for (int64_t j = 0; j < width; ++j) {{ {' '.join(start)} }}")
             inside += ["for (int64_t r = 0; r < length; ++r) {", *indent(over_columns(work)), "}"]
             for step in one.reductions:
                 self.writer.names[step.name] = f"{self.names[step.name]}_lanes[j]"

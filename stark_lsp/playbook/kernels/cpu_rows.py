@@ -42,14 +42,13 @@ class CpuRows(CpuKernel):
         name, c_type = self.names[step.name], self.writer.c_types[step.name]
         return [
             f"{c_type} {name}_lanes[{self.variant.vector}];",
-            f"_stark_fill(_lanes, {identity(step.op, c_type)});".replace("_lanes", f"{name}_lanes", 1),
+            f"_stark_fill({name}_lanes, {identity(step.op, c_type)});",
         ]
 
     def _join(self, step: Step) -> str:
         c_type = self.writer.c_types[step.name]
-        joined = combine(step.op, "a", "b")
-        lambda_text = f"[]({c_type} a, {c_type} b) {{ return {joined}; }}"
-        return f"_stark_join({self.names[step.name]}_lanes, {lambda_text})"
+        function = f"[]({c_type} a, {c_type} b) {{ return {combine(step.op, 'a', 'b')}; }}"
+        return f"_stark_join({self.names[step.name]}_lanes, {function})"
 
     def _write(self, one: Pass, number: int, begin: str, end: str) -> list[str]:
         return (self._streamed if self.variant.streaming else self._loop)(one, number, begin, end)

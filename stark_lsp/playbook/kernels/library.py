@@ -107,16 +107,29 @@ def render(kernels: Sequence[tuple[KernelSpec, Variant, str]], device_type: str)
     return _assemble(device.source("\n".join(functions)), launchers, device_type)
 
 
-def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
+def constants(source: str, types: Sequence[str]) -> tuple[str, list[str], str]:
+    """Return a tag, lines of Python that hold a library under it, and the arguments of `_stark_library` for it.
+
+    Parameters
+    ----------
+    source
+        The library's source.
+    types
+        Items of a dictionary: the types of its functions by their names.
+    """
     digest = hashlib.sha256(source.encode()).hexdigest()
     tag = digest[:6]
-    texts = [one.text(f'"stark_{digest[:16]}", _STARK_SOURCE_{tag}, _STARK_TYPES_{tag}') for one in launchers]
+    lines = [f'_STARK_SOURCE_{tag} = r"""', *source.splitlines(), '"""', f"_STARK_TYPES_{tag} = {{", *types, "}"]
+    return tag, lines, f'"stark_{digest[:16]}", _STARK_SOURCE_{tag}, _STARK_TYPES_{tag}'
+
+
+def _assemble(source: str, launchers: list[Launcher], device_type: str) -> str:
     types = [line for one in launchers for line in one.prototype()]
     types += ['    "_stark_error": ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int),'] if device_type == "cuda" else []
+    _, lines, arguments = constants(source, types)
+    texts = [one.text(arguments) for one in launchers]
     modules = ["ctypes", "threading", "warnings"] + (["glob"] if device_type == "cpu" else [])
-    imports = "".join(f"import {name}\n" for name in sorted(modules)) + "\nimport torch\n"
-    head = f'{imports}\n_STARK_SOURCE_{tag} = r"""\n{source}"""\n'
-    whole = "\n".join([f"_STARK_TYPES_{tag} = {{", *types, "}\n"])
+    head = [*(f"import {name}" for name in sorted(modules)), "", "import torch", "", *lines, ""]
     helping = {"_stark_rows(": launcher.ROWS_OF, "_StarkDifferentiable.": gradients.TEXT}
     called = [text for name, text in helping.items() if any(name in one for one in texts)]
-    return "\n\n".join([f"{head}{whole}{loader(device_type)}", *called, *texts])
+    return "\n\n".join(["\n".join(head) + loader(device_type), *called, *texts])
