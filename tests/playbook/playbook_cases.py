@@ -21,7 +21,8 @@ class Case:
     """How many kernels the first plan should have at least."""
 
 
-def _forward(name: str, body: str, inputs: str, other: str = "", arguments: str = "x", kernels: int = 1) -> Case:
+def forward(name: str, body: str, inputs: str, other: str = "", arguments: str = "x", kernels: int = 1) -> Case:
+    """A module that is nothing but its forward."""
     lines = "\n".join(f"        {line}" for line in body.strip().splitlines())
     code = f"class Model(nn.Module):\n    def forward(self, {arguments}):\n{lines}\n"
     return Case(name, code, inputs, "[]", other, kernels)
@@ -31,50 +32,50 @@ X = "[torch.randn(64, 1024)]"
 X2 = "[torch.randn(7, 1024)]"
 
 CASES = [
-    _forward("tanh_gelu", "return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))", X, X2),
-    _forward("scaled_gelu", "y = F.gelu(x) * 1.5\nreturn y + x", X, X2),
-    _forward("silu_gate", "a, b = x.chunk(2, dim=-1)\nreturn F.silu(a) * b", X, X2),
-    _forward("mish_and_softplus", "return F.mish(x) + F.softplus(x) - F.softsign(x)", X, X2),
-    _forward("hard_activations", "return F.hardswish(x) + F.hardsigmoid(x) * F.hardtanh(x, -2.0, 2.0) + F.relu6(x)", X, X2),
-    _forward("exponential_units", "return F.elu(x, 0.7) + F.selu(x) + F.celu(x, 1.3) + F.leaky_relu(x, 0.1)", X, X2),
-    _forward("shrinks", "return F.softshrink(x) + F.hardshrink(x) + F.tanhshrink(x) + F.threshold(x, 0.1, 20.0)", X, X2),
-    _forward("where_and_clamp", "y = torch.where(x > 0, x, x * 0.1)\nreturn y.clamp(min=-1.0, max=2.0) + 1", X, X2),
-    _forward("in_place", "y = x * 2\ny += 1\ny.relu_()\ny = F.relu(y - 3, inplace=True)\nreturn y", X, X2),
-    _forward("lerp_and_addc", "return torch.lerp(x, y, 0.3).addcmul(x, y, value=0.5).addcdiv(x, y.abs() + 1, value=2.0)",
-             "[torch.randn(64, 512), torch.randn(64, 512)]", "[torch.randn(3, 512), torch.randn(3, 512)]", "x, y"),
-    _forward("reflected", "return (2 - x) / (1.5 + x.abs()) + 3 / (x * x + 1) + 2.0 ** (-x.abs())", X, X2),
-    _forward("whole_numbers", "return (i * 2 + 1).clamp(0, 50).float() * x + (i > 3)",
-             "[torch.randn(64, 512), torch.randint(0, 40, (64, 512))]", "[torch.randn(2, 512), torch.randint(0, 40, (2, 512))]", "x, i"),
-    _forward("masked_softmax", "y = (x * 0.125).masked_fill(m, float('-inf'))\nreturn torch.softmax(y, dim=-1)",
-             "[torch.randn(4, 64, 128), torch.rand(64, 128) > 0.8]", "[torch.randn(2, 64, 128), torch.rand(64, 128) > 0.8]", "x, m"),
-    _forward("log_softmax_temperature", "return F.log_softmax(x / 0.7, dim=1)", X, X2),
-    _forward("softmax_over_channels", "return F.softmax(x * 2.0, dim=1)", "[torch.randn(4, 32, 16, 16)]", "[torch.randn(2, 32, 16, 16)]"),
-    _forward("rms_by_hand", "v = x.pow(2).mean(-1, keepdim=True)\nreturn x * torch.rsqrt(v + 1e-6)", X, X2),
-    _forward("l2_normalize", "return F.normalize(x * 3 + 1, dim=-1)", X, X2),
-    _forward("standardize", "m = x.mean(dim=-1, keepdim=True)\ns = x.std(dim=-1, keepdim=True)\nreturn (x - m) / (s + 1e-5)", X, X2),
-    _forward("logsumexp_dropped", "return torch.logsumexp(x * 0.5, dim=-1) * 2 - 1", X, X2),
-    _forward("dropped_with_row_values", "y = (x * x).sum(-1)\nreturn torch.sqrt(y + b) * 0.5",
-             "[torch.randn(64, 1024), torch.rand(64)]", "[torch.randn(5, 1024), torch.rand(5)]", "x, b"),
-    _forward("sum_then_unsqueeze", "s = x.abs().sum(dim=1)\nreturn x / (s.unsqueeze(1) + 1e-6)", X, X2),
-    _forward("norm_expanded", "n = x.norm(dim=1, keepdim=True).expand_as(x)\nreturn x / (n + 1.0)", X, X2),
-    _forward("two_results", "y = torch.exp(-x.abs())\nreturn y * 2, y.sum(-1, keepdim=True)", X, X2),
-    _forward("amax_values", "v = (x * 2).max(dim=-1).values\nreturn v + 1", X, X2),
-    _forward("full_mean_loss", "d = (x - y).abs()\nreturn torch.where(d < 1, 0.5 * d * d, d - 0.5).mean()",
-             "[torch.randn(256, 512), torch.randn(256, 512)]", "[torch.randn(64, 512), torch.randn(64, 512)]", "x, y"),
-    _forward("library_losses", "return F.mse_loss(x, y) + F.smooth_l1_loss(x, y, reduction='sum') * 0.1",
-             "[torch.randn(256, 512), torch.randn(256, 512)]", "[torch.randn(64, 512), torch.randn(64, 512)]", "x, y"),
-    _forward("bce_with_logits", "return F.binary_cross_entropy_with_logits(x * 2, t)",
-             "[torch.randn(256, 512), torch.rand(256, 512)]", "[torch.randn(64, 512), torch.rand(64, 512)]", "x, t"),
-    _forward("row_loss_then_mean", "p = F.log_softmax(x, -1)\nper = -(p * t).sum(-1)\nreturn per.mean()",
-             "[torch.randn(256, 512), torch.rand(256, 512)]", "[torch.randn(64, 512), torch.rand(64, 512)]", "x, t"),
-    _forward("broadcast_shapes", "return torch.sigmoid(x + r + c) * (x - r)",
-             "[torch.randn(8, 64, 128), torch.randn(64, 1), torch.randn(128)]",
-             "[torch.randn(3, 64, 128), torch.randn(64, 1), torch.randn(128)]", "x, r, c"),
-    _forward("keyword_and_default", "y = x * scale\nif mask is not None:\n    y = y + mask\nreturn torch.tanh(y) + x", X, X2,
-             "x, mask=None, scale: float = 0.5"),
-    _forward("dictionary_result", "y = torch.tanh(x) * 2 + 1\nreturn {'y': y, 'n': x.size(0), 'pair': (y, None)}", X, X2),
-    _forward("doubles", "return torch.exp(-x * x) * 0.5 + x", "[torch.randn(64, 512, dtype=torch.float64)]",
-             "[torch.randn(3, 512, dtype=torch.float64)]"),
+    forward("tanh_gelu", "return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))", X, X2),
+    forward("scaled_gelu", "y = F.gelu(x) * 1.5\nreturn y + x", X, X2),
+    forward("silu_gate", "a, b = x.chunk(2, dim=-1)\nreturn F.silu(a) * b", X, X2),
+    forward("mish_and_softplus", "return F.mish(x) + F.softplus(x) - F.softsign(x)", X, X2),
+    forward("hard_activations", "return F.hardswish(x) + F.hardsigmoid(x) * F.hardtanh(x, -2.0, 2.0) + F.relu6(x)", X, X2),
+    forward("exponential_units", "return F.elu(x, 0.7) + F.selu(x) + F.celu(x, 1.3) + F.leaky_relu(x, 0.1)", X, X2),
+    forward("shrinks", "return F.softshrink(x) + F.hardshrink(x) + F.tanhshrink(x) + F.threshold(x, 0.1, 20.0)", X, X2),
+    forward("where_and_clamp", "y = torch.where(x > 0, x, x * 0.1)\nreturn y.clamp(min=-1.0, max=2.0) + 1", X, X2),
+    forward("in_place", "y = x * 2\ny += 1\ny.relu_()\ny = F.relu(y - 3, inplace=True)\nreturn y", X, X2),
+    forward("lerp_and_addc", "return torch.lerp(x, y, 0.3).addcmul(x, y, value=0.5).addcdiv(x, y.abs() + 1, value=2.0)",
+            "[torch.randn(64, 512), torch.randn(64, 512)]", "[torch.randn(3, 512), torch.randn(3, 512)]", "x, y"),
+    forward("reflected", "return (2 - x) / (1.5 + x.abs()) + 3 / (x * x + 1) + 2.0 ** (-x.abs())", X, X2),
+    forward("whole_numbers", "return (i * 2 + 1).clamp(0, 50).float() * x + (i > 3)",
+            "[torch.randn(64, 512), torch.randint(0, 40, (64, 512))]", "[torch.randn(2, 512), torch.randint(0, 40, (2, 512))]", "x, i"),
+    forward("masked_softmax", "y = (x * 0.125).masked_fill(m, float('-inf'))\nreturn torch.softmax(y, dim=-1)",
+            "[torch.randn(4, 64, 128), torch.rand(64, 128) > 0.8]", "[torch.randn(2, 64, 128), torch.rand(64, 128) > 0.8]", "x, m"),
+    forward("log_softmax_temperature", "return F.log_softmax(x / 0.7, dim=1)", X, X2),
+    forward("softmax_over_channels", "return F.softmax(x * 2.0, dim=1)", "[torch.randn(4, 32, 16, 16)]", "[torch.randn(2, 32, 16, 16)]"),
+    forward("rms_by_hand", "v = x.pow(2).mean(-1, keepdim=True)\nreturn x * torch.rsqrt(v + 1e-6)", X, X2),
+    forward("l2_normalize", "return F.normalize(x * 3 + 1, dim=-1)", X, X2),
+    forward("standardize", "m = x.mean(dim=-1, keepdim=True)\ns = x.std(dim=-1, keepdim=True)\nreturn (x - m) / (s + 1e-5)", X, X2),
+    forward("logsumexp_dropped", "return torch.logsumexp(x * 0.5, dim=-1) * 2 - 1", X, X2),
+    forward("dropped_with_row_values", "y = (x * x).sum(-1)\nreturn torch.sqrt(y + b) * 0.5",
+            "[torch.randn(64, 1024), torch.rand(64)]", "[torch.randn(5, 1024), torch.rand(5)]", "x, b"),
+    forward("sum_then_unsqueeze", "s = x.abs().sum(dim=1)\nreturn x / (s.unsqueeze(1) + 1e-6)", X, X2),
+    forward("norm_expanded", "n = x.norm(dim=1, keepdim=True).expand_as(x)\nreturn x / (n + 1.0)", X, X2),
+    forward("two_results", "y = torch.exp(-x.abs())\nreturn y * 2, y.sum(-1, keepdim=True)", X, X2),
+    forward("amax_values", "v = (x * 2).max(dim=-1).values\nreturn v + 1", X, X2),
+    forward("full_mean_loss", "d = (x - y).abs()\nreturn torch.where(d < 1, 0.5 * d * d, d - 0.5).mean()",
+            "[torch.randn(256, 512), torch.randn(256, 512)]", "[torch.randn(64, 512), torch.randn(64, 512)]", "x, y"),
+    forward("library_losses", "return F.mse_loss(x, y) + F.smooth_l1_loss(x, y, reduction='sum') * 0.1",
+            "[torch.randn(256, 512), torch.randn(256, 512)]", "[torch.randn(64, 512), torch.randn(64, 512)]", "x, y"),
+    forward("bce_with_logits", "return F.binary_cross_entropy_with_logits(x * 2, t)",
+            "[torch.randn(256, 512), torch.rand(256, 512)]", "[torch.randn(64, 512), torch.rand(64, 512)]", "x, t"),
+    forward("row_loss_then_mean", "p = F.log_softmax(x, -1)\nper = -(p * t).sum(-1)\nreturn per.mean()",
+            "[torch.randn(256, 512), torch.rand(256, 512)]", "[torch.randn(64, 512), torch.rand(64, 512)]", "x, t"),
+    forward("broadcast_shapes", "return torch.sigmoid(x + r + c) * (x - r)",
+            "[torch.randn(8, 64, 128), torch.randn(64, 1), torch.randn(128)]",
+            "[torch.randn(3, 64, 128), torch.randn(64, 1), torch.randn(128)]", "x, r, c"),
+    forward("keyword_and_default", "y = x * scale\nif mask is not None:\n    y = y + mask\nreturn torch.tanh(y) + x", X, X2,
+            "x, mask=None, scale: float = 0.5"),
+    forward("dictionary_result", "y = torch.tanh(x) * 2 + 1\nreturn {'y': y, 'n': x.size(0), 'pair': (y, None)}", X, X2),
+    forward("doubles", "return torch.exp(-x * x) * 0.5 + x", "[torch.randn(64, 512, dtype=torch.float64)]",
+            "[torch.randn(3, 512, dtype=torch.float64)]"),
     Case("layer_norm_residual", """
 class Model(nn.Module):
     def __init__(self, features):
@@ -220,6 +221,7 @@ class Model(nn.Module):
 """, "[[torch.randn(64, 512), torch.randn(64, 512)], torch.tensor(0.5)]", "[]",
          "[[torch.randn(3, 512), torch.randn(3, 512)], torch.tensor(0.5)]"),
 ]  # fmt: skip
+BY_NAME = {case.name: case for case in CASES}
 HEAD = "import math\n\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
 
 

@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from .conftest import Bench, close
-from .playbook_cases import CASES, Case, text_of
-
-BY_NAME = {case.name: case for case in CASES}
+from .playbook_cases import BY_NAME, Case, text_of
 
 
 def first(bench: Callable[..., Bench], name: str) -> tuple[Bench, torch.nn.Module]:

@@ -13,9 +13,7 @@ from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.graph import read_graph
 
 from .conftest import REFERENCE, Bench
-from .playbook_cases import CASES, text_of
-
-BY_NAME = {case.name: case for case in CASES}
+from .playbook_cases import BY_NAME, text_of
 
 
 @pytest.mark.parametrize("measured", [0.25, 3.0, 70.0])

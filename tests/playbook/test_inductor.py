@@ -27,11 +27,10 @@ from stark_lsp.playbook.inductor import guards, reader
 from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled
 
 from .conftest import Bench, close
-from .playbook_cases import CASES, HEAD, text_of
+from .playbook_cases import BY_NAME, HEAD, text_of
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
-BY_NAME = {case.name: case for case in CASES}
 TRIED = ("dictionary_result", "conv_batch_norm", "transformer_block", "keyword_and_default")
 """Of those that `playbook_cases` has; each kind of step and result once. All of them were tried by hand."""
 SCALED = f"""{HEAD}class Scaled(nn.Module):

@@ -14,9 +14,8 @@ from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import read_design
 
 from .conftest import REFERENCE, Bench
-from .playbook_cases import CASES, text_of
+from .playbook_cases import BY_NAME, text_of
 
-BY_NAME = {case.name: case for case in CASES}
 TWO_GROUPS = """
 import torch
 import torch.nn as nn
@@ -65,7 +64,7 @@ def test_an_advice_tells_what_happens_why_and_what_to_expect(bench: Callable[...
     for heading in ("What happens now", "Why that is slow", "What to do", "What to expect"):
         assert f"**{heading}.**" in advice
     assert "lines 13–14" in advice
-    assert "MiB" in advice
+    assert "KiB" in advice
     assert "{" not in advice
 
 

@@ -10,13 +10,12 @@ from stark_lsp.playbook.graph import read_graph
 from stark_lsp.playbook.regions import find_regions
 
 from .conftest import Bench
-from .playbook_cases import Case, text_of
+from .playbook_cases import forward, text_of
 
 
 def words(bench: Callable[..., Bench], body: str, inputs: str, arguments: str = "x") -> list[tuple[str, ...]]:
-    lines = "\n".join(f"        {line}" for line in body.splitlines())
-    code = f"class Model(nn.Module):\n    def forward(self, {arguments}):\n{lines}\n"
-    prepared = prepare(read_graph(bench(text_of(Case("x", code, inputs))).analysis))
+    case = forward("x", body, inputs, arguments=arguments)
+    prepared = prepare(read_graph(bench(text_of(case)).analysis))
     found = [tuple(prepared.fusible[n].word for n in region.nodes) for region in find_regions(prepared)]
     return sorted(found)
 
@@ -37,9 +36,7 @@ def test_two_groups_that_need_each_other_are_not_contracted_into_a_circle(bench:
         "a = torch.tanh(x) + 1\nb = torch.exp(y) + 1\nc = a @ b\nd = b @ a\n"
         "e = torch.sigmoid(c) * a + b\nf = torch.relu(d) * b + a\nreturn e, f"
     )
-    one = bench(text_of(Case("x", "class Model(nn.Module):\n    def forward(self, x, y):\n"
-                             + "\n".join(f"        {line}" for line in body.splitlines()) + "\n",
-                             "[torch.randn(32, 32), torch.randn(32, 32)]")))  # fmt: skip
+    one = bench(text_of(forward("x", body, "[torch.randn(32, 32), torch.randn(32, 32)]", arguments="x, y")))
     assert one.attempt().candidate.source
 
 
@@ -56,9 +53,8 @@ def test_what_cannot_be_written_for_whole_numbers_stays_in_pytorch(bench: Callab
 
 
 def test_what_changes_a_view_in_place_is_written_in_place(bench: Callable[..., Bench]) -> None:
-    body = "        y = x[0]\n        y **= 2\n        return torch.tanh(x) * 2 + 1\n"
-    code = f"class Model(nn.Module):\n    def forward(self, x):\n        x = x * 1.0\n{body}"
-    one = bench(text_of(Case("x", code, "[torch.randn(64, 32)]")))
+    body = "x = x * 1.0\ny = x[0]\ny **= 2\nreturn torch.tanh(x) * 2 + 1"
+    one = bench(text_of(forward("x", body, "[torch.randn(64, 32)]")))
     assert "y = y.pow_(2)" in one.attempt().candidate.source
 
 
@@ -79,16 +75,15 @@ def test_memory_that_others_see_is_not_fused_across(bench: Callable[..., Bench])
 
 
 def test_only_pointwise_operations_are_taken_when_asked(bench: Callable[..., Bench]) -> None:
-    one = bench(text_of(Case("x", "class Model(nn.Module):\n    def forward(self, x):\n        "
-                             "return F.softmax(torch.tanh(x) * 2, -1)\n", "[torch.randn(64, 64)]")))  # fmt: skip
+    one = bench(text_of(forward("x", "return F.softmax(torch.tanh(x) * 2, -1)", "[torch.randn(64, 64)]")))
     prepared = prepare(read_graph(one.analysis))
     regions = find_regions(prepared, lambda node: node.role is Role.POINTWISE)
     assert [tuple(prepared.fusible[n].word for n in r.nodes) for r in regions] == [("tanh", "mul")]
 
 
 def test_few_long_rows_are_normalized_by_one_kernel_on_a_cpu_only(bench: Callable[..., Bench]) -> None:
-    code = "class Model(nn.Module):\n    def forward(self, x):\n        return F.layer_norm(x, (70000,)) * 2\n"
-    graph = read_graph(bench(text_of(Case("x", code, "[torch.randn(2, 70000)]"))).analysis)
+    case = forward("x", "return F.layer_norm(x, (70000,)) * 2", "[torch.randn(2, 70000)]")
+    graph = read_graph(bench(text_of(case)).analysis)
     assert [len(region.nodes) for region in find_regions(prepare(graph))] == [2]
     nodes = tuple(
         replace(node, outputs=tuple(replace(meta, device="cuda") for meta in node.outputs)) for node in graph.nodes

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from .conftest import Bench, close, formatted
-from .playbook_cases import CASES, Case, text_of
+from .playbook_cases import BY_NAME, Case, text_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -65,7 +65,7 @@ def test_the_docstring_of_forward_stays(bench: Callable[..., Bench]) -> None:
 
 @pytest.mark.parametrize("name", ["tanh_gelu", "layer_norm_residual", "transformer_block"])
 def test_imports_are_sorted_with_the_standard_library_first(name: str, bench: Callable[..., Bench]) -> None:
-    text = text_of(next(case for case in CASES if case.name == name))
+    text = text_of(BY_NAME[name])
     source = bench(text).attempt().candidate.source
     imports = [s for s in ast.parse(source).body if isinstance(s, (ast.Import, ast.ImportFrom))]
     names = [s.names[0].name if isinstance(s, ast.Import) else s.module or "" for s in imports]

@@ -10,7 +10,7 @@ import torch
 from stark_lsp.playbook.design import read_design
 
 from .conftest import Bench, close
-from .playbook_cases import Case, text_of
+from .playbook_cases import forward, text_of
 from .test_candidates import only_kernels
 
 SLICES = {
@@ -29,8 +29,7 @@ SLICES = {
 
 def bench_of(bench: Callable[..., Bench], name: str) -> Bench:
     first, last, inputs = SLICES[name]
-    code = f"class Model(nn.Module):\n    def forward(self, x):\n        {first}\n        return {last}\n"
-    return bench(text_of(Case("strided", code, f"[{inputs}]")))
+    return bench(text_of(forward("strided", f"{first}\nreturn {last}", f"[{inputs}]")))
 
 
 @pytest.mark.parametrize("name", SLICES)

@@ -18,9 +18,9 @@ from stark_lsp.core.verdict import Verdict
 from stark_lsp.evaluation.judge import open_judge
 
 from .conftest import Bench
-from .playbook_cases import CASES, text_of
+from .playbook_cases import BY_NAME, text_of
 
-TEXT = text_of(next(case for case in CASES if case.name == "tanh_gelu"))
+TEXT = text_of(BY_NAME["tanh_gelu"])
 QUICK = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, compile_baseline=False, profile=False)
 
 MANY_CALLS = """
