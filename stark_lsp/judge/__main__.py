@@ -1,6 +1,7 @@
 """Entry point by path: `<python> -u .../judge/__main__.py [ROLE [confinement [device]]]`.
 
-Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker.
+Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker. With `trial` a
+confinement and its task follow, see `sandbox.trial`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def main() -> None:
     """Start the process that the arguments name."""
     package = _load_package()
     role = sys.argv[1] if len(sys.argv) > 1 else "worker"
+    if role == "trial":
+        importlib.import_module(package + ".sandbox.trial").main(*sys.argv[2:])
+        return
     confinement = sys.argv[2] if len(sys.argv) > 2 else ""
     # `cuda:7`: there GPU memory that is shared with the judge is handed over.
     device, *socket = sys.argv[3].split(":") if len(sys.argv) > 3 else [""]

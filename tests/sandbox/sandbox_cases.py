@@ -14,7 +14,17 @@ import pytest
 from stark_lsp.judge.sandbox import Layer, Policy, build_policy, instructions, run_policy, wrap
 from stark_lsp.judge.sandbox.probe import attempt
 
-MAIN = str(Path(__file__).parents[2] / "stark_lsp" / "judge" / "sandbox" / "__main__.py")
+SOURCES = Path(__file__).parents[2] / "stark_lsp"
+MAIN = str(SOURCES / "judge" / "__main__.py")
+CONFINED = """
+import importlib, os, sys, types
+sys.modules["stark_worker"] = package = types.ModuleType("stark_worker")
+package.__path__ = [sys.argv[1]]
+policy = importlib.import_module("stark_worker.judge.sandbox").confine(sys.argv[2])
+importlib.import_module("stark_worker.judge.sandbox.rlimits").limit_address_space(policy.address_bytes)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+"""A program that confines itself by instructions and becomes another one; first the folder that `judge` is in."""
 LAYERS = (Layer.BUBBLEWRAP, Layer.LANDLOCK)
 KINDS = ("run", "build")
 
@@ -35,7 +45,12 @@ def policy_of(kind: str, folder: Path, **changes: Any) -> Policy:
 
 def command(layer: Layer, policy: Policy, argv: list[str], *, python: str = sys.executable) -> list[str]:
     """Return the command that confines itself and becomes `argv`."""
-    return wrap(layer, policy, [python, "-I", "-S", MAIN, "exec", instructions(layer, policy), *argv])
+    return wrap(layer, policy, becoming(instructions(layer, policy), argv, python=python))
+
+
+def becoming(told: str, argv: list[str], *, python: str = sys.executable) -> list[str]:
+    """Return the command that confines itself as it is told, without a sandbox around it, and becomes `argv`."""
+    return [python, "-I", "-S", "-c", CONFINED, str(SOURCES), told, *argv]
 
 
 def inside(

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sandbox_cases import LAYERS, MAIN, command, inside, need, policy_of
+from sandbox_cases import LAYERS, becoming, command, inside, need, policy_of
 
 from stark_lsp.judge.sandbox import (
     EXIT_UNCONFINED,
@@ -110,7 +110,7 @@ def test_a_child_that_may_make_local_sockets_starts_only_where_connecting_is_ref
 def test_a_child_that_was_started_without_its_sandbox_ends(tmp_path: Path) -> None:
     need(Layer.BUBBLEWRAP)
     policy = policy_of("run", tmp_path / "child")
-    argv = [sys.executable, "-I", MAIN, "exec", instructions(Layer.BUBBLEWRAP, policy), "echo", "ran"]
+    argv = becoming(instructions(Layer.BUBBLEWRAP, policy), ["echo", "ran"])
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == EXIT_UNCONFINED
     assert done.stdout == ""
@@ -165,7 +165,7 @@ def test_a_landlock_that_covers_too_little_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"layer": "landlock"}', '{"layer": "none", "policy": {}}'])
 def test_a_child_that_is_told_nonsense_ends(text: str) -> None:
-    done = subprocess.run([sys.executable, "-I", MAIN, "exec", text, "echo", "ran"], capture_output=True, text=True)
+    done = subprocess.run(becoming(text, ["echo", "ran"]), capture_output=True, text=True)
     assert done.returncode == EXIT_UNCONFINED
     assert "Traceback" not in done.stderr
 

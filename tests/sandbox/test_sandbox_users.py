@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_cases import LAYERS, MAIN
+from sandbox_cases import CONFINED, LAYERS, MAIN, SOURCES
 
 from stark_lsp.judge.sandbox import Layer
 
@@ -21,16 +21,14 @@ NOBODY = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 DRIVER = """
-import importlib.util, json, os, subprocess, sys, tempfile
-folder, layer, code, changes = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
-spec = importlib.util.spec_from_file_location("box", folder + "/__init__.py", submodule_search_locations=[folder])
-box = importlib.util.module_from_spec(spec)
-sys.modules["box"] = box
-spec.loader.exec_module(box)
+import importlib, json, os, subprocess, sys, tempfile
+folder, layer, code, changes, confined = *sys.argv[1:4], json.loads(sys.argv[4]), sys.argv[5]
+sys.path.insert(0, folder)
+box = importlib.import_module("judge.sandbox")
 with tempfile.TemporaryDirectory() as place:
     policy = box.run_policy(place, gpu=False)._replace(**changes)
     layer = box.Layer(layer)
-    inner = [sys.executable, "-I", "-S", folder + "/__main__.py", "exec", box.instructions(layer, policy)]
+    inner = [sys.executable, "-I", "-S", "-c", confined, folder, box.instructions(layer, policy)]
     done = subprocess.run(
         box.wrap(layer, policy, [*inner, sys.executable, "-I", "-S", "-c", code]),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
@@ -57,16 +55,15 @@ print(len(children))
 
 @pytest.fixture
 def copied() -> Iterator[str]:
-    """The sandbox's folder where an ordinary user may read it; a checkout in root's home is not such a place."""
+    """Ours where an ordinary user may read it; a checkout in root's home is not such a place."""
     with tempfile.TemporaryDirectory(prefix="stark-users-") as folder:
-        os.chmod(folder, 0o755)
-        place = os.path.join(folder, "sandbox")
-        shutil.copytree(os.path.dirname(MAIN), place, ignore=shutil.ignore_patterns("__pycache__"))
-        for where, _, names in os.walk(place):
+        for name in ("judge", "contract"):
+            shutil.copytree(SOURCES / name, f"{folder}/{name}", ignore=shutil.ignore_patterns("__pycache__"))
+        for where, _, names in os.walk(folder):
             os.chmod(where, 0o755)
             for name in names:
                 os.chmod(os.path.join(where, name), 0o644)
-        yield place
+        yield folder
 
 
 def as_ordinary_user(argv: list[str]) -> subprocess.CompletedProcess[str]:
@@ -86,7 +83,7 @@ def as_ordinary_user(argv: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def report_of(python: str, folder: str) -> dict[str, Any]:
-    done = as_ordinary_user([python, "-I", f"{folder}/__main__.py", "report"])
+    done = as_ordinary_user([python, "-I", f"{folder}/judge/__main__.py", "probe"])
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     return report
@@ -98,7 +95,9 @@ def run_as_ordinary_user(folder: str, layer: Layer, code: str, **changes: Any) -
     works = report_of(SYSTEM_PYTHON, folder)["layers"][layer.value]
     if not works["works"]:
         pytest.skip(f"{layer.value} does not work for an ordinary user here: {works['problem']}")
-    done = as_ordinary_user([SYSTEM_PYTHON, "-I", "-c", DRIVER, folder, layer.value, code, json.dumps(changes)])
+    done = as_ordinary_user(
+        [SYSTEM_PYTHON, "-I", "-c", DRIVER, folder, layer.value, code, json.dumps(changes), CONFINED]
+    )
     assert done.returncode == 0, done.stderr
     code_, out, err = json.loads(done.stdout)
     return code_, out, err
@@ -131,7 +130,9 @@ def test_it_runs_on_the_oldest_python_that_torch_supports(copied: str) -> None:
     found = next((str(place) for place in places if place and starts(str(place))), None)
     if found is None:
         pytest.skip("there is no Python 3.9")
-    done = subprocess.run([found, "-I", f"{copied}/__main__.py", "report"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [found, "-I", f"{copied}/judge/__main__.py", "probe"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    mine = subprocess.run([sys.executable, "-I", MAIN, "report"], capture_output=True, text=True, check=True)
+    mine = subprocess.run([sys.executable, "-I", MAIN, "probe"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["auto"] == json.loads(mine.stdout)["auto"]

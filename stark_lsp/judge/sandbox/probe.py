@@ -17,7 +17,7 @@ from .confine import instructions
 from .layers import Choice, Layer, Refused
 from .policy import Policy, run_policy
 
-MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 TRIAL_S = 60.0
 """A trial takes a tenth of a second, with a GPU a few; a driver that just woke up takes longer."""
 
