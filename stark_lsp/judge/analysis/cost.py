@@ -53,7 +53,7 @@ def probe(device: torch.device) -> dict[str, float]:
 
 def tensor_bytes(tensor: torch.Tensor) -> int:
     """Return the bytes that a full read or write of `tensor` moves; a broadcast (stride 0) dim counts once."""
-    sizes = [size for size, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or size == 0]  # noqa: B905 - Python 3.9
+    sizes = [size for size, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or size == 0]
     return prod(sizes) * tensor.element_size()
 
 

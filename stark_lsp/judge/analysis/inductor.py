@@ -187,7 +187,7 @@ def _plain(
 
 def _changed(named: list[tuple[str, torch.Tensor]], before: list[int]) -> list[str]:
     """Return the expressions of the buffers that calls have changed since they had these versions."""
-    versions = zip(named, before)  # noqa: B905 - Python 3.9
+    versions = zip(named, before)
     changed = {expression for (expression, tensor), version in versions if tensor._version != version}
     buffers = {expression for expression, tensor in named if not _learns(tensor)}
     if any(expression not in buffers or not expression.startswith("self.") for expression in changed):

@@ -74,7 +74,7 @@ def _products(precision: str) -> Iterator[None]:
         with _few_blocks(changed):
             yield
     finally:
-        for one, template in zip(changed, before):  # noqa: B905 - Python 3.9
+        for one, template in zip(changed, before):
             one.template = template
             _forget(one)
 

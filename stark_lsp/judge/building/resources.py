@@ -17,7 +17,7 @@ def read(text: str) -> dict[str, dict[str, int]]:
     """
     found = {}
     matches = list(_FUNCTION.finditer(text))
-    for match, after in zip(matches, [*matches[1:], None]):  # noqa: B905 - Python 3.9 has no strict
+    for match, after in zip(matches, [*matches[1:], None]):
         part = text[match.end() : after.start() if after else len(text)]
         line = part.strip().split("\n")[0]
         figures = {_NAMES[key]: int(value) for key, value in _FIGURE.findall(line) if key in _NAMES}

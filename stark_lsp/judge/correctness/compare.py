@@ -142,7 +142,7 @@ def compare(
     if [_node(item) for item in ours] != nodes:
         raise Mismatch("WRONG_SHAPE", _structure_message(ours, theirs, what))
     following = iter(pairs)
-    for (path, expected), (_, found) in zip(ours, theirs):  # noqa: B905 - Python 3.9
+    for (path, expected), (_, found) in zip(ours, theirs):
         if _is_tensor(expected):
             place = expected["v"]
             own = own_errors[place] if own_errors else 0.0
@@ -185,7 +185,7 @@ def _node(item: tuple[str, Any]) -> tuple[str, str]:
 
 
 def _structure_message(ours: list[tuple[str, Any]], theirs: list[tuple[str, Any]], what: str) -> str:
-    for expected, found in zip(ours, theirs):  # noqa: B905 - Python 3.9
+    for expected, found in zip(ours, theirs):
         if expected[0] != found[0]:
             return f"There is no {name_of(what, expected[0])} where the reference gives one."
         if _node(expected) != _node(found):
@@ -298,7 +298,7 @@ def within(
     one: list[torch.Tensor], other: list[torch.Tensor], own_errors: list[float] | None = None, *, gradient: bool = False
 ) -> bool:
     """Whether results of equal shapes are the same within the tolerance, whose parameters are `tolerance_for`'s."""
-    for index, (a, b) in enumerate(zip(one, other)):  # noqa: B905 - Python 3.9
+    for index, (a, b) in enumerate(zip(one, other)):
         gap = difference(a, b)
         own = own_errors[index] if own_errors else 0.0
         if not gap.same_pattern or gap.max_rel > tolerance_for(a.dtype, own, gradient=gradient):

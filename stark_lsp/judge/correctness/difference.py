@@ -160,7 +160,7 @@ def relative_errors(exact: list[torch.Tensor], found: list[torch.Tensor]) -> lis
     if len(exact) != len(found):
         return None
     errors = []
-    for a, b in zip(exact, found):  # noqa: B905 - Python 3.9
+    for a, b in zip(exact, found):
         if a.shape != b.shape or a.dtype.is_complex != b.dtype.is_complex:
             return None
         gap = difference(a, b)

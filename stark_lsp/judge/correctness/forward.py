@@ -155,7 +155,7 @@ def arrive_late(tensors: list[torch.Tensor]) -> None:
         piece.fill_(POISON)
     torch.cuda.synchronize()
     torch.cuda._sleep(LATE_CYCLES)
-    for piece, value in zip(pieces, values_of):  # noqa: B905 - Python 3.9
+    for piece, value in zip(pieces, values_of):
         piece.copy_(value)
         # Its memory must not be given to another stream before the copy is made.
         value.record_stream(torch.cuda.current_stream())
@@ -227,7 +227,7 @@ def training_step(module: Any, arguments: Arguments, cotangents: list[torch.Tens
     with modules.forward_context(modules.TRAINING):
         result = module(*args, **kwargs)
         found = in_order(result)
-        pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]  # noqa: B905
+        pairs = [(tensor, flow) for tensor, flow in zip(found, cotangents) if flow is not None]
         for number, (tensor, flow) in enumerate(pairs):
             if not tensor.requires_grad:
                 raise NoGradient(

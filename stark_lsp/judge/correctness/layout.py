@@ -56,7 +56,7 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     A tensor does not overlap if, from the smallest stride up, each stride reaches beyond all smaller dimensions.
     """
     reach = 0
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):  # noqa: B905 - Python 3.9
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
         if size > 1:
             if stride <= reach:
                 return True

@@ -186,7 +186,7 @@ class Verifier:
     def _hold_to_fixed(self, case: Case, outputs: tensorfile.Loaded) -> None:
         """See whether evaluators with a fixed tolerance would agree, see `compare.hold_to_fixed`."""
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
-        pairs = list(zip(case.outputs.tensors, [outputs.tensors[number] for number in order]))  # noqa: B905 - Python 3.9
+        pairs = list(zip(case.outputs.tensors, [outputs.tensors[number] for number in order]))
         try:
             kept = compare.hold_to_fixed(pairs, case.own_errors)
         except compare.Mismatch as error:
@@ -204,8 +204,7 @@ class Verifier:
         errors = None if rows is None else relative_errors(first.ieee, rows)
         dtypes = [tensor.dtype for tensor in first.outputs.tensors]
         return errors is not None and all(
-            error <= compare.tolerance_for(dtype, own)
-            for error, dtype, own in zip(errors, dtypes, first.ieee_errors)  # noqa: B905 - Python 3.9
+            error <= compare.tolerance_for(dtype, own) for error, dtype, own in zip(errors, dtypes, first.ieee_errors)
         )
 
     def _right_if_waited_for(self, case: Case) -> bool:
@@ -220,7 +219,7 @@ class Verifier:
     def _check_sharing(self, case: Case, outputs: tensorfile.Loaded, sharing: list[set[str]]) -> None:
         """See that outputs, of the right structure, lie in memory of their own, unless the reference's do not."""
         first = self.reference.cases[0]
-        allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]  # noqa: B905 - Python 3.9
+        allowed = [mine | always for mine, always in zip(case.sharing, first.sharing)]
         order = values.matched(case.outputs.skeleton, outputs.skeleton)[: case.results]
         problem = layout.sharing_problem(allowed, [sharing[number] for number in order if number < len(sharing)])
         if problem is not None:
@@ -306,7 +305,7 @@ class Verifier:
         pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(
             bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and equal(a, b))
-            for (a, b), owners in zip(pairs, first.sharing)  # noqa: B905 - Python 3.9
+            for (a, b), owners in zip(pairs, first.sharing)
         )
 
     def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:
@@ -318,7 +317,7 @@ class Verifier:
             if unchanged(before, after):
                 return
             changed = "its inputs"
-            for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):  # noqa: B905 - Python 3.9
+            for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):
                 if a.shape != b.shape or not equal(a, b):
                     changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
                     break

@@ -123,7 +123,7 @@ def facts_of(frame: types.FrameType, line: int) -> list[dict[str, Any]]:
         for node in ast.walk(test):
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]
-                for operator, left, right in zip(node.ops, sides, sides[1:]):  # noqa: B905 - Python 3.9
+                for operator, left, right in zip(node.ops, sides, sides[1:]):
                     found += _pair(frame, type(operator).__name__, left, right)
             elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mod, ast.FloorDiv)):
                 found += _pair(frame, type(node.op).__name__, node.left, node.right)

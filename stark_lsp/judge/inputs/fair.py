@@ -245,7 +245,7 @@ class SpecialCases:
         if own is None:
             return None
         usual = self._base.own_errors or [0.0] * len(own)
-        for index, (error, tensor) in enumerate(zip(own, case.outputs.tensors)):  # noqa: B905 - Python 3.9
+        for index, (error, tensor) in enumerate(zip(own, case.outputs.tensors)):
             limit = compare.tolerance_for(tensor.dtype)
             if case.kind is CaseKind.VALUES:
                 # Out of the function's range nothing is known of what it is to give.

@@ -218,7 +218,7 @@ def _widen(known: Any, other: Any) -> None:
             else:
                 _widen(known.get(key), value)
     elif isinstance(known, list) and isinstance(other, list):
-        for one, another in zip(known, other):  # noqa: B905 - Python 3.9
+        for one, another in zip(known, other):
             _widen(one, another)
 
 

@@ -189,7 +189,7 @@ def other_batches(size: int) -> list[int]:
 def took_batch(before: list[torch.Size], now: list[torch.Size], size: int, new: int) -> bool:
     """Whether the outputs follow the batch: the first dimension and nothing else, or none at all, as for a loss."""
     expected = [torch.Size([new, *shape[1:]]) if len(shape) and shape[0] == size else shape for shape in before]
-    followed = any(a != b for a, b in zip(before, expected))  # noqa: B905 - Python 3.9
+    followed = any(a != b for a, b in zip(before, expected))
     return now == expected and (followed or all(shape.numel() == 1 for shape in before))
 
 

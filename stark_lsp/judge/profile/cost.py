@@ -56,7 +56,7 @@ def distinct_bytes(tensors: list[torch.Tensor]) -> int:
     regions: dict[tuple[str, int], int] = {}
     total = 0
     for tensor in tensors:
-        pairs = zip(tensor.shape, _strides(tensor))  # noqa: B905 - Python 3.9
+        pairs = zip(tensor.shape, _strides(tensor))
         needed = math.prod(size if stride else min(size, 1) for size, stride in pairs) * tensor.element_size()
         place = _place(tensor)
         if place is None:

@@ -107,7 +107,7 @@ def _kernels(text: str) -> list[dict[str, float]]:
     header, rest = rows[begin], rows[begin + 1 :]
     found: dict[str, dict[str, float]] = {}
     for index, row in enumerate(rest[: 64 * LAUNCHES]):
-        cells = dict(zip(header, row))  # noqa: B905 - Python 3.9; a short row lacks its last cells
+        cells = dict(zip(header, row))  # a short row lacks its last cells
         if "Metric Name" in cells:
             pairs = [(cells["Metric Name"], cells.get("Metric Value", ""))]
             kernel = cells.get("ID", "")

@@ -99,7 +99,7 @@ def measure(reference: Reference, exact: Exact, case: Case) -> tuple[list[torch.
     errors = None if results is None else relative_errors(case.outputs.tensors, results)
     if errors is None or any(
         error > SAME_FUNCTION
-        for error, name in zip(errors, reference.output_names(case.outputs))  # noqa: B905 - Python 3.9
+        for error, name in zip(errors, reference.output_names(case.outputs))
         # Gradients can be zero but for rounding, and are then nothing but error.
         if not name.startswith(compare.GRADIENT) or not math.isfinite(error)
     ):

@@ -70,7 +70,7 @@ class Examination:
             compare.compare(first.outputs, again, compare.Figures(), what=reference.what)
         except compare.Mismatch as error:
             raise self._random(str(error)) from error
-        for owners, more in zip(first.sharing, layout.shared(ranges)):  # noqa: B905 - Python 3.9
+        for owners, more in zip(first.sharing, layout.shared(ranges)):
             owners |= more
         assert after is not None
         before = reference.before(first.inputs_path)
@@ -250,7 +250,7 @@ def _alike(reference: Reference, one: Case, other: Case) -> bool:
 def _apart(one: Case, other: Case) -> float:
     """Return how many times the tolerance two cases' results differ by."""
     most = 0.0
-    for place, (a, b) in enumerate(zip(one.outputs.tensors, other.outputs.tensors)):  # noqa: B905 - Python 3.9
+    for place, (a, b) in enumerate(zip(one.outputs.tensors, other.outputs.tensors)):
         tolerance = compare.tolerance_for(a.dtype, one.own_errors[place] if one.own_errors else 0.0)
         if a.shape != b.shape or not tolerance:
             return float("inf")
@@ -262,10 +262,7 @@ def first_rows(whole: list[torch.Tensor], part: list[torch.Tensor]) -> list[torc
     """Return the first samples of results, as many as `part` has of each; None where they differ in more than that."""
     if len(whole) != len(part):
         return None
-    rows = [
-        a[: b.shape[0]] if a.dim() and b.dim() else a
-        for a, b in zip(whole, part)  # noqa: B905 - Python 3.9
-    ]
+    rows = [a[: b.shape[0]] if a.dim() and b.dim() else a for a, b in zip(whole, part)]
     return rows if [tensor.shape for tensor in rows] == [tensor.shape for tensor in part] else None
 
 
@@ -273,7 +270,7 @@ def unchanged(before: tensorfile.Loaded, after: tensorfile.Loaded) -> bool:
     """Whether two files hold the same tensors, bit by bit."""
     if len(before.tensors) != len(after.tensors) or before.skeleton != after.skeleton:
         return False
-    for a, b in zip(before.tensors, after.tensors):  # noqa: B905 - Python 3.9
+    for a, b in zip(before.tensors, after.tensors):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
         if a.numel() and not torch.equal(_bits(a), _bits(b.to(a.device))):

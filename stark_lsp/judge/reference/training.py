@@ -111,7 +111,7 @@ def _measure_statistics(module: Any, call: Callable[[], Any]) -> None:
     except (RuntimeError, ValueError):
         # Such as one value for each channel.
         failed = True
-    for layer, (training, momentum, buffers) in zip(layers, before):  # noqa: B905 - Python 3.9
+    for layer, (training, momentum, buffers) in zip(layers, before):
         layer.train(training)
         layer.momentum = momentum
         for name, buffer in layer.named_buffers():

@@ -198,7 +198,7 @@ class Clock:
         for event in (event for pair in pairs for event in pair):
             # It is created when it is first recorded, which takes as long as a launch.
             _record(event, stream)
-        for number, (begin, end) in zip(numbers, pairs):  # noqa: B905 - Python 3.9
+        for number, (begin, end) in zip(numbers, pairs):
             _synchronize()
             arguments = before(number)
             flush()

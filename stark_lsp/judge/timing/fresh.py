@@ -215,11 +215,11 @@ class Mixer:
 
     def __init__(self, sets: list[Any], lookup: Callable[[str], Any] | None = None, *, picking: bool = True) -> None:
         held: list[list[torch.Tensor]] = [[] for _ in sets]
-        skeletons = [values.encode(tree, tensors) for tree, tensors in zip(sets, held)]  # noqa: B905 - Python 3.9
+        skeletons = [values.encode(tree, tensors) for tree, tensors in zip(sets, held)]
         forms = [list(map(_form, tensors)) for tensors in held]
         alike = [number for number, form in enumerate(forms) if form == forms[0]]
         self._skeletons = [skeletons[number] for number in alike]
-        columns = [list(column) for column in zip(*(held[number] for number in alike))]  # noqa: B905 - Python 3.9
+        columns = [list(column) for column in zip(*(held[number] for number in alike))]
         self._lookup = lookup
         self.nbytes = sum(column[0].numel() * column[0].element_size() for column in columns)
         """Bytes of the inputs of one call."""

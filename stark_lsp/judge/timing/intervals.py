@@ -51,7 +51,7 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], between: float 
     between
         Standard deviation of the logarithm of the ratio of two fresh processes that run the same code.
     """
-    ratios = sorted(a / b for a, b in zip(ours, theirs))  # noqa: B905 - Python 3.9 has no `strict`
+    ratios = sorted(a / b for a, b in zip(ours, theirs))
     low, high = median_ranks(len(ratios))
     value = median(ratios)
     spread = 1.96 * between
@@ -80,5 +80,5 @@ def between_sessions(medians: Sequence[float], prior: float) -> float:
     prior
         What is assumed before there are any; counts as three steps.
     """
-    steps = [abs(math.log(b / a)) for a, b in zip(medians, medians[1:])]  # noqa: B905, RUF007 - Python 3.9
+    steps = [abs(math.log(b / a)) for a, b in zip(medians, medians[1:])]  # noqa: RUF007 - Python 3.9
     return NORMAL * median([*steps, *[prior / NORMAL] * 3])

@@ -94,7 +94,7 @@ def layout_of(tensors: list[torch.Tensor]) -> Layout:
 def copy_into(row: torch.Tensor, tensors: list[torch.Tensor], layout: Layout) -> list[torch.Tensor]:
     """Copy tensors into a row of zeros and return them as they lie there."""
     copies = []
-    for tensor, begin, nbytes in zip(tensors, layout.begins, layout.nbytes):  # noqa: B905 - Python 3.9
+    for tensor, begin, nbytes in zip(tensors, layout.begins, layout.nbytes):
         copy = row[begin : begin + nbytes].view(tensor.dtype).view(tensor.shape)
         if nbytes:
             copy.copy_(tensor)
@@ -113,7 +113,7 @@ def digests(outputs: list[Output], device: str) -> list[int]:
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             marks = iter(list(pool.map(_mark, together)))
     found = []
-    for (skeleton, tensors), row in zip(outputs, pieces):  # noqa: B905 - Python 3.9
+    for (skeleton, tensors), row in zip(outputs, pieces):
         head = [skeleton, [[str(tensor.dtype), list(tensor.shape)] for tensor in tensors], [next(marks) for _ in row]]
         found.append(int.from_bytes(_sha256(json.dumps(head).encode()).digest(), "big"))
     return found
@@ -134,7 +134,7 @@ def _hashed(tensors: list[torch.Tensor], device: str) -> list[tuple[torch.Tensor
         for chains in _together([data[number] for number in numbers]):
             while chains.shape[1] >= LARGE:
                 chains = chained(chains)
-            for chain, number in zip(chains.cpu(), made):  # noqa: B905 - Python 3.9
+            for chain, number in zip(chains.cpu(), made):
                 found[number] = (chain,)
     return found
 

@@ -176,7 +176,7 @@ class Bench:
         names = ("eager", TWIN) if self._twin(int(self.settings["rounds"])) else ("eager",)
         workers = len(names) if at_once else 1
         with self._lock, ThreadPoolExecutor(workers, thread_name_prefix="stark-reference") as pool:
-            self._sides.update(zip(names, pool.map(start, names)))  # noqa: B905 - Python 3.9
+            self._sides.update(zip(names, pool.map(start, names)))
         self.pool.end_ahead(RUNNER)
 
     def _twin(self, rounds: int) -> bool:

@@ -59,7 +59,7 @@ def span(shape: list[int], stride: list[int]) -> int:
     """Return how many elements of memory a strided tensor reaches over."""
     if any(size == 0 for size in shape):
         return 0
-    return 1 + sum((size - 1) * step for size, step in zip(shape, stride))  # noqa: B905 - Python 3.9
+    return 1 + sum((size - 1) * step for size, step in zip(shape, stride))
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
@@ -119,7 +119,7 @@ def write(
     placed: list[dict[str, Any]] = []
     blobs: list[torch.Tensor] = []
     place = 0
-    for tensor, head in zip(tensors, heads):  # noqa: B905 - Python 3.9
+    for tensor, head in zip(tensors, heads):
         flat = bytes_of(tensor)
         shared = exchange.put(flat) if exchange is not None else None
         placed.append({**head, "place": place if shared is None else shared, "nbytes": flat.numel()})
@@ -134,7 +134,7 @@ def write(
     start = -(-(LENGTH.size + len(header)) // ALIGN) * ALIGN
     with open(path, "wb") as file:
         file.write(LENGTH.pack(len(header)) + header)
-        for head, flat in zip(placed, blobs):  # noqa: B905 - Python 3.9
+        for head, flat in zip(placed, blobs):
             if flat.numel():
                 file.seek(start + head["place"])
                 _write(file, flat)
@@ -198,7 +198,7 @@ class Loaded:
             that are on `device` already are not copied.
         """
         placed = []
-        for tensor, head in zip(self.tensors, self.heads):  # noqa: B905 - Python 3.9
+        for tensor, head in zip(self.tensors, self.heads):
             moved = _embed(tensor, device, margin)
             placed.append(moved.requires_grad_() if head["requires_grad"] else moved)
         return values.decode(self.skeleton, placed, lookup)
@@ -292,7 +292,7 @@ def load(path: str, limit: int | None = None, device: str = "cpu", exchange: Exc
                 raise Damaged("tensors that overlap")
             tensors = [
                 _read(file, head, place, nbytes, device, exchange)
-                for head, (place, nbytes) in zip(header["tensors"], places)  # noqa: B905 - Python 3.9
+                for head, (place, nbytes) in zip(header["tensors"], places)
             ]
             return Loaded(header["tree"], tensors, header["tensors"])
         except torch.cuda.OutOfMemoryError:

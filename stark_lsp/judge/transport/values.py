@@ -83,7 +83,7 @@ def encode(tree: Any, tensors: list[torch.Tensor], path: str = "") -> Skeleton:
         return {"k": "dataclass", "name": _qualname(kind), "fields": names, "v": made}
     names = _of_class(kind, "_fields")
     if issubclass(kind, tuple) and type(names) is tuple:
-        made = [encode(item, tensors, f"{path}.{name}") for name, item in zip(names, tuple.__iter__(tree))]  # noqa: B905
+        made = [encode(item, tensors, f"{path}.{name}") for name, item in zip(names, tuple.__iter__(tree))]
         return {"k": "namedtuple", "name": _qualname(kind), "fields": list(names), "v": made}
     if issubclass(kind, (list, tuple)):
         base = list if issubclass(kind, list) else tuple
@@ -183,7 +183,7 @@ def decode(skeleton: Skeleton, tensors: list[torch.Tensor], lookup: Lookup | Non
             return _PLAIN[kind](value)
         if kind == "settings":
             fields = [decode(item, tensors, lookup) for item in value]
-            return _settings(skeleton["name"], dict(zip(skeleton["fields"], fields)), lookup)  # noqa: B905 - Python 3.9
+            return _settings(skeleton["name"], dict(zip(skeleton["fields"], fields)), lookup)
         if kind in ("dataclass", "namedtuple"):
             return _decode_record(skeleton, tensors, lookup)
         if kind == "module":
@@ -246,7 +246,7 @@ def _decode_record(skeleton: dict[str, Any], tensors: list[torch.Tensor], lookup
     if cls is None:
         cls = dataclasses.make_dataclass(name.rpartition(".")[2], fields)
     record = object.__new__(cls)
-    for field, value in zip(fields, values):  # noqa: B905 - Python 3.9 has no `strict`
+    for field, value in zip(fields, values):
         object.__setattr__(record, field, value)
     return record
 
@@ -281,7 +281,7 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
         what, inner = f"dict of {len(value)}", [(f"[{key!r}]", item) for key, item in pairs]
     elif kind in ("dataclass", "namedtuple", "settings"):
         what = f"{kind} {skeleton['name'].rpartition('.')[2]}"
-        inner = [(f".{name}", item) for name, item in zip(skeleton["fields"], value)]  # noqa: B905 - Python 3.9
+        inner = [(f".{name}", item) for name, item in zip(skeleton["fields"], value)]
     else:
         return [(path, skeleton)]
     return [(path, what), *(leaf for step, item in inner for leaf in flatten(item, path + step))]
@@ -294,4 +294,4 @@ def places(tree: Skeleton) -> list[int]:
 
 def matched(one: Skeleton, other: Skeleton) -> list[int]:
     """Return for each tensor of a tree, by its number, which one is in its place in a tree of the same structure."""
-    return [theirs for _, theirs in sorted(zip(places(one), places(other)))]  # noqa: B905 - Python 3.9
+    return [theirs for _, theirs in sorted(zip(places(one), places(other)))]

@@ -30,7 +30,7 @@ class Pools(Reduction):
         self._sizes: list[int] = []
         while of.target in POOLS.values() and (of is self._node or len(of.users) == 1):
             sizes = _pieces(of)
-            self._sizes = [one * more for one, more in zip(sizes, self._sizes)] or sizes  # noqa: B905 - Python 3.9
+            self._sizes = [one * more for one, more in zip(sizes, self._sizes)] or sizes
             of = of.args[0]
         rank = len(shape_of(of))
         if not self._sizes or rank - 2 != len(self._sizes):
@@ -81,7 +81,7 @@ class Pools(Reduction):
         padded = [side for size in reversed(self._sizes) for side in (size - 1, size - 1)]
         weights = self.call(aten.permute.default, of.weights, [1, 0, *range(2, self._rank)])
         weights = self._averaged(self.call(aten.constant_pad_nd.default, weights, padded, 0.0))
-        for number, (size, stride, padding) in enumerate(zip(self._sizes, of.stride, of.padding)):  # noqa: B905
+        for number, (size, stride, padding) in enumerate(zip(self._sizes, of.stride, of.padding)):
             if size % stride:
                 raise Cannot
             # A piece meets the inputs first ... last behind its own place; tap `padding - stride * input` is theirs.

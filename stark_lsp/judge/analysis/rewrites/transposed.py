@@ -29,16 +29,16 @@ class Transposed(Rule):
             raise Cannot
         strides, rank, results = of.stride, len(of.stride), shape_of(self._node)
         weights, taps, first = self._weights(of)
-        places = [-(-size // stride) for size, stride in zip(results[2:], strides)]  # noqa: B905 - Python 3.9
+        places = [-(-size // stride) for size, stride in zip(results[2:], strides)]
         x, padding = self._around(of, taps, first, places)
         ones = [1] * rank
         made = self.call(aten.convolution.default, x, weights, None, ones, padding, ones, False, [0] * rank, 1)
         made = self.call(aten.reshape.default, made, [results[0], results[1], *strides, *places])
         order = [0, 1, *(dim for number in range(rank) for dim in (2 + rank + number, 2 + number))]
         made = self.call(aten.permute.default, made, order)
-        sides = [place * stride for place, stride in zip(places, strides)]  # noqa: B905 - Python 3.9
+        sides = [place * stride for place, stride in zip(places, strides)]
         made = self.call(aten.reshape.default, made, [*results[:2], *sides])
-        for number, (side, size) in enumerate(zip(sides, results[2:])):  # noqa: B905 - Python 3.9
+        for number, (side, size) in enumerate(zip(sides, results[2:])):
             if side != size:
                 made = self.call(aten.slice.Tensor, made, 2 + number, 0, size)
         if of.bias is None:
@@ -57,7 +57,7 @@ class Transposed(Rule):
         split: list[int] = []
         taps: list[int] = []
         first: list[int] = []
-        for count, stride, padding in zip(size[2:], of.stride, of.padding):  # noqa: B905 - Python 3.9
+        for count, stride, padding in zip(size[2:], of.stride, of.padding):
             front = -padding % stride
             taps.append(-(-(count + front) // stride))
             first.append((padding + front) // stride)
@@ -78,14 +78,14 @@ class Transposed(Rule):
         """Return the input with what is missing around it, and what the convolution is left to add."""
         around: list[int] = []
         x, cut = of.x, False
-        for number, (tap, ahead, count) in enumerate(zip(taps, first, places)):  # noqa: B905 - Python 3.9
+        for number, (tap, ahead, count) in enumerate(zip(taps, first, places)):
             size = shape_of(of.x)[2 + number]
             before, behind = tap - 1 - ahead, count + ahead - size
             begin, end = max(0, -before), size - max(0, -behind)
             if (begin, end) != (0, size):
                 x, cut = self.call(aten.slice.Tensor, x, 2 + number, begin, end), True
             around = [max(0, before), max(0, behind), *around]
-        alike = all(one == other for one, other in zip(around[::2], around[1::2]))  # noqa: B905 - Python 3.9
+        alike = all(one == other for one, other in zip(around[::2], around[1::2]))
         if alike and not cut:
             return x, around[::2][::-1]
         return self.call(aten.constant_pad_nd.default, x, around, 0.0), [0] * len(taps)

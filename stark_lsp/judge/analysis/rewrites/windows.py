@@ -47,14 +47,14 @@ class Windows(Rule):
         if len(sizes) != len(windows) or len(results) != len(windows):
             raise Cannot
         around: list[int] = []
-        for one, size, count in zip(windows, sizes, results):  # noqa: B905 - Python 3.9
+        for one, size, count in zip(windows, sizes, results):
             last = (count - 1) * one.stride + (one.size - 1) * one.dilation + 1
             around = [one.padding, max(0, last - one.padding - size), *around]
         if any(around):
             x = self.call(aten.constant_pad_nd.default, x, around, filled)
         for place in itertools.product(*(range(one.size) for one in windows)):
             part = x
-            for number, (tap, one, count) in enumerate(zip(place, windows, results)):  # noqa: B905
+            for number, (tap, one, count) in enumerate(zip(place, windows, results)):
                 begin = tap * one.dilation
                 end = begin + (count - 1) * one.stride + 1
                 part = self.call(aten.slice.Tensor, part, 2 + number, begin, end, one.stride)
@@ -78,7 +78,7 @@ class Depthwise(Windows):
         inputs, filters, out = shape_of(of.x), shape_of(of.weights), shape_of(self._node)
         if of.groups != inputs[1] or len(filters) != len(inputs):
             raise Cannot
-        windows = [Window(*how) for how in zip(filters[2:], of.stride, of.padding, of.dilation)]  # noqa: B905
+        windows = [Window(*how) for how in zip(filters[2:], of.stride, of.padding, of.dilation)]
         # Each channel meets its filters, which lie behind each other, in a dimension of their own.
         each, rank = filters[0] // of.groups, len(filters) - 2
         weights = self.call(aten.reshape.default, of.weights, [of.groups, each, *filters[2:]])
@@ -116,10 +116,10 @@ class Average(Windows):
         )
         if math.prod(sizes) <= self.WRITTEN or ceil or divisor is not None or (any(padding) and not counted):
             raise Cannot
-        if all(one >= size for one, size in zip(stride, sizes)):  # noqa: B905 - Python 3.9
+        if all(one >= size for one, size in zip(stride, sizes)):
             # Where each place is in one window, there is nothing to be found in the cache.
             raise Cannot
-        windows = [Window(*how, 1) for how in zip(sizes, stride, padding)]  # noqa: B905 - Python 3.9
+        windows = [Window(*how, 1) for how in zip(sizes, stride, padding)]
         total = self.folded(aten.add.Tensor, (part for _, part in self.shifted(x, windows, 0.0)))
         return self.call(aten.mul.Tensor, total, 1.0 / math.prod(sizes))
 
@@ -135,7 +135,7 @@ class Maximum(Windows):
         if pool.target not in MAXIMA or self._node.args[1] != 0 or len(pool.users) != 1:
             raise Cannot
         x, sizes, stride, padding, dilation, _ = _given(pool, ([], 0, 1, False), len(shape_of(self._node)) - 2)
-        windows = [Window(*how) for how in zip(sizes, stride, padding, dilation)]  # noqa: B905 - Python 3.9
+        windows = [Window(*how) for how in zip(sizes, stride, padding, dilation)]
         return self.folded(aten.maximum.default, (part for _, part in self.shifted(x, windows, -math.inf)))
 
 
