@@ -161,9 +161,15 @@ def test_only_the_longest_launches_are_listed_and_all_are_named() -> None:
 
 
 def test_time_is_charged_to_the_innermost_operator() -> None:
-    spans = [("outer", 0, 10_000), ("inner", 2_000, 5_000), ("leaf", 3_000, 4_000), ("inner", 6_000, 7_000)]
-    assert traces.self_times(spans) == {"outer": (1, 6.0), "inner": (2, 3.0), "leaf": (1, 1.0)}
-    assert traces.self_times([]) == {}
+    pytest.importorskip("torch")
+    from torch.autograd.profiler_util import EventList, FunctionEvent
+
+    spans = [("outer", 1, 0, 10), ("inner", 1, 2, 5), ("leaf", 1, 3, 4), ("inner", 1, 6, 7), ("elsewhere", 2, 1, 9)]
+    made = [FunctionEvent(number, *span) for number, span in enumerate(spans)]
+    events = EventList(made)
+    events._build_tree()
+    assert traces.self_times(events, "outer") == {"outer": (1, 6.0), "inner": (2, 3.0), "leaf": (1, 1.0)}
+    assert traces.self_times([], "outer") == {}
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _cpu(call: Callable[[], Any]) -> dict[str, Any]:
         begin = _now()
         with profiler.profile(use_kineto=True) as recorded, profiler.record_function(CPU_MARK):
             call()
-        totals = traces.self_times(_spans(recorded))
+        totals = traces.self_times(recorded.function_events, CPU_MARK)
         if totals and (not best or _sum(totals) < _sum(best)):
             best = totals
         if _now() - begin > LONG_S:
@@ -86,17 +86,6 @@ def _cpu(call: Callable[[], Any]) -> dict[str, Any]:
     if not best:
         return _result([], False, ["Not profiled: another profiler is at work in this process."])
     return _result(traces.cpu_launches(best, CPU_MARK), False, [])
-
-
-def _spans(recorded: Any) -> list[traces.Span]:
-    """Return what ran on the thread that made the call."""
-    events = recorded.kineto_results.events()
-    thread = next((event.start_thread_id() for event in events if event.name() == CPU_MARK), None)
-    return [
-        (event.name(), event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in events
-        if event.start_thread_id() == thread
-    ]
 
 
 def _sum(totals: dict[str, tuple[int, float]]) -> float:

@@ -23,8 +23,6 @@ OWN_CODE = "(own code)"
 """The entry for time that no operator accounts for: Python, and functions called through ctypes."""
 
 Event = dict[str, Any]
-Span = tuple[str, int, int]
-"""Name, start and end in nanoseconds of an operator on one thread."""
 
 
 def gpu_events(trace: Any) -> list[Event]:
@@ -67,25 +65,21 @@ def gpu_launches(events: Iterable[Event]) -> list[dict[str, Any]]:
     return sorted(merged.values(), key=lambda launch: -launch["time_us"])
 
 
-def self_times(spans: Iterable[Span]) -> dict[str, tuple[int, float]]:
-    """Return how often each operator ran on one thread, and the microseconds it spent outside of those it called."""
+def self_times(events: Iterable[Any], mark: str) -> dict[str, tuple[int, float]]:
+    """Return how often each operator ran, and the microseconds it spent outside of those it called.
+
+    Parameters
+    ----------
+    events
+        `torch.autograd.profiler.FunctionEvent`s; those count that ran on the thread of the one called `mark`.
+    """
+    events = list(events)
+    thread = next((event.thread for event in events if event.name == mark), None)
     totals: dict[str, tuple[int, float]] = {}
-    open_spans: list[list[Any]] = []
-    """Name, end, nanoseconds of its own."""
-
-    def close() -> None:
-        name, _, own = open_spans.pop()
-        count, before = totals.get(name, (0, 0.0))
-        totals[name] = count + 1, before + max(0, own) / 1e3
-
-    for name, start, end in sorted(spans, key=lambda span: (span[1], -span[2])):
-        while open_spans and open_spans[-1][1] <= start:
-            close()
-        if open_spans:
-            open_spans[-1][2] -= min(end, open_spans[-1][1]) - start
-        open_spans.append([name, end, end - start])
-    while open_spans:
-        close()
+    for event in events:
+        if event.thread == thread:
+            count, own = totals.get(event.name, (0, 0.0))
+            totals[event.name] = count + 1, own + max(0.0, float(event.self_cpu_time_total))
     return totals
 
 
