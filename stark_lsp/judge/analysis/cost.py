@@ -1,4 +1,4 @@
-"""What an operation costs: measured time, bytes moved and floating-point operations (estimates)."""
+"""What an operation costs: measured time, bytes moved and floating-point operations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from math import prod
 from typing import Any
 
 import torch
+
+from ..reference.operators import observe
 
 REPEATS = 5
 """Timed repeats of one operation."""
@@ -57,21 +59,6 @@ def tensor_bytes(tensor: torch.Tensor) -> int:
     return prod(sizes) * tensor.element_size()
 
 
-def flops(name: str, inputs: list[torch.Tensor], outputs: list[torch.Tensor], module: Any) -> int:
-    """Estimate floating-point operations: 2·M·N·K for products, one for each output element otherwise."""
-    if not outputs:
-        return 0
-    out = outputs[0].numel()
-    last = name.rpartition(".")[2].lower()
-    weight = getattr(module, "weight", None) if module is not None else None
-    if last == "linear" and inputs:
-        return 2 * out * inputs[0].shape[-1] if inputs[0].dim() else 0
-    if last.startswith(("conv1d", "conv2d", "conv3d")):
-        kernel = weight if weight is not None else (inputs[1] if len(inputs) > 1 else None)
-        return 2 * out * prod(kernel.shape[1:]) if kernel is not None else out
-    if last in ("matmul", "mm", "bmm", "addmm", "baddbmm", "__matmul__") and len(inputs) >= 2:
-        left = inputs[-2]
-        return 2 * out * left.shape[-1] if left.dim() else 0
-    if last == "scaled_dot_product_attention" and len(inputs) >= 2:
-        return 4 * out * inputs[1].shape[-2]
-    return max([out, *(tensor.numel() for tensor in inputs)])
+def products(call: Callable[[], Any]) -> int:
+    """Return the floating-point operations that matrix products, convolutions and attention in a call take."""
+    return observe(call)[1].flops

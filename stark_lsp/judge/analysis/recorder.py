@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..reference.modules import tensors_of
 from . import cost, frames
 from .encode import encode, meta
 from .errors import NotTraceable
@@ -144,7 +145,7 @@ class Recorder(TorchFunctionMode):
     def _record(
         self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], leaf: Any
     ) -> Any:
-        inputs = list(tensors_in((args, kwargs)))
+        inputs = tensors_of((args, kwargs))
         watched = [*inputs, *(leaf.tensors() if leaf is not None else ())]
         node: dict[str, Any] = {"op": "module" if leaf is not None else "call", "target": name}
         if leaf is not None:
@@ -157,10 +158,11 @@ class Recorder(TorchFunctionMode):
         try:
             out = func(*plain_args, **plain_kwargs)
             mutated = [i for i, tensor in enumerate(watched) if tensor._version != versions[i]]
-            results = list(tensors_in(out))
+            results = tensors_of(out)
             if not mutated and results and len(self.nodes) < MAX_NODES:
                 with torch._C.DisableTorchFunction():
                     node["time_ms"] = cost.measure_ms(lambda: func(*plain_args, **plain_kwargs), self.device)
+                    node["flops"] = cost.products(lambda: func(*plain_args, **plain_kwargs))
         finally:
             self.quiet = False
         if not results and not mutated:
@@ -169,7 +171,7 @@ class Recorder(TorchFunctionMode):
             return out
         self._names()
         with torch._C.DisableTorchFunction():
-            self._describe_results(node, out, inputs, watched, mutated, before, leaf)
+            self._describe_results(node, out, inputs, watched, mutated, before)
         return out
 
     def _encode_arguments(self, node: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -187,9 +189,8 @@ class Recorder(TorchFunctionMode):
         watched: list[torch.Tensor],
         mutated: list[int],
         before: list[list[int] | None],
-        leaf: Any,
     ) -> None:
-        name, results = node["target"], list(tensors_in(out))
+        name, results = node["target"], tensors_of(out)
         node.update(self._place())
         node["structure"] = "tensor" if isinstance(out, torch.Tensor) else "sequence"
         if isinstance(out, (tuple, list)):
@@ -209,9 +210,9 @@ class Recorder(TorchFunctionMode):
         node["same"] = not mutated and len(results) == 1 and any(results[0] is tensor for tensor in inputs)
         node["safe_in_place"] = bool(mutated) and self._safe(out, inputs, watched, mutated)
         node["bytes"] = 0 if node["view"] else sum(map(cost.tensor_bytes, [*watched, *results]))
-        module = leaf.module if leaf is not None else None
-        label = node["module"]["class"] if leaf is not None else name
-        node["flops"] = 0 if node["view"] else cost.flops(label, inputs, results, module)
+        # Where nothing is multiplied, one for each element.
+        elements = [tensor.numel() for tensor in [*inputs, *results]]
+        node["flops"] = 0 if node["view"] else max([node.get("flops", 0), *elements])
         number = self._add(node)
         if node["same"]:
             # The very object that came in (dropout in eval mode): one value under two node numbers.
@@ -322,20 +323,6 @@ def mentions_call(expr: Expr) -> bool:
     if expr[0] in ("self", "const"):
         return False
     return any(isinstance(part, list) and mentions_call(part) for part in expr[1:])
-
-
-def tensors_in(value: Any) -> Any:
-    """Yield the tensors of nested tuples, lists, dicts and slices."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for member in value:
-            yield from tensors_in(member)
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from tensors_in(member)
-    elif isinstance(value, slice):
-        yield from tensors_in((value.start, value.stop, value.step))
 
 
 def paths_in(value: Any, path: str = "") -> Any:

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
+from ..reference.modules import tensors_of
 from . import cost
 from .encode import number
 from .errors import NotTraceable
 from .patches import Attributes, is_leaf, module_paths, patched
-from .recorder import Recorder, tensors_in
+from .recorder import Recorder
 from .values import track
 
 
@@ -34,7 +35,7 @@ def analyze(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     NotTraceable
         The computation depends on tensor data, or on something a recording cannot follow.
     """
-    held = [*tensors_in((args, kwargs)), *module.parameters()]
+    held = [*tensors_of((args, kwargs)), *module.parameters()]
     device = held[0].device if held else torch.device("cpu")
     hooked = next((m for m in module.modules() if not is_leaf(m) and (m._forward_hooks or m._forward_pre_hooks)), None)
     if hooked is not None:
