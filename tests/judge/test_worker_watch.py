@@ -31,14 +31,14 @@ sys.stdin.read()
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == b"ready\n"
-        count, resident = watch.tree_size(process.pid)
-        assert count == 4
-        assert resident >= 64 << 20
+        tree = watch.tree(process.pid)
+        assert len(tree) == 4
+        assert sum(tree.values()) >= 64 << 20
     finally:
         process.stdin.close()
         process.wait(30)
         process.stdout.close()
-    assert watch.tree_size(process.pid) == (0, 0)
+    assert watch.tree(process.pid) == {}
 
 
 def test_files_without_a_name_are_counted(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ sys.stdin.read()
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == b"ready\n"
-        assert 4 << 20 <= watch.hidden_bytes(process.pid) < 5 << 20
+        assert 4 << 20 <= watch.hidden_bytes([process.pid]) < 5 << 20
     finally:
         process.stdin.close()
         process.wait(30)

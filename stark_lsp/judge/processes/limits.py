@@ -44,12 +44,13 @@ class Limits:
 
     def check(self, pid: int, folder: str) -> Exceeded | None:
         """Return the limit that the tree of `pid` has passed, None if it keeps to all of them."""
-        count, resident = watch.tree_size(pid)
-        if count > self.processes:
-            return Exceeded("processes", f"it started {count} processes")
+        tree = watch.tree(pid)
+        resident = sum(tree.values())
+        if len(tree) > self.processes:
+            return Exceeded("processes", f"it started {len(tree)} processes")
         if resident > self.memory:
             return Exceeded("memory", f"it took {resident >> 20} MiB of memory")
-        hidden = watch.hidden_bytes(pid)
+        hidden = watch.hidden_bytes(tree)
         if resident + hidden > self.memory:
             text = f"it took {resident + hidden >> 20} MiB of memory, much of it in files without a name"
             return Exceeded("memory", text)

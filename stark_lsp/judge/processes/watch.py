@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterable
 
 from ...contract import process_trees
 
@@ -21,7 +22,7 @@ ENDLESS = 1 << 62
 def tree(pid: int) -> dict[int, int]:
     """Return the processes of the tree below and with `pid`, with their resident memory in bytes.
 
-    Empty where there is no /proc. Zombies count.
+    Shared pages count for each process, as `top` counts them. Empty where there is no /proc. Zombies count.
     """
     found: dict[int, tuple[int, int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
@@ -34,22 +35,13 @@ def tree(pid: int) -> dict[int, int]:
     return {member: found[member][1] for member in members}
 
 
-def tree_size(pid: int) -> tuple[int, int]:
-    """Return how many processes and how many bytes of resident memory the tree below and with `pid` takes.
-
-    Shared pages count for each process, as `top` counts them.
-    """
-    found = tree(pid)
-    return len(found), sum(found.values())
-
-
-def hidden_bytes(pid: int) -> int:
-    """Return the bytes that a tree holds in files without a name: deleted ones still open, and memory files.
+def hidden_bytes(pids: Iterable[int]) -> int:
+    """Return the bytes that processes hold in files without a name: deleted ones still open, and memory files.
 
     Neither its folder nor its resident memory shows them.
     """
     sizes: dict[tuple[int, int], int] = {}
-    for member in tree(pid):
+    for member in pids:
         numbers: list[str] = []
         with contextlib.suppress(OSError):
             numbers = os.listdir(f"/proc/{member}/fd")
