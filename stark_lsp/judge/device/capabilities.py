@@ -136,7 +136,7 @@ def dot_precisions() -> list[str]:
 
 
 def _cpu() -> dict[str, Any]:
-    return {"processors": _cores(), "instructions": _instructions(), "caches": _caches()}
+    return {"processors": _cores(), "instructions": _instructions(), "caches": caches()}
 
 
 def _instructions() -> list[str]:
@@ -166,7 +166,7 @@ def _cores() -> int | None:
     return len(cores) or None
 
 
-def _caches() -> list[tuple[str, int]]:
+def caches() -> list[tuple[str, int]]:
     """Return name and size of the data caches of the first core, the smallest first."""
     found = []
     for folder in glob.glob(f"{_CPU}/cpu0/cache/index*"):

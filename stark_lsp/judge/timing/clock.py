@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from ..device import capabilities
+
 _now_ns = time.perf_counter_ns
 _synchronize = torch.cuda.synchronize
 _Event = torch.cuda.Event
@@ -45,16 +47,7 @@ def last_level_cache(device: str) -> int:
     if device == "cuda":
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         return int(getattr(properties, "L2_cache_size", 0)) or (64 << 20)
-    best = 0
-    for index in range(6):
-        try:
-            with open(f"/sys/devices/system/cpu/cpu0/cache/index{index}/size") as file:
-                text = file.read().strip()
-        except OSError:
-            continue
-        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
-        best = max(best, int(text.rstrip("KM")) * unit)
-    return best or DEFAULT_CACHE
+    return max((nbytes for _, nbytes in capabilities.caches()), default=DEFAULT_CACHE)
 
 
 class _CpuFlush:
