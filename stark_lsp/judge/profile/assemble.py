@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..transport import claims
 from . import names, roofline, traces
 
 Figures = Mapping[str, Mapping[str, Any]]
 """`registers` of a thread, `shared_bytes` of a block, `local_bytes` and `stack_bytes` of a thread; by kernel name,
 mangled or not."""
 
-LARGEST = 1 << 62
-"""A whole number beyond this is nonsense."""
 NOTES_LIMIT = 20
 METRICS_LIMIT = 20
 LOOPS_LIMIT = 8
@@ -60,9 +59,9 @@ def make_profile(
     """
     claim = claimed if isinstance(claimed, Mapping) else {}
     launched = merge(_launches(claim.get("launched")), compiled)
-    device_us = _number(claim.get("device_us"))
+    device_us = claims.number(claim.get("device_us"))
     cost = cost or {}
-    moved, flops, dtype = _whole(cost.get("bytes")), _whole(cost.get("flops")), str(cost.get("dtype") or "")
+    moved, flops, dtype = claims.whole(cost.get("bytes")), claims.whole(cost.get("flops")), str(cost.get("dtype") or "")
     runtime_us = runtime_ms * 1e3 if runtime_ms is not None and math.isfinite(runtime_ms) and runtime_ms > 0 else None
     memory_us = roofline.memory_us(moved, calibration)
     compute_us = roofline.compute_us(flops, dtype, calibration) if flops else None
@@ -74,7 +73,7 @@ def make_profile(
         "device_us": device_us,
         "bytes": moved,
         "flops": flops,
-        "floor_us": _number(roofline.floor(moved, flops, dtype, calibration)),
+        "floor_us": claims.number(roofline.floor(moved, flops, dtype, calibration)),
         "bandwidth_share": _share(memory_us, runtime_us),
         "compute_share": _share(compute_us, runtime_us),
         "bound": _bound(memory_us, compute_us, runtime_us, device_us if on_gpu else None),
@@ -124,17 +123,17 @@ def _launches(value: Any) -> list[dict[str, Any]]:
     for item in value[: traces.LIST_LIMIT] if isinstance(value, list) else []:
         if not isinstance(item, Mapping) or not isinstance(item.get("name"), str) or not item["name"].strip():
             continue
-        share = _number(item.get("occupancy"))
+        share = claims.number(item.get("occupancy"))
         found.append(
             {
                 "name": names.cut(item["name"]),
-                "count": max(1, _whole(item.get("count")) or 1),
-                "time_us": _number(item.get("time_us")) or 0.0,
+                "count": max(1, claims.whole(item.get("count")) or 1),
+                "time_us": claims.number(item.get("time_us")) or 0.0,
                 "grid": _text(item.get("grid"), 40),
                 "block": _text(item.get("block"), 40),
-                "registers": _whole(item.get("registers")),
-                "shared_bytes": _whole(item.get("shared_bytes")),
-                "spill_bytes": _whole(item.get("spill_bytes")),
+                "registers": claims.whole(item.get("registers")),
+                "shared_bytes": claims.whole(item.get("shared_bytes")),
+                "spill_bytes": claims.whole(item.get("spill_bytes")),
                 "occupancy": min(1.0, share) if share is not None else None,
             }
         )
@@ -164,11 +163,11 @@ def _merged(launch: dict[str, Any], instances: list[Mapping[str, Any]]) -> dict[
         return launch
     known = launch.get("registers")
     alike = [figures for figures in instances if known is not None and figures.get("registers") == known]
-    chosen = max(alike or instances, key=lambda figures: _whole(figures.get("registers")) or 0)
+    chosen = max(alike or instances, key=lambda figures: claims.whole(figures.get("registers")) or 0)
     # The driver's own figures stand; shared memory of a launch includes what was asked for at run time.
     figures = {
-        "registers": _whole(chosen.get("registers")),
-        "shared_bytes": _whole(chosen.get("shared_bytes")),
+        "registers": claims.whole(chosen.get("registers")),
+        "shared_bytes": claims.whole(chosen.get("shared_bytes")),
         "spill_bytes": _spilled(chosen),
     }
     return {**launch, **{key: value for key, value in figures.items() if launch.get(key) is None}}
@@ -176,21 +175,21 @@ def _merged(launch: dict[str, Any], instances: list[Mapping[str, Any]]) -> dict[
 
 def _spilled(figures: Mapping[str, Any]) -> int | None:
     """Return the local memory of a thread: spilled registers lie on its stack, and so do arrays indexed at run time."""
-    known = [size for key in ("local_bytes", "stack_bytes") if (size := _whole(figures.get(key))) is not None]
+    known = [size for key in ("local_bytes", "stack_bytes") if (size := claims.whole(figures.get(key))) is not None]
     return max(known) if known else None
 
 
 def _metrics(value: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for item in list(value)[:METRICS_LIMIT]:
-        figure = _number(item.get("value"))
+        figure = claims.number(item.get("value"))
         if figure is not None:
             found.append({"name": _text(item.get("name"), 80), "value": figure, "unit": _text(item.get("unit"), 20)})
     return found
 
 
 def _share(part_us: float | None, runtime_us: float | None) -> float | None:
-    return _number(part_us / runtime_us) if part_us is not None and runtime_us is not None else None
+    return claims.number(part_us / runtime_us) if part_us is not None and runtime_us is not None else None
 
 
 def _texts(value: Any) -> list[str]:
@@ -201,16 +200,3 @@ def _texts(value: Any) -> list[str]:
 
 def _text(value: Any, limit: int) -> str:
     return names.cut(value, limit) if isinstance(value, str) else ""
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number that is not negative, None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if isinstance(value, int) and not 0 <= value <= LARGEST:
-        return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST else None

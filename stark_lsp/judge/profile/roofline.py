@@ -22,6 +22,7 @@ import torch
 from ...contract.errors import first_line
 from ..device import fingerprint, observe
 from ..timing import clock
+from ..transport import claims
 
 BLOCKING_CYCLES = 500_000
 """Some 0.3 ms, in which a call is queued."""
@@ -261,14 +262,10 @@ def _valid(data: Any, wanted: str) -> bool:
         return False
     rates, taken = data.get("rates"), data.get("taken")
     return (
-        _positive(data.get("bandwidth"))
+        bool(claims.number(data.get("bandwidth")))
         and isinstance(rates, dict)
-        and all(isinstance(name, str) and _positive(rate) for name, rate in rates.items())
+        and all(isinstance(name, str) and claims.number(rate) for name, rate in rates.items())
         and isinstance(data.get("notes"), list)
-        and _positive(taken)
+        and bool(claims.number(taken))
         and -86400.0 < time.time() - float(taken or 0) < KEPT_S
     )
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0

@@ -7,10 +7,10 @@ The form of the events is that of Kineto's trace (pytorch/kineto, `output_json.c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..transport import claims
 from . import names
 
 LIST_LIMIT = 50
@@ -32,8 +32,8 @@ def gpu_events(trace: Any) -> list[Event]:
     for event in listed if isinstance(listed, list) else []:
         if not isinstance(event, dict) or str(event.get("cat", "")).lower() not in GPU_KINDS:
             continue
-        timed = _is_number(event.get("ts")) and _is_number(event.get("dur")) and event["dur"] >= 0
-        if timed and isinstance(event.get("name"), str):
+        times = (claims.number(event.get("ts")), claims.number(event.get("dur")))
+        if None not in times and isinstance(event.get("name"), str):
             found.append(event)
     return sorted(found, key=lambda event: float(event["ts"]))
 
@@ -126,9 +126,5 @@ def _sizes(value: Any) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    return int(value) if _is_number(value) and value >= 0 and value == int(value) else None
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    found = claims.number(value)
+    return int(found) if found is not None and found.is_integer() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 TEXT = 20000
@@ -10,6 +11,8 @@ MOST = 100
 """Items of a list that are kept."""
 LINES = 1 << 24
 """No file has so many lines."""
+LARGEST = 1 << 62
+"""A whole number beyond this is nonsense."""
 
 
 def text(value: object) -> str:
@@ -48,3 +51,17 @@ def _dicts(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 def _line(value: object) -> int:
     return value if type(value) is int and 0 < value < LINES else 0
+
+
+def number(value: object) -> float | None:
+    """Return a finite number that is not negative, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int) and not 0 <= value <= LARGEST:
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number that is not negative, None for anything else."""
+    return value if isinstance(value, int) and number(value) is not None else None
