@@ -62,17 +62,6 @@ class Channels(Reduction):
         """Return how many channels a value has that goes together with what is summed, 1 where it has none."""
         return shape[1 - self._rank] if len(shape) >= self._rank - 1 else 1
 
-    def _row(self, value: Node) -> Node:
-        return self.call(aten.reshape.default, value, [1, self._channels] + [1] * (self._rank - 2))
-
-    def _constant(self, value: Node, shape: list[int], v: Node | None) -> Value | None:
-        if self._aside(shape):
-            return self.both(operator.mul, value, self._channels if v is None else self._weights(v))
-        row = self._weight(value, shape)
-        if row is None:
-            return None
-        return self._weights(row if v is None else self.call(aten.mul.Tensor, row, v))
-
     def _map(self, value: Node, v: Node | None) -> Value | None:
         of = convolution_of(value)
         if of is None or of.groups != 1:
@@ -88,14 +77,15 @@ class Channels(Reduction):
         found = self.call(aten.convolution.default, of.x, weights, None, *how)
         if of.bias is None:
             return found
-        return self.both(operator.add, found, self._constant(self._row(of.bias), self._row_shape(), v))  # type: ignore[arg-type]
-
-    def _row_shape(self) -> list[int]:
-        return [1, self._channels] + [1] * (self._rank - 2)
+        shape = [1, self._channels] + [1] * (self._rank - 2)
+        bias = self._constant(self.call(aten.reshape.default, of.bias, shape), shape, v)
+        return self.both(operator.add, found, bias)  # type: ignore[arg-type]
 
     def _weight(self, scale: Node, shape: list[int]) -> Node | None:
         alone = all(size == 1 for place, size in enumerate(reversed(shape)) if place != self._rank - 2)
-        return self._row(scale) if alone and self._of_channels(shape) == self._channels else None
+        if not alone or self._of_channels(shape) != self._channels:
+            return None
+        return self.call(aten.reshape.default, scale, [1, self._channels] + [1] * (self._rank - 2))
 
     def _aside(self, shape: list[int]) -> bool:
         return self._of_channels(shape) == 1

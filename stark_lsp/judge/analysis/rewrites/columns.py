@@ -47,16 +47,6 @@ class Columns(Reduction):
     def _count(self) -> int:
         return self._each
 
-    def _constant(self, value: Node, shape: list[int], v: Node | None) -> Value | None:
-        if shape[-1:] == [self._columns] and all(size == 1 for size in shape[:-1]):
-            row = self.call(aten.reshape.default, value, [1, self._columns])
-            return self._grouped(row if v is None else self.call(aten.mul.Tensor, row, v))
-        if shape[-1:] in ([], [1]):
-            if v is None:
-                return self.call(aten.mul.Tensor, value, self._each)
-            return self.call(aten.mul.Tensor, value, self._weights(v))
-        return None
-
     def _map(self, value: Node, v: Node | None) -> Value | None:
         if value.target is aten.view.default and shape_of(value.args[0])[-1:] == [self._columns]:
             total = self.total(value.args[0], v)
@@ -74,15 +64,15 @@ class Columns(Reduction):
         rows, inner = shape_of(x)
         self.worth(rows * inner * self._columns)
         return self.call(
-            aten.mm.default, x, self._grouped(weights if v is None else self.call(aten.mul.Tensor, weights, v))
+            aten.mm.default, x, self._weights(weights if v is None else self.call(aten.mul.Tensor, weights, v))
         )
 
-    def _grouped(self, matrix: Node) -> Node:
+    def _weights(self, v: Node) -> Node:
         """Sum each few columns of a matrix."""
         if self._each == self._columns:
-            return self.call(aten.sum.dim_IntList, matrix, [1], True)
-        rows, groups = shape_of(matrix)[0], self._columns // self._each
-        split = self.call(aten.reshape.default, matrix, [rows, groups, self._each])
+            return self.call(aten.sum.dim_IntList, v, [1], True)
+        rows, groups = shape_of(v)[0], self._columns // self._each
+        split = self.call(aten.reshape.default, v, [rows, groups, self._each])
         return self.call(aten.sum.dim_IntList, split, [2])
 
     def _weight(self, scale: Node, shape: list[int]) -> Node | None:
@@ -92,6 +82,3 @@ class Columns(Reduction):
 
     def _aside(self, shape: list[int]) -> bool:
         return shape[-1:] in ([], [1])
-
-    def _weights(self, v: Node) -> Node:
-        return self._grouped(v)

@@ -44,7 +44,12 @@ class Reduction(Rule):
 
     def _constant(self, value: Node, shape: list[int], v: Node | None) -> Value | None:
         """Return the sum of what does not need the map, weighted by `v`; None for everything else."""
-        raise NotImplementedError
+        if self._aside(shape):
+            return self.both(operator.mul, value, self._count() if v is None else self._weights(v))
+        row = self._weight(value, shape)
+        if row is None:
+            return None
+        return self._weights(row if v is None else self.call(aten.mul.Tensor, row, v))
 
     def _map(self, value: Node, v: Node | None) -> Value | None:
         """Return the sum of what a linear map gives, weighted by `v`; None if it is none."""
