@@ -99,8 +99,9 @@ def test_where_there_is_no_float64_what_it_gives_without_tf32_stands_for_it(tmp_
 def test_what_was_allowed_is_allowed_again_afterwards() -> None:
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
     before = cudnn.allow_tf32, matmul.allow_tf32
-    with ieee.forbidden():
-        assert (cudnn.allow_tf32, matmul.allow_tf32) == (False, False)
+    for allowed in (True, False):
+        with ieee.allowing(allowed):
+            assert (cudnn.allow_tf32, matmul.allow_tf32) == (allowed, allowed)
     assert (cudnn.allow_tf32, matmul.allow_tf32) == before
 
 
@@ -110,7 +111,7 @@ def test_where_a_class_has_set_the_newer_names_these_are_used() -> None:
     before = conv.fp32_precision
     conv.fp32_precision = "ieee"
     try:
-        with ieee.forbidden():
+        with ieee.allowing(False):
             assert torch.backends.cudnn.rnn.fp32_precision == "ieee"
         assert (conv.fp32_precision, torch.backends.cudnn.rnn.fp32_precision) == ("ieee", "tf32")
     finally:

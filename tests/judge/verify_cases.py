@@ -90,7 +90,7 @@ def verify(
         return calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
 
     def without_tf32() -> list[torch.Tensor]:
-        with ieee.forbidden():
+        with ieee.allowing(False):
             module = construct(reference.weights_path)
             arguments = reference.arguments(reference.cases[0].inputs_path)
             return modules.tensors_of(forward.step(module, arguments, reference.mode))

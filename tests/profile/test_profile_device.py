@@ -116,14 +116,6 @@ def test_the_floor_is_the_slower_of_moving_and_computing() -> None:
     assert roofline.floor(10**9, 10**6, "float32", None) is None
 
 
-def test_the_choice_of_tf32_is_left_as_it_was() -> None:
-    matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    with roofline._tf32(True):
-        pass
-    assert matmul.allow_tf32 == before
-
-
 def run(module: Any, *args: Any) -> dict[str, Any]:
     with torch.no_grad():
         return cost.measure(module, lambda: module(*args), (args, {}))

@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 
 ROOM = 1 << 20
 """Bytes an output file may be longer than the reference's."""
-PRECISION = "fp32_precision"
+VALUES = {"allow_tf32": (False, True), "fp32_precision": ("ieee", "tf32")}
+"""Without and with TF32, by the name of the setting."""
 Load = Callable[[RunnerProcess], Any]
 """Has a runner load the candidate with the constructor's weights; raises what `RunnerProcess.ask` does."""
 
 
-def forbid() -> None:
-    """Forbid TF32 in all that this process does from now on."""
+def allow(allowed: bool) -> None:
+    """Allow or forbid TF32 in all that this process does from now on."""
     for holder, name, _ in _allowed():
-        setattr(holder, name, "ieee" if name == PRECISION else False)
+        setattr(holder, name, VALUES[name][allowed])
 
 
 @contextlib.contextmanager
-def forbidden() -> Iterator[None]:
-    """Forbid it in the block, and put back what was allowed."""
+def allowing(allowed: bool) -> Iterator[None]:
+    """Allow or forbid it in the block, and put back what was allowed."""
     before = _allowed()
-    forbid()
+    allow(allowed)
     try:
         yield
     finally:
@@ -55,7 +56,7 @@ def _allowed() -> list[tuple[Any, str, Any]]:
         return [(holder, "allow_tf32", holder.allow_tf32) for holder in (cudnn, matmul)]
     except RuntimeError:
         # From torch 2.9 on it cannot be read where the user's code has set the newer one for a part of them.
-        return [(holder, PRECISION, getattr(holder, PRECISION)) for holder in (cudnn.conv, cudnn.rnn, matmul)]
+        return [(holder, "fp32_precision", holder.fp32_precision) for holder in (cudnn.conv, cudnn.rnn, matmul)]
 
 
 def errors(reference: Reference, case: Case, exact: list[torch.Tensor], own: list[float]) -> list[float] | None:
@@ -74,7 +75,7 @@ def errors(reference: Reference, case: Case, exact: list[torch.Tensor], own: lis
     dtypes = [tensor.dtype for tensor in case.outputs.tensors]
     if not any(map(compare.exceeds, dtypes, own)):
         return None
-    with forbidden():
+    with allowing(False):
         outputs, _, _ = reference.call(case.inputs_path, case.cotangents_path, keep=False)
     found = relative_errors(exact, outputs.tensors)
     return None if found is None or any(map(compare.exceeds, dtypes, found)) else found

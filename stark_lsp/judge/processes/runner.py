@@ -332,7 +332,7 @@ class Runner:
         """Forbid TF32 in all that is loaded from now on."""
         from ..correctness import ieee
 
-        ieee.forbid()
+        ieee.allow(False)
         return {}
 
     def unrecorded(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ...contract.errors import first_line
+from ..correctness import ieee
 from ..device import fingerprint, observe
 from ..timing import clock
 from ..transport import claims
@@ -181,7 +182,7 @@ def _bandwidth(device: str, until: float) -> float:
 
 def _rate(device: str, dtype: str, until: float) -> float:
     """Return the best rate of square matrix products in operations a second."""
-    with _tf32(dtype == "tf32"):
+    with ieee.allowing(dtype == "tf32"):
         kind = getattr(torch, "float32" if dtype == "tf32" else dtype)
         halves = kind.itemsize == 2 or dtype == "tf32"
         if device == "cuda":
@@ -200,21 +201,6 @@ def _rate(device: str, dtype: str, until: float) -> float:
             if size >= largest or 8 * seconds > longest_s or _now() > until:
                 return rate
             size *= 2
-
-
-@contextlib.contextmanager
-def _tf32(allowed: bool) -> Any:
-    """Allow or forbid tf32 in matrix products, and put the process's own choice back."""
-    matmul = torch.backends.cuda.matmul
-    # From torch 2.9 on `allow_tf32` raises where the user's code has set `fp32_precision`, which can always be read.
-    name = "fp32_precision" if hasattr(matmul, "fp32_precision") else "allow_tf32"
-    values = {"fp32_precision": ("ieee", "tf32"), "allow_tf32": (False, True)}[name]
-    before = getattr(matmul, name)
-    setattr(matmul, name, values[allowed])
-    try:
-        yield
-    finally:
-        setattr(matmul, name, before)
 
 
 def _best(call: Callable[[], Any], device: str, until: float, repeats: int) -> float:
