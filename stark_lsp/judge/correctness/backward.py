@@ -84,9 +84,9 @@ class Backward:
 def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
     """Return the gradients of a step by name."""
     return {
-        path.strip("[']"): loaded.tensors[leaf["v"]]
-        for path, leaf in values.flatten(loaded.skeleton)
-        if isinstance(leaf, dict) and leaf.get("k") == "tensor" and path.startswith(f"['{compare.GRADIENT}")
+        path.strip("[']"): loaded.tensors[number]
+        for path, number in values.places(loaded.skeleton).items()
+        if path.startswith(f"['{compare.GRADIENT}")
     }
 
 

@@ -135,7 +135,9 @@ def compare(
     try:
         ours, theirs = values.flatten(reference.skeleton), values.flatten(candidate.skeleton)
         nodes = [_node(item) for item in theirs]
-        pairs = [(candidate.tensors[leaf["v"]], candidate.heads[leaf["v"]]) for _, leaf in theirs if _is_tensor(leaf)]
+        pairs = [
+            (candidate.tensors[leaf["v"]], candidate.heads[leaf["v"]]) for _, leaf in theirs if values.is_tensor(leaf)
+        ]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         # The file is the candidate's; our own code does not write such.
         raise Mismatch("CHEATED", f"The {what or 'output'} was not written by the judge's own code.") from error
@@ -143,7 +145,7 @@ def compare(
         raise Mismatch("WRONG_SHAPE", _structure_message(ours, theirs, what))
     following = iter(pairs)
     for (path, expected), (_, found) in zip(ours, theirs):
-        if _is_tensor(expected):
+        if values.is_tensor(expected):
             place = expected["v"]
             own = own_errors[place] if own_errors else 0.0
             compare_tensors(
@@ -168,10 +170,6 @@ def name_of(what: str, path: str) -> str:
     if key.startswith(STEP_KEYS):
         return f"{key[2:]} {rest}".strip()
     return f"{what} {path}".strip()
-
-
-def _is_tensor(leaf: Any) -> bool:
-    return isinstance(leaf, dict) and leaf.get("k") == "tensor"
 
 
 def _node(item: tuple[str, Any]) -> tuple[str, str]:

@@ -276,7 +276,7 @@ def random_cotangents(result: Any) -> list[torch.Tensor | None]:
 def in_order(result: Any) -> list[torch.Tensor]:
     """Return the tensors of a result in the order of their paths."""
     tensors: list[torch.Tensor] = []
-    return [tensors[number] for number in values.places(values.encode(result, tensors))]
+    return [tensors[number] for number in values.places(values.encode(result, tensors)).values()]
 
 
 def collected(module: Any, arguments: Arguments, result: Any) -> dict[str, Any]:

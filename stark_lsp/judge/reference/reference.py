@@ -250,12 +250,7 @@ class Reference(Original):
 
     def output_names(self, outputs: tensorfile.Loaded) -> list[str]:
         """Return what each output tensor is called in messages, in the order of `outputs.tensors`."""
-        leaves = values.flatten(outputs.skeleton)
-        named = {
-            leaf["v"]: compare.name_of(self.what, path)
-            for path, leaf in leaves
-            if isinstance(leaf, dict) and leaf.get("k") == "tensor"
-        }
+        named = {number: compare.name_of(self.what, path) for path, number in values.places(outputs.skeleton).items()}
         return [named[index] for index in range(len(outputs.tensors))]
 
     def fingerprints(self, case: Case) -> list[int]:

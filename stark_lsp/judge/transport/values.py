@@ -287,11 +287,16 @@ def flatten(skeleton: Skeleton, path: str = "") -> list[tuple[str, Any]]:
     return [(path, what), *(leaf for step, item in inner for leaf in flatten(item, path + step))]
 
 
-def places(tree: Skeleton) -> list[int]:
-    """Return the numbers of a tree's tensors in the order of their paths, however a dict was filled."""
-    return [leaf["v"] for _, leaf in flatten(tree) if isinstance(leaf, dict) and leaf.get("k") == "tensor"]
+def is_tensor(leaf: Any) -> bool:
+    """Whether a leaf of `flatten` stands for a tensor, whose number is its `v`."""
+    return isinstance(leaf, dict) and leaf.get("k") == "tensor"
+
+
+def places(tree: Skeleton) -> dict[str, int]:
+    """Return the numbers of a tree's tensors by their paths, in the order of these, however a dict was filled."""
+    return {path: leaf["v"] for path, leaf in flatten(tree) if is_tensor(leaf)}
 
 
 def matched(one: Skeleton, other: Skeleton) -> list[int]:
     """Return for each tensor of a tree, by its number, which one is in its place in a tree of the same structure."""
-    return [theirs for _, theirs in sorted(zip(places(one), places(other)))]
+    return [theirs for _, theirs in sorted(zip(places(one).values(), places(other).values()))]
