@@ -11,8 +11,8 @@ import torch
 from building_cases import Builders
 
 from stark_lsp.judge.building import tokens
+from stark_lsp.judge.building.builder import read_resources
 from stark_lsp.judge.building.quicker import genuine
-from stark_lsp.judge.building.resources import read
 from stark_lsp.judge.building.service import BuildService, Failure
 
 SECONDS = 280.0
@@ -167,5 +167,7 @@ def test_the_figures_of_kernels_are_read() -> None:
         "Resource usage:\n Common:\n  GLOBAL:0\n Function _Z1kPKfPfi:\n"
         "  REG:10 STACK:8 SHARED:256 LOCAL:16 CONSTANT[0]:544 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
     )
-    assert read(text) == {"_Z1kPKfPfi": {"registers": 10, "stack_bytes": 8, "shared_bytes": 256, "local_bytes": 16}}
-    assert read("") == {}
+    assert read_resources(text) == {
+        "_Z1kPKfPfi": {"registers": 10, "stack_bytes": 8, "shared_bytes": 256, "local_bytes": 16}
+    }
+    assert read_resources("") == {}

@@ -7,16 +7,20 @@ builds is ever loaded here.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
 from ...contract.frames import Channel
 from ..device import toolkit
 from ..processes.runner import serve
-from . import quicker, resources
+from . import quicker
 
 LIBRARY = "library.so"
 AID = "aid"
+_FUNCTION = re.compile(r"^\s*Function (\S+?):\s*$", re.M)
+_FIGURE = re.compile(r"(\w+)(?:\[\d+\])?:(\d+)")
+_NAMES = {"REG": "registers", "STACK": "stack_bytes", "SHARED": "shared_bytes", "LOCAL": "local_bytes"}
 
 
 def main() -> None:
@@ -168,4 +172,20 @@ def write_files(files: list[dict[str, Any]], place: str) -> list[str]:
 def kernel_resources(library: str) -> dict[str, dict[str, int]]:
     """Return what each kernel of a library takes; nothing where the CUDA toolkit's `cuobjdump` is missing."""
     tool = toolkit.find("cuobjdump")
-    return resources.read(toolkit.printed([tool, "--dump-resource-usage", library])) if tool else {}
+    return read_resources(toolkit.printed([tool, "--dump-resource-usage", library])) if tool else {}
+
+
+def read_resources(text: str) -> dict[str, dict[str, int]]:
+    """Return the figures of each kernel that decide its occupancy, by its mangled name, as `cuobjdump` prints them.
+
+    They are `registers` for each thread, static `shared_bytes` for each block, and `stack_bytes` and `local_bytes`
+    for each thread, where spilled registers go.
+    """
+    found = {}
+    _, *parts = _FUNCTION.split(text)
+    for name, part in zip(parts[::2], parts[1::2]):
+        line = part.strip().split("\n")[0]
+        figures = {_NAMES[key]: int(value) for key, value in _FIGURE.findall(line) if key in _NAMES}
+        if figures:
+            found[name] = figures
+    return found

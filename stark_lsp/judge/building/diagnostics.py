@@ -6,9 +6,7 @@ import re
 from typing import Any
 
 # g++ and clang:  /tmp/x/main.cpp:12:5: error: expected ';' before '}' token
-_GNU = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<fatal>fatal )?error: (?P<text>.*)$", re.M
-)
+_GNU = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<text>.*)$", re.M)
 # nvcc:  /tmp/x/cuda.cu(14): error: identifier "y" is undefined
 _NVCC = re.compile(
     r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.M
@@ -20,19 +18,16 @@ _OTHER = re.compile(
 LIMIT = 20
 
 
+def errors(text: str) -> list[re.Match[str]]:
+    """Return the errors that name a place in order of appearance: `file`, `line` and `text` of each."""
+    return sorted([*_GNU.finditer(text), *_NVCC.finditer(text)], key=lambda error: error.start())
+
+
 def compiler_messages(text: str) -> list[dict[str, Any]]:
     """Return the errors in order of appearance as `core.CompilerMessage` in wire form, none twice."""
-    found = []
-    for match in _GNU.finditer(text):
-        column = int(match.group("column") or 0)
-        found.append((match.start(), int(match.group("line")), column, match.group("text").strip()))
-    for match in _NVCC.finditer(text):
-        found.append((match.start(), int(match.group("line")), 0, match.group("text").strip()))
-    if not found:
-        for match in _OTHER.finditer(text):
-            found.append((match.start(), 0, 0, match.group(0).strip()[:300]))
+    found = [(int(one["line"]), int(one.groupdict().get("column") or 0), one["text"].strip()) for one in errors(text)]
     messages: list[dict[str, Any]] = []
-    for _, line, column, message in sorted(found):
+    for line, column, message in found or [(0, 0, one[0].strip()[:300]) for one in _OTHER.finditer(text)]:
         entry = {"line": line, "column": column, "text": message}
         if entry not in messages:
             messages.append(entry)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from . import loops, tokens
+from . import diagnostics, loops, tokens
 from .steps import MANY_CORES, STOCK, Run, Step, commands, run_all
 
 FACADE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "facade")
@@ -143,9 +143,6 @@ class Build:
         return not missing or (alike and not any("stark_support" in line for line in missing))
 
 
-_ERROR = re.compile(
-    r"^(?P<file>[^\s:(][^:(\n]*)(?:\((?P<nvcc>\d+)\)|:(?P<gnu>\d+)(?::\d+)?): (?:fatal )?error: (?P<text>.*)$", re.M
-)
 _NAME = re.compile(
     r"identifier \"(\w+)\" is undefined|[‘'](\w+)[’'] was not declared in this scope"
     r"|has no member (?:named )?[\"‘'](\w+)[\"’']|[‘'](\w+)[’'] is not a member of"
@@ -161,15 +158,15 @@ def genuine(printed: str, name: str, include: str) -> bool:
     Such are a sign that is missing, and a name that no header of torch so much as mentions; only the first error is
     looked at as to signs, for what follows it may be nonsense.
     """
-    found = [match for match in _ERROR.finditer(printed) if os.path.basename(match.group("file")) == name]
-    if not found or len(found) != len(list(_ERROR.finditer(printed))):
+    found = diagnostics.errors(printed)
+    if not found or any(os.path.basename(error["file"]) != name for error in found):
         return False
-    for index, match in enumerate(found):
-        named = _NAME.search(match.group("text"))
+    for index, error in enumerate(found):
+        named = _NAME.search(error["text"])
         if named is not None:
             if _mentioned(next(group for group in named.groups() if group), include):
                 return False
-        elif not (index == 0 and _SYNTAX.match(match.group("text"))):
+        elif not (index == 0 and _SYNTAX.match(error["text"])):
             return index > 0
     return True
 
