@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stark_lsp.judge.building.inductor_cache import InductorCache, folder
+from stark_lsp.judge.building.cache import InductorCache, inductor_folder
 
 
 def entry(tmp_path: Path, name: str, size: int, age: float) -> Path:
@@ -24,7 +24,7 @@ def test_what_was_written_longest_ago_goes_until_the_rest_fits(tmp_path: Path) -
     os.utime(stray, (0, 0))
     InductorCache(str(tmp_path), size=250).close()
     assert (old.exists(), middle.exists(), new.exists(), stray.exists()) == (False, True, True, False)
-    assert sorted(os.listdir(folder(str(tmp_path)))) == ["b", "c"]
+    assert sorted(os.listdir(inductor_folder(str(tmp_path)))) == ["b", "c"]
 
 
 def test_within_the_bound_nothing_goes(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from ..processes import copies
 ENTRIES = 400
 BYTES = 2 << 30
 TRITON_BYTES = 4 << 30
+INDUCTOR_BYTES = 4 << 30
 TRITON_LIMIT = 256 << 20
 """Bytes that Triton may compile for one source, if they are to be kept."""
 GROUP = "__grp__"
@@ -221,6 +222,58 @@ def lead_here(folder: str) -> None:
                 paths = {name: os.path.join(here, os.path.basename(name)) for name in named}
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump({"child_paths": paths}, file)
+
+
+def inductor_folder(cache_dir: str) -> str:
+    """Return where torch.compile keeps its cache."""
+    return os.path.join(cache_dir, "inductor")
+
+
+class InductorCache:
+    """The right to use the cache that torch.compile keeps of its own, from now until `close` or the end of the process.
+
+    torch itself never removes anything from it. Where nobody else uses it at this moment, it is cut down to `size`
+    bytes: which entry belongs to which is torch's own affair, so whole top-level entries go, those written longest ago
+    first. What is missing it makes anew.
+    """
+
+    def __init__(self, cache_dir: str, size: int = INDUCTOR_BYTES) -> None:
+        self._root = inductor_folder(cache_dir)
+        self._lock: IO[bytes] | None = None
+        os.makedirs(self._root, mode=0o700, exist_ok=True)
+        # A file system without locks: then nobody knows who else is there, and nothing is removed.
+        with contextlib.suppress(OSError):
+            self._lock = lock_file(self._root + ".lock")
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pass
+            else:
+                with contextlib.suppress(OSError):
+                    self._prune(size)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def close(self) -> None:
+        """Give the right back."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _prune(self, limit: int) -> None:
+        found = []
+        for name in os.listdir(self._root):
+            path = os.path.join(self._root, name)
+            own = list(copies.files(path)) if os.path.isdir(path) else []
+            with contextlib.suppress(OSError):
+                changed = max((changed for _, _, changed in own), default=os.lstat(path).st_mtime)
+                found.append((changed, sum(size for _, size, _ in own) or os.lstat(path).st_size, path))
+        total = 0
+        for _, size, path in sorted(found, reverse=True):
+            total += size
+            if total > limit:
+                shutil.rmtree(path, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
 
 def key_of(value: Any) -> str:

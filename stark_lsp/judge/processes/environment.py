@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..building import inductor_cache
+from ..building.cache import inductor_folder
 from ..device import fingerprint
 
 FEW_CORES = 4
@@ -35,7 +35,7 @@ def runner_environment(device: str, threads: int, cache_dir: str) -> dict[str, s
         **spin_limit(),
         **steady_memory(),
         "MAX_JOBS": os.environ.get("MAX_JOBS", jobs),
-        "TORCHINDUCTOR_CACHE_DIR": inductor_cache.folder(cache_dir),
+        "TORCHINDUCTOR_CACHE_DIR": inductor_folder(cache_dir),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     arch = fingerprint.architecture(device)

@@ -11,8 +11,7 @@ import torch
 
 from ...contract.errors import Bad, Broken
 from .. import sandbox
-from ..building.cache import TritonCache
-from ..building.inductor_cache import InductorCache
+from ..building.cache import InductorCache, TritonCache
 from ..building.service import BuildService
 from ..correctness.ieee import ROOM
 from ..correctness.verify import AFTER_LIMIT
