@@ -12,7 +12,7 @@ Control flow on tensor data cannot be recorded honestly: `NotTraceable` says whe
 
 from __future__ import annotations
 
-from .errors import NotTraceable
+from .frames import NotTraceable
 from .tracing import analyze
 
 __all__ = ["NotTraceable", "analyze"]

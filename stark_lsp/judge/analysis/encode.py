@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .errors import NotTraceable
+from .frames import NotTraceable
 from .values import TracedFloat, TracedInt, plain
 
 

@@ -1,4 +1,4 @@
-"""Which of the user's lines an operation comes from."""
+"""Which of the user's lines an operation comes from, or is why a module cannot be analysed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,27 @@ from types import FrameType
 from typing import Any
 
 import torch
+
+
+class NotTraceable(Exception):
+    """The module's computation depends on something a recording of one call cannot stand for.
+
+    Parameters
+    ----------
+    message
+        One sentence for a person.
+    path
+        The user's file, or None if no line of theirs is to blame.
+    line
+        1-based line in `path`.
+    """
+
+    def __init__(self, message: str, path: str | None = None, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.line = line
+
 
 _SKIPPED = tuple(
     os.path.join(os.path.realpath(folder), "")

@@ -18,7 +18,7 @@ import torch
 
 from ...contract.errors import first_line
 from . import inductor_gpu, rewrites
-from .errors import NotTraceable
+from .frames import NotTraceable
 from .rewrites.own import Own
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")

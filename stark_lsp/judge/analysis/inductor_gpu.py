@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .errors import NotTraceable
+from .frames import NotTraceable
 
 TEMPLATES = {"mm": ("mm", "addmm"), "bmm": ("bmm", "baddbmm")}
 """Inductor's templates for matrix products, and the operations that each is for."""

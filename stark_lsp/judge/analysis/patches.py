@@ -14,7 +14,7 @@ import torch
 from torch.overrides import handle_torch_function
 
 from .encode import meta
-from .errors import NotTraceable
+from .frames import NotTraceable
 from .recorder import Recorder
 from .values import TracedFloat, TracedInt, expr_of, plain, track
 

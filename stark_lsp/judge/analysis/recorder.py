@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from ..reference.modules import tensors_of
 from . import cost, frames
 from .encode import encode, meta
-from .errors import NotTraceable
+from .frames import NotTraceable
 from .names import name_of
 from .values import Expr, TracedFloat, TracedInt, TracedSize, plain, track
 

@@ -14,7 +14,7 @@ import torch
 from ..reference.modules import tensors_of
 from . import cost
 from .encode import number
-from .errors import NotTraceable
+from .frames import NotTraceable
 from .patches import Attributes, is_leaf, module_paths, patched
 from .recorder import Recorder
 from .values import track
