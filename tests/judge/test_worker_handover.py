@@ -79,7 +79,7 @@ def test_a_descriptor_reaches_another_socket_and_a_missing_one_is_told() -> None
             handover.received(its.fileno())
         file.write(b"given")
         file.flush()
-        handover.send(ours, file.fileno())
+        socket.send_fds(ours, [b"\0"], [file.fileno()])
         found = handover.received(its.fileno())
         assert found != file.fileno()
         assert os.pread(found, 9, 0) == b"given"

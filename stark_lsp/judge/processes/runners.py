@@ -17,7 +17,7 @@ from typing import Any
 
 from ...contract import process_trees
 from ...contract.frames import Channel, ChannelClosed, ChannelDamaged, DeadlinePassed
-from ..transport import claims, handover, tensorfile
+from ..transport import claims, tensorfile
 from ..transport.exchange import Exchange, Overflow
 from ..transport.handover import Gpu
 from .capture import Capture
@@ -187,7 +187,7 @@ class RunnerProcess:
         self.exchange, self._gpu = gpu.exchange(), gpu
         with self._socket as channel:
             if self.exchange is not None:
-                handover.send(channel, self.exchange.fd)
+                socket.send_fds(channel, [b"\0"], [self.exchange.fd])
                 self.exchange.close_descriptor()
             nbytes = self.exchange.nbytes if self.exchange is not None else 0
             shares = self.ask("warm_up", nbytes=nbytes, run_s=START_S).get("shares")

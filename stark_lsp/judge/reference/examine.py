@@ -76,7 +76,7 @@ class Examination:
         before = reference.before(first.inputs_path)
         if not unchanged(before, after):
             reference.changes_inputs = True
-            first.inputs_after = after.moved("cpu")
+            first.inputs_after = after.copied("cpu")
             reference.notes.append("The reference changes its inputs in place; a candidate must change them alike.")
         self._refuse_not_finite()
         if before.nbytes <= FLOAT64_LIMIT and self.seconds <= FLOAT64_SECONDS:

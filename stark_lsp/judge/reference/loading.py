@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import linecache
 import os
+import pathlib
 import sys
 import types
 from typing import Any
@@ -19,15 +20,9 @@ PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "stark.toml"
 
 def project_root(path: str) -> str:
     """Return the nearest folder above `path` that looks like a project, else the file's own folder."""
-    folder = os.path.dirname(os.path.abspath(path))
-    current = folder
-    while True:
-        if any(os.path.exists(os.path.join(current, mark)) for mark in PROJECT_MARKS):
-            return current
-        above = os.path.dirname(current)
-        if above == current:
-            return folder
-        current = above
+    folders = pathlib.Path(os.path.abspath(path)).parents
+    projects = (one for one in folders if any(os.path.exists(one / mark) for mark in PROJECT_MARKS))
+    return str(next(projects, folders[0]))
 
 
 def module_place(path: str) -> tuple[str, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -34,11 +33,9 @@ def place(module: Any, device: str, mode: str) -> Any:
     return module
 
 
-@contextlib.contextmanager
-def forward_context(mode: str = "eval", *, gradients: bool = False) -> Iterator[None]:
-    """The context every forward call runs in: for training gradients are recorded in any case."""
-    with torch.enable_grad() if gradients or mode == TRAINING else torch.no_grad():
-        yield
+def forward_context(mode: str = "eval", *, gradients: bool = False) -> Any:
+    """Return the context every forward call runs in: for training gradients are recorded in any case."""
+    return torch.enable_grad() if gradients or mode == TRAINING else torch.no_grad()
 
 
 def detached(tree: Any) -> Any:

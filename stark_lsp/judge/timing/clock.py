@@ -143,7 +143,7 @@ class Clock:
         # A collection in the midst of a call would be charged to it.
         gc.disable()
         try:
-            empty = self._emptying() if flush else lambda: None
+            empty = self.emptying() if flush else lambda: None
             after = after or (lambda result: None)
             if self.device != "cuda":
                 return self._cpu(call, numbers, before, after, empty)
@@ -152,12 +152,8 @@ class Clock:
             if collects:
                 gc.enable()
 
-    def get_ready(self) -> None:
-        """Take the memory that caches are emptied with."""
-        self._emptying()
-
-    def _emptying(self) -> Callable[[], None]:
-        """Return what empties the caches."""
+    def emptying(self) -> Callable[[], None]:
+        """Return what empties the caches; it takes the memory for that when it is first needed."""
         if self._flush is None:
             self._flush = _CudaFlush() if self.device == "cuda" else _CpuFlush()
         return self._flush

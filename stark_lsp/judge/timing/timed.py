@@ -82,7 +82,7 @@ class Timed:
             # To see what kind of numbers gigabytes are takes as much again.
             torch.cuda.empty_cache()
             # What stays comes before calls leave free blocks that it would be a part of.
-            self._clock.get_ready()
+            self._clock.emptying()
         begin = _now()
         result = None
         for index in range(max(1, warmup)):

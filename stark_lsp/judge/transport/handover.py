@@ -71,13 +71,8 @@ class Gpu:
             return None
 
 
-def send(channel: socket.socket, fd: int) -> None:
-    """Send a descriptor to a process of this machine."""
-    socket.send_fds(channel, [b"\0"], [fd])
-
-
 def received(fd: int) -> int:
-    """Return the descriptor that was sent to this process by the socket `fd`, which stays open.
+    """Return the descriptor that was sent to this process (`socket.send_fds`) by the socket `fd`, which stays open.
 
     Raises
     ------

@@ -172,11 +172,6 @@ class Loaded:
         """Bytes that the elements of all tensors take."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
 
-    def moved(self, device: str) -> Loaded:
-        """Return the same with its tensors on `device`."""
-        same = all(tensor.device.type == device for tensor in self.tensors)
-        return self if same else self.copied(device)
-
     def copied(self, device: str = "") -> Loaded:
         """Return the same in memory of its own, on another device if one is named; strides are kept."""
         copies = []
