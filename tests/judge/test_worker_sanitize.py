@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stark_lsp.judge.profile import names
 from stark_lsp.judge.tools import sanitize
 
 OUTSIDE = """\
@@ -175,7 +176,7 @@ def test_a_clean_report_has_no_finding(log: str) -> None:
     ],
 )
 def test_names_are_short(kernel: str, name: str) -> None:
-    assert sanitize.short(kernel) == name
+    assert names.qualified(kernel) == name
 
 
 def test_the_program_is_found_on_the_path_or_beside_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ NAME_LIMIT = 200
 """Characters of a name that are kept."""
 ARGUMENTS_LIMIT = 60
 """Characters of template arguments that are shown."""
+ANONYMOUS = "{anonymous}"
+"""What an anonymous namespace is called."""
 
 _COPIES = ("Memcpy", "Memset")
 _NAMESPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
@@ -35,7 +37,7 @@ def short(name: str) -> str:
     if name.startswith("_Z"):
         return cut(_from_mangled(name) or name)
     head, arguments = _split(name)
-    bare = _last_part(head)
+    bare = base(head)
     if not bare:
         return cut(name)
     if arguments:
@@ -49,11 +51,26 @@ def short(name: str) -> str:
 def base(name: str) -> str:
     """Return the bare function name of a kernel, demangled or not, without template arguments."""
     name = cut(name, 4000).strip()
+    if name.startswith(_COPIES):
+        return name
     if name.startswith("_Z"):
         found = _from_mangled(name)
         if found:
             return found
-    return _last_part(_split(name)[0])
+    return qualified(name).rpartition("::")[2]
+
+
+def qualified(name: str) -> str:
+    """Return a demangled kernel name with its namespaces, without return type, template arguments and parameters."""
+    found, depth, before = "", 0, ""
+    for sign in name.replace("(anonymous namespace)", ANONYMOUS):
+        if sign == "(" and depth == 0:
+            break
+        closes = sign == ">" and before != "-"
+        depth += (sign == "<") - closes
+        found += sign if depth == 0 and not closes else ""
+        before = sign
+    return found.strip().rpartition(" ")[2]
 
 
 def same(defined: str, launched: str) -> bool:
@@ -93,20 +110,6 @@ def _split(name: str) -> tuple[str, str]:
     if last is not None and last[1] == end - 1:
         return text[: last[0]], text[last[0] + 1 : last[1]].strip()
     return text[:end], ""
-
-
-def _last_part(head: str) -> str:
-    """Return the last name of `void a::b<c>::d`."""
-    depth = 0
-    for index in range(len(head) - 1, -1, -1):
-        letter = head[index]
-        if letter == ">":
-            depth += 1
-        elif letter == "<":
-            depth -= 1
-        elif depth == 0 and letter in " :*&":
-            return head[index + 1 :]
-    return head
 
 
 def mangled_parts(name: str) -> list[str]:

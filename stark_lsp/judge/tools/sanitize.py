@@ -42,7 +42,6 @@ OTHERS_BEFORE = re.compile(
 """Such names as the tool meets them, mangled: left out, a pass with cuBLAS's products takes seconds, not minutes."""
 _LIBRARY = re.compile(r"^(at|c10|cub|thrust|cutlass|cute|cudnn|cublas|cublasLt|cufft|cusparse|cusolver|magma|nccl)::")
 """Namespaces of theirs. What is built into a candidate from their headers is not its own work either."""
-_ANONYMOUS = "{anonymous}"
 
 _ERROR = re.compile(
     r"^(?P<kind>Invalid __\w+__ (?:read|write|atomic)\b.*"
@@ -121,18 +120,18 @@ def read(log: str, own: Iterable[str] = (), built: Iterable[str] = ()) -> Findin
 
 
 def _is_own(kernel: str, sources: Iterable[str], paths: set[str]) -> bool:
-    """Whether a kernel, with namespaces as `short` gives it, is of the candidate's source, or of its extensions."""
+    """Whether a kernel, as `names.qualified` names it, is of the candidate's source, or of its extensions."""
     in_source = any(names.same(name, kernel) for name in sources)
     # In a library's namespace, only what both its source and its extensions have.
     return (in_source and kernel in paths) if _LIBRARY.match(kernel) else (in_source or kernel in paths)
 
 
 def _path(mangled: str) -> str:
-    """Return a mangled name with its namespaces, as `short` does."""
+    """Return a mangled name with its namespaces, as `names.qualified` does."""
     if not mangled.startswith("_ZN"):
         return names.base(mangled) if mangled.startswith("_Z") else mangled
     parts = names.mangled_parts(mangled)
-    return "::".join(_ANONYMOUS if part.startswith("_GLOBAL__N") else part for part in parts)
+    return "::".join(names.ANONYMOUS if part.startswith("_GLOBAL__N") else part for part in parts)
 
 
 def complete(log: str) -> bool:
@@ -156,22 +155,8 @@ def findings(log: str) -> list[Finding]:
             continue
         place = _NEW_PLACE.match(text) or _OLD_PLACE.match(text)
         if kind and place and not kernel:
-            kernel, line = short(place.group("kernel")), int(place.group("line") or 0)
+            kernel, line = names.qualified(place.group("kernel")), int(place.group("line") or 0)
         beside = _NEAR.match(text)
         if kind and beside:
             near = f"{beside.group('bytes')} bytes {beside.group('side')} the nearest allocation"
     return found
-
-
-def short(kernel: str) -> str:
-    """Return a kernel's name without return type, template arguments and parameters.
-
-    With its namespaces, unlike `profile.names.base`: by them `OTHERS` knows the kernels of torch.
-    """
-    name, depth = "", 0
-    for sign in kernel.replace("(anonymous namespace)", "{anonymous}"):
-        if sign == "(" and depth == 0:
-            break
-        depth += {"<": 1, ">": -1}.get(sign, 0)
-        name += sign if depth == 0 and sign != ">" else ""
-    return name.strip().rpartition(" ")[2]
