@@ -80,14 +80,12 @@ def check_memory(
     """
     if runner is None:
         return [sanitize.MISSING]
-    inputs = judge.reference.cases[0].inputs_path
-    limit = longest(float(judge.settings["run_timeout_s"]))
 
     def load_unrecorded(runner: RunnerProcess, seconds: float) -> None:
         runner.ask("unrecorded", run_s=seconds)
         load(runner, seconds)
 
-    report = run(judge.pool, runner, load_unrecorded, "forward", limit=limit, inputs=inputs)
+    report = run(judge, runner, load_unrecorded, "forward")
     found = sanitize.read(report, kernels, resources())
     if found is not None:
         raise Failed(Finding("CRASHED", found.message, details=cut(report, SANITIZER_LOG)))
@@ -99,15 +97,8 @@ def read_counters(judge: Judge, load: Load) -> tuple[list[dict[str, Any]], list[
     ncu = counters.find()
     if ncu is None:
         return [], [counters.MISSING]
-    inputs = judge.reference.cases[0].inputs_path
-    limit = longest(float(judge.settings["run_timeout_s"]))
     runner = begin(judge.pool, partial(counters.command, ncu))
-    return counters.read(run(judge.pool, runner, load, "counters", limit=limit, inputs=inputs))
-
-
-def longest(run_s: float) -> float:
-    """Return how long a pass may take under a tool that takes `run_s` at most without one."""
-    return min(LONGEST_S, SLOWER * run_s)
+    return counters.read(run(judge, runner, load, "counters"))
 
 
 def begin(children: Pool, under: Under) -> RunnerProcess:
@@ -119,15 +110,13 @@ def _report(folder: Folder) -> str:
     return f"{folder.out}/{REPORT}"
 
 
-def run(children: Pool, runner: RunnerProcess, load: Load, command: str, *, limit: float, inputs: str) -> str:
+def run(judge: Judge, runner: RunnerProcess, load: Load, command: str) -> str:
     """Run one forward pass of a candidate under a tool.
 
     Parameters
     ----------
     runner
         As of `begin`; ended afterwards.
-    limit
-        How many seconds loading it may take, and how many the pass.
 
     Returns
     -------
@@ -135,6 +124,9 @@ def run(children: Pool, runner: RunnerProcess, load: Load, command: str, *, limi
         What the tool wrote to its report; whatever came until the run failed, if it did.
     """
     report = _report(runner.files)
+    # For loading it, and for the pass.
+    limit = min(LONGEST_S, SLOWER * float(judge.settings["run_timeout_s"]))
+    inputs = judge.reference.cases[0].inputs_path
     try:
         try:
             load(runner, limit)
@@ -149,4 +141,4 @@ def run(children: Pool, runner: RunnerProcess, load: Load, command: str, *, limi
             return file.read(REPORT_LIMIT).decode("utf-8", "replace")
         return ""
     finally:
-        children.end(runner)
+        judge.pool.end(runner)
