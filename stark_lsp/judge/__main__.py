@@ -1,7 +1,7 @@
 """Entry point by path: `<python> -u .../judge/__main__.py [ROLE [confinement [device]]]`.
 
-Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker. With `trial` a
-confinement and its task follow, see `sandbox.trial`.
+Roles: runner, compiler (a runner that imports Inductor too), builder, probe; none is the worker. With `trial` follow
+the arguments of `sandbox.trial`.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ def forbidden(layer: Layer, policy: Policy) -> Iterator[tuple[str, Callable[[], 
         yield "read the sandbox's own environment", lambda: _read("/proc/1/environ")
     if layer is Layer.LANDLOCK:
         yield "read its parent's environment", lambda: _read(f"/proc/{os.getppid()}/environ")
+        yield "signal its parent", lambda: os.kill(os.getppid(), 0)
         yield "list the root folder", lambda: os.listdir("/")
 
 

@@ -9,8 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 from . import bubblewrap, devices, kernel, landlock, seccomp
 from .confine import instructions
@@ -135,11 +133,11 @@ def _try_child(layer: Layer, *, gpu: bool) -> str:
     # Every child imports this module; none but the judge comes here.
     import tempfile
 
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stark-trial-"))
+    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++", "cc"))), "") or ""
+    with tempfile.TemporaryDirectory(prefix="stark-trial-") as folder:
         policy = run_policy(os.path.join(folder, "child"), gpu=gpu)
-        work = stack.enter_context(_work(folder, gpu=gpu))
-        argv = [sys.executable, "-I", "-S", MAIN, "trial", instructions(layer, policy), json.dumps(work)]
+        told = [instructions(layer, policy), compiler, "cuda" if gpu else ""]
+        argv = [sys.executable, "-I", "-S", MAIN, "trial", *told]
         done = subprocess.run(
             wrap(layer, policy, argv),
             stdin=subprocess.DEVNULL,
@@ -157,35 +155,6 @@ def _try_child(layer: Layer, *, gpu: bool) -> str:
     if problems is None:
         return f"it does not start ({said[-1] if said else f'exit status {done.returncode}'})."
     return "".join(f"{problem}. " for problem in problems).strip()
-
-
-@contextlib.contextmanager
-def _work(folder: str, *, gpu: bool) -> Iterator[dict[str, Any]]:
-    """Yield what the trial is told to try, with the sockets it must not reach."""
-    import socket
-
-    secret = os.path.join(folder, "secret")
-    with open(secret, "w", encoding="ascii") as file:
-        file.write("not for the child")
-    name = f"stark-trial-{os.getpid()}-{os.path.basename(folder)}"
-    with contextlib.ExitStack() as stack:
-        tcp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-        path = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        abstract = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        tcp.bind(("127.0.0.1", 0))
-        path.bind(os.path.join(folder, "socket"))
-        abstract.bind("\0" + name)
-        for listener in (tcp, path, abstract):
-            listener.listen(1)
-        yield {
-            "compiler": next(filter(None, map(shutil.which, ("c++", "g++", "clang++", "cc"))), "") or "",
-            "gpu": gpu,
-            "secret": secret,
-            "tcp": tcp.getsockname()[1],
-            "unix": os.path.join(folder, "socket"),
-            "abstract": name,
-            "pid": os.getpid(),
-        }
 
 
 def _environment() -> dict[str, str]:
