@@ -77,6 +77,8 @@ class Attempt:
     until: str = ""
     """Stop after this stage of `core.Stage`, for a trial that is no verdict; empty for all of them. `glance`: run it on
     one case and time it in few rounds."""
+    document: str = ""
+    """Where in the project the source stands as a file of its own, with an accepted candidate in it."""
 
     def __post_init__(self) -> None:
         self._bench, self._reference, self._settings = self.judge.bench, self.judge.reference, self.judge.settings
@@ -93,7 +95,9 @@ class Attempt:
         self._asked = Asked(self.told, self.judge.builds, float(self._settings["build_timeout_s"]))
         self._compiled: list[str] = []
         """What of `bench.COMPILED` a finalist is timed beside."""
-        self._path = ""
+        self._path = self.document
+        self._stock = bool(self.document) or (self.final and self.tools)
+        """Whether extensions are built as the user's machine will build them."""
         self._verifier: Verifier | None = None
         self._weights_message = ""
         self._weights = self._reference.weights_path
@@ -118,6 +122,8 @@ class Attempt:
             with self._working():
                 with self._stage("load"):
                     self._weights_message = self._load(runner)
+                if self.until == "load":
+                    return self._verdict(Finding("OK", ""))
                 self._verifier = Verifier(self._reference, self._ask, runner, self._weights_message, self._without_tf32)
                 with self._stage("verify"):
                     self._verifier.run(until=self.until)
@@ -246,12 +252,12 @@ class Attempt:
     def _load(self, runner: RunnerProcess) -> str:
         """Load the candidate with the reference's weights; returns why they do not load, empty if they do."""
         told = self._loading(runner)
-        self._path = told["path"]
-        return claims.text(self._ask("load", "load_candidate", **told).get("weights_message"))
+        self._path = self._path or told["path"]
+        return claims.text(self._ask("load", **told).get("weights_message"))
 
     def _load_again(self, runner: RunnerProcess, seconds: float, *, weights: str = "") -> None:
         """Load the candidate into a further process."""
-        runner.ask("load_candidate", run_s=seconds, build_s=seconds, **self._loading(runner, weights))
+        runner.ask(run_s=seconds, build_s=seconds, **self._loading(runner, weights))
 
     def _without_tf32(self) -> list[torch.Tensor] | None:
         run_s = float(self._settings["run_timeout_s"])
@@ -272,23 +278,24 @@ class Attempt:
             self.judge.pool.end(runner)
 
     def _loading(self, runner: RunnerProcess, weights: str = "") -> dict[str, Any]:
-        """Hand the candidate to a runner, and return what that is told to load it."""
+        """Hand the candidate to a runner, and return the command to load it with all that goes with that."""
         runner.builds = lambda request: self._build(runner, request)
-        return {
-            # Named after nothing that leads to the expected outputs.
-            "path": runner.files.write("candidate.py", self.told.judged),
-            "context": self._reference.path,
-            "class_name": self.candidate["class_name"],
-            **loading(self._reference, runner, self.judge.threads, weights or self._weights),
-        }
+        how = loading(self._reference, runner, self.judge.threads, weights or self._weights)
+        name = self.candidate["class_name"]
+        if self.document:
+            path = runner.files.write("document.py", self._source)
+            return {"command": "load_document", "path": path, "document": self.document, "qualname": name, **how}
+        # Named after nothing that leads to the expected outputs.
+        path = runner.files.write("candidate.py", self.told.judged)
+        return {"command": "load_candidate", "path": path, "context": self._reference.path, "class_name": name, **how}
 
     def _build(self, runner: RunnerProcess, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a runner's request to build; what may be offered is built as the user's machine will build it."""
+        """Answer a runner's request to build."""
         # The runner waits for the compiler, so others may time on the device.
         with self._aside():
             if not self._works:
                 self._bench.wake()
-            return self._asked.answer(runner, {**request, "stock": self.final and self.tools}, timed=not self._works)
+            return self._asked.answer(runner, {**request, "stock": self._stock}, timed=not self._works)
 
     def _time(self, runner: RunnerProcess) -> timing.Measured:
         """Time it, taking turns with the reference."""
