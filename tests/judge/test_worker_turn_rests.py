@@ -42,7 +42,7 @@ def test_children_that_are_at_work_rest_in_a_turn_until_what_is_timed_needs_a_co
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     pids = [one.pid for one in busy]
     try:
-        reference: Any = SimpleNamespace(device="cpu", cases=[SimpleNamespace(outputs=SimpleNamespace(tensors=[]))])
+        reference: Any = SimpleNamespace(device="cpu", cases=[SimpleNamespace(outputs=SimpleNamespace(nbytes=0))])
         children = [SimpleNamespace(resting=functools.partial(process_trees.stopped, pid)) for pid in pids]
         pool: Any = SimpleNamespace(busy=lambda: children)
         bench = Bench(reference, {}, pool, 1, Turns(str(tmp_path), "cpu"))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Sequence
+
+from ..device import toolkit
 
 MOST = 8
 """Loops that are told."""
@@ -27,12 +28,9 @@ LONGEST = 200
 def told_by(command: Sequence[str]) -> list[str]:
     """Return the options that make a compile command tell of its loops; empty where its compiler is not GCC."""
     compiler = command[: next(index for index, word in enumerate(command) if word.startswith("-"))]
-    try:
-        said = subprocess.run([*compiler, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return []
+    said = toolkit.printed([*compiler, "--version"])
     path = command[command.index("-o") + 1] + _REPORT
-    return [f"-fopt-info-vec-optimized-missed={path}"] if b"Free Software Foundation" in said.stdout else []
+    return [f"-fopt-info-vec-optimized-missed={path}"] if "Free Software Foundation" in said else []
 
 
 def scalar(target: str, source: str) -> list[str]:

@@ -143,14 +143,10 @@ def commands(folder: str) -> list[list[str]]:
     OSError, subprocess.CalledProcessError, ValueError
         Ninja does not tell, or a command is more than words.
     """
-    text = subprocess.run(
-        ["ninja", "-t", "commands"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=True,
-    ).stdout.decode("utf-8")
+    asked = ["ninja", "-t", "commands"]
+    text = subprocess.check_output(
+        asked, cwd=folder, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, encoding="utf-8"
+    )
     found = [shlex.split(line) for line in text.splitlines() if line.strip()]
     for words in found:
         if any(word in ("&&", "||", ";", "|", ">", "<", "&") for word in words):

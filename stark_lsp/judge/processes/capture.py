@@ -22,9 +22,7 @@ class Capture:
     def __init__(self, fd: int, limit: int) -> None:
         self._fd = fd
         self._half = max(1, limit // 2)
-        self._head = bytearray()
-        self._tail: list[bytes] = []
-        self._tail_size = 0
+        self._head = self._tail = b""
         self.total = 0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._drain, daemon=True)
@@ -56,10 +54,9 @@ class Capture:
         """Return what was kept; first wait up to `wait_s` for the end of the output."""
         self._thread.join(wait_s)
         with self._lock:
-            tail = b"".join(self._tail)[-self._half :]
-            dropped = self.total - len(self._head) - len(tail)
+            dropped = self.total - len(self._head) - len(self._tail)
             middle = f"\n… {dropped} bytes left out …\n".encode() if dropped > 0 else b""
-            return (bytes(self._head) + middle + tail).decode("utf-8", "replace")
+            return (self._head + middle + self._tail).decode("utf-8", "replace")
 
     def _drain(self) -> None:
         readable = select.poll()
@@ -80,11 +77,5 @@ class Capture:
     def _keep(self, data: bytes) -> None:
         self.total += len(data)
         room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if data:
-            self._tail.append(data)
-            self._tail_size += len(data)
-            while self._tail_size - len(self._tail[0]) >= self._half:
-                self._tail_size -= len(self._tail.pop(0))
+        self._head += data[:room]
+        self._tail = (self._tail + data[room:])[-self._half :]

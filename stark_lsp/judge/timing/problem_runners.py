@@ -86,8 +86,7 @@ class Bench:
         """`cpu` or `cuda`."""
         self._sessions: list[float] = []
         self._apart: list[float] = []
-        outputs = self.reference.cases[0].outputs
-        self.output_bytes = sum(tensor.numel() * tensor.element_size() for tensor in outputs.tensors)
+        self.output_bytes = self.reference.cases[0].outputs.nbytes
         """Bytes that one call returns."""
 
     @contextlib.contextmanager
