@@ -45,13 +45,11 @@ class RoundTimes:
     """Standard deviation between two processes that run the same code, see `intervals.paired_ratio`."""
 
     def __post_init__(self) -> None:
-        self._medians = {name: [median(one) for one in made] for name, made in self.calls.items()}
         self._perhaps: dict[str, float] = {}
 
     def stretch(self, name: str, factor: float) -> None:
         """Count the times of a side as so many times longer than it reported."""
         self.calls[name] = [[time * factor for time in made] for made in self.calls[name]]
-        self._medians[name] = [median * factor for median in self._medians[name]]
 
     def doubt(self, name: str, factor: float) -> None:
         """Have intervals say that a side may take so many times longer than it reported."""
@@ -61,16 +59,16 @@ class RoundTimes:
         """Return `core.Timing` of one side in wire form."""
         if self.each:
             return intervals.timing([time for made in self.calls[name] for time in made])
-        return intervals.timing(self._medians[name])
+        return intervals.timing(self.rounds_ms(name))
 
     def ratio(self, ours: str, theirs: str) -> dict[str, float]:
         """Return `core.Interval` of the time of `ours` over that of `theirs`."""
-        found = intervals.paired_ratio(self._medians[ours], self._medians[theirs], self.between)
+        found = intervals.paired_ratio(self.rounds_ms(ours), self.rounds_ms(theirs), self.between)
         return {**found, "low": found["low"] / self._perhaps.get(theirs, 1.0)}
 
     def rounds_ms(self, name: str) -> list[float]:
         """Return the median of each round of a side in milliseconds."""
-        return list(self._medians[name])
+        return [median(made) for made in self.calls[name]]
 
     def median(self, name: str) -> float:
         """Return the median of a side in milliseconds."""
@@ -125,25 +123,22 @@ def interleave(
         After so many rounds, if the candidate turns out to be `LOSER` times slower than `AGAINST`, the rest is
         skipped; 0 makes it in any case.
     """
-    calls: dict[str, list[list[float]]] = {name: [] for name in sides}
-    medians: dict[str, list[float]] = {name: [] for name in sides}
+    times = RoundTimes({name: [] for name in sides}, False, plan.calls is not None, between)
     names = list(sides)
     begin = time.monotonic()
-    early = False
     for index in range(plan.rounds):
         if index >= FEWEST and time.monotonic() - begin > plan.seconds:
             break
         for name in names if index % 2 == 0 else reversed(names):
-            calls[name].append(sides[name](index))
-            medians[name].append(median(calls[name][-1]))
-        if candidate is None:
+            times.calls[name].append(sides[name](index))
+        if candidate is None or plan.calls is not None:
             continue
-        made, ours, theirs = index + 1, medians[candidate], medians[AGAINST]
+        made, ours, theirs = index + 1, times.rounds_ms(candidate), times.rounds_ms(AGAINST)
         # The best round of the one against the worst of the other: a busy machine alone does not end it.
-        if made == give_up < plan.rounds and plan.calls is None and min(ours) > LOSER * max(theirs):
-            early = True
+        if made == give_up < plan.rounds and min(ours) > LOSER * max(theirs):
+            times.early = True
             break
         sure = plan.target > 0.0 and made >= max(plan.fewest, FEWEST)
         if sure and intervals.half_width(intervals.paired_ratio(theirs, ours)) <= plan.target:
             break
-    return RoundTimes(calls, early, plan.calls is not None, between)
+    return times
