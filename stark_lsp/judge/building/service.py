@@ -167,13 +167,7 @@ class BuildService:
 
     @contextlib.contextmanager
     def _prepared(self, what: str, request: dict[str, Any]) -> Iterator[str]:
-        """Have a builder make an aid, which lies at that path in the block.
-
-        Raises
-        ------
-        NotTaken
-            It cannot be made.
-        """
+        """Have a builder make an aid, which lies at that path in the block; raises `NotTaken` where it cannot."""
         builder = self.start()
         try:
             asked = normal(request)

@@ -53,13 +53,7 @@ def user_folder(instead: str) -> str:
 
 
 def _must_be_ours(path: str) -> None:
-    """See that nobody else can change what is in a folder; a link to another one is none of ours.
-
-    Raises
-    ------
-    OSError
-        Somebody can.
-    """
+    """Raise `OSError` where somebody else can change what is in a folder; a link to another one is none of ours."""
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to somebody else")

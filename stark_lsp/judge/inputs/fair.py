@@ -152,10 +152,7 @@ class SpecialCases:
     def _reduce(self, arguments: Any) -> tuple[Any, int]:
         """Take a small part of the batch as base, if the reference bears one.
 
-        Returns
-        -------
-        tuple
-            The arguments of the base, and the user's batch; `arguments` and 0 where there is no smaller one.
+        Returns the arguments of the base, and the user's batch; `arguments` and 0 where there is no smaller one.
         """
         reference = self.reference
         variant = special.smaller(arguments)
@@ -257,13 +254,7 @@ class SpecialCases:
         return own
 
     def _check_device(self) -> None:
-        """See that the GPU still answers after the reference raised.
-
-        Raises
-        ------
-        Broken
-            It does not.
-        """
+        """Raise `Broken` where the GPU does not answer any more after the reference raised."""
         try:
             modules.synchronize(self.reference.device)
         except RuntimeError as error:

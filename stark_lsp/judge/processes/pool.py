@@ -268,12 +268,7 @@ class Pool:
     def _grow(self, role: str) -> RunnerProcess:
         """Start a child and have it do ahead what can be done; the parts that disturb a timing wait for it.
 
-        Raises
-        ------
-        Broken
-            It failed before it had met any candidate.
-        OSError
-            It could not be started.
+        Raises `Broken` where it fails before it has met any candidate, `OSError` where it cannot be started.
         """
         with contextlib.ExitStack() as working:
             if role == RUNNER:

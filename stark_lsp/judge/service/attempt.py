@@ -308,10 +308,7 @@ class Attempt:
     def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Look at what it launches; of a finalist also at memory errors and hardware counters.
 
-        Returns
-        -------
-        tuple
-            What its process tells of a pass, and counters; None where no profile is wanted.
+        Returns what its process tells of a pass, and counters; None where no profile is wanted.
         """
         if not self._settings["profile"]:
             return None

@@ -135,10 +135,7 @@ class Judge:
     def _begin(self, original: Original, cache_dir: str, writing: bool, progress: Progress) -> None:
         """Have processes come up that are wanted once the reference has been run; importing torch takes them longest.
 
-        Raises
-        ------
-        Bad
-            Candidates cannot be kept apart as it is wanted.
+        Raises `Bad` where candidates cannot be kept apart as it is wanted.
         """
         device, settings = original.device, self.settings
         self.threads = cpu_threads(device, torch.get_num_threads())
