@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sysconfig
 from types import FrameType
@@ -40,20 +41,15 @@ _SKIPPED = tuple(
     )
 )
 _PACKAGES = tuple(os.path.join(os.path.realpath(sysconfig.get_paths()[kind]), "") for kind in ("purelib", "platlib"))
-_known: dict[str, bool] = {}
 
 
+@functools.cache
 def is_user_file(name: str) -> bool:
     """Whether a file is neither the standard library, nor torch, nor this analysis."""
-    known = _known.get(name)
-    if known is None:
-        path = os.path.realpath(name)
-        # site-packages lies inside the standard library's folder; a package there is still "theirs".
-        library = path.startswith(_SKIPPED) and not (
-            path.startswith(_PACKAGES) and not path.startswith((_SKIPPED[0], _SKIPPED[1]))
-        )
-        known = _known[name] = not name.startswith("<frozen") and not library
-    return known
+    path = os.path.realpath(name)
+    # site-packages lies inside the standard library's folder; a package there is still "theirs".
+    theirs = path.startswith(_PACKAGES) and not path.startswith(_SKIPPED[:2])
+    return not name.startswith("<frozen") and (theirs or not path.startswith(_SKIPPED))
 
 
 def user_frames(start: FrameType | None, stop: FrameType | None) -> list[FrameType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -17,11 +18,12 @@ _SPACES: tuple[tuple[str, Any], ...] = (
     ("torch.fft", torch.fft),
     ("Tensor", torch.Tensor),
 )
-_table: dict[int, str] = {}
-_keep: list[Any] = []
 
 
-def _fill() -> None:
+@functools.cache
+def _table() -> dict[int, tuple[str, Any]]:
+    """Return names by the ids of what they name, which is kept beside them."""
+    table: dict[int, tuple[str, Any]] = {}
     for prefix, space in reversed(_SPACES):
         for name in dir(space):
             if prefix == "torch" and name.startswith("_"):
@@ -31,21 +33,18 @@ def _fill() -> None:
             except (AttributeError, RuntimeError):
                 continue
             if callable(item) and not isinstance(item, (type, ModuleType)):
-                _table[id(item)] = f"{prefix}.{name}"
-                _keep.append(item)
+                table[id(item)] = f"{prefix}.{name}", item
+    return table
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """Return `F.gelu`, `torch.add`, `Tensor.view`, `Tensor.shape.get` …; `?name` for what has no public name."""
-    if not _table:
-        _fill()
     own = getattr(function, "__name__", "")
     if own in ("__get__", "__set__"):
         descriptor = getattr(function, "__self__", None)
         return f"Tensor.{getattr(descriptor, '__name__', '?')}.{own.strip('_')}"
-    known = _table.get(id(function))
-    if known is not None:
-        return known
+    if id(function) in _table():
+        return _table()[id(function)][0]
     for prefix, space in _SPACES:
         if own and getattr(space, own, None) is function:
             return f"{prefix}.{own}"

@@ -7,6 +7,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import linecache
+import operator
 import os
 import pathlib
 import sys
@@ -202,12 +203,10 @@ def module_at(name: str, path: str) -> types.ModuleType:
 
 def lookup(module: types.ModuleType, qualname: str) -> Any:
     """Return what `qualname` names in `module`, None if there is no such thing."""
-    found: Any = module
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-        if found is None:
-            return None
-    return found
+    try:
+        return operator.attrgetter(qualname)(module)
+    except AttributeError:
+        return None
 
 
 def find_class(module: types.ModuleType, path: str, qualname: str, line: int | None) -> type:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 
 class Operators(TorchDispatchMode):
@@ -33,21 +31,16 @@ class Operators(TorchDispatchMode):
         self.names.add(str(func))
         packet = getattr(func, "_overloadpacket", None)
         count = flop_registry.get(packet)
-        if count is None and "_scaled_dot_product" in str(packet) and len(args) >= 3:
-            self.flops += _attention(*args[:3])  # the CPU's has no formula in torch
-        elif count is not None:
-            try:
+        try:
+            if count is not None:
                 self.flops += int(count(*args, **(kwargs or {}), out_val=result))
-            except (TypeError, ValueError, AssertionError):
-                # Torch's own formulas do not know every combination of arguments.
-                self.names.add("uncounted")
+            elif "_scaled_dot_product" in str(packet):
+                # The CPU's has no formula of its own there.
+                self.flops += int(sdpa_flop_count(*(tensor.shape for tensor in args[:3])))
+        except (TypeError, ValueError, AssertionError):
+            # Torch's own formulas do not know every combination of arguments.
+            self.names.add("uncounted")
         return result
-
-
-def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
-    """Return the operations of both products of attention, each 2·M·N·K."""
-    *batch, rows, depth = query.shape
-    return 2 * math.prod(batch) * rows * key.shape[-2] * (depth + value.shape[-1])
 
 
 def observe(call: Any) -> tuple[Any, Operators]:

@@ -13,6 +13,7 @@ import enum
 import functools
 import importlib
 import math
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -254,10 +255,7 @@ def _decode_record(skeleton: dict[str, Any], tensors: list[torch.Tensor], lookup
 def _find(qualname: str, module: str, lookup: Lookup | None) -> Any:
     """Return a named thing from torch or the standard library, or from the user's module."""
     if module.partition(".")[0] in ("torch", "builtins", "math", "operator", "functools"):
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-        return found
+        return operator.attrgetter(qualname)(importlib.import_module(module))
     found = lookup(qualname) if lookup is not None else None
     if found is not None:
         return found
