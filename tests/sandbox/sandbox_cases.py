@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from stark_lsp.judge.sandbox import Layer, Policy, build_policy, instructions, run_policy, wrap
+from stark_lsp.judge.sandbox import Layer, build_policy, instructions, run_policy, wrap
+from stark_lsp.judge.sandbox.policy import Policy
 from stark_lsp.judge.sandbox.probe import attempt
 
 SOURCES = Path(__file__).parents[2] / "stark_lsp"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, inside, need, policy_of, python
 
-from stark_lsp.judge.sandbox import Layer, Policy
+from stark_lsp.judge.sandbox import Layer
+from stark_lsp.judge.sandbox.policy import Policy
 
 pytestmark = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.value)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from sandbox_cases import KINDS, LAYERS, need, policy_of, python
 
-from stark_lsp.judge.sandbox import Layer, Policy
+from stark_lsp.judge.sandbox import Layer
+from stark_lsp.judge.sandbox.policy import Policy
 
 SECRET = "sk-ant-canary-4711"
 REFUSALS = {"ERRNO EACCES", "ERRNO EPERM", "ERRNO ENOENT", "ERRNO EROFS", "ERRNO ESRCH"}

@@ -11,17 +11,8 @@ from pathlib import Path
 import pytest
 from sandbox_cases import LAYERS, becoming, command, inside, need, policy_of
 
-from stark_lsp.judge.sandbox import (
-    EXIT_UNCONFINED,
-    Layer,
-    Refused,
-    bubblewrap,
-    canaries,
-    choose,
-    instructions,
-    probe,
-    read_instructions,
-)
+from stark_lsp.judge.sandbox import Layer, Refused, bubblewrap, canaries, choose, instructions, probe
+from stark_lsp.judge.sandbox.confine import EXIT_UNCONFINED, read_instructions
 
 WORKS = ("", "")
 
@@ -119,7 +110,8 @@ def test_a_child_that_was_started_without_its_sandbox_ends(tmp_path: Path) -> No
 OLDER = """
 import os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
-from stark_lsp.judge.sandbox import Layer, enter, landlock, read_instructions
+from stark_lsp.judge.sandbox import Layer, landlock
+from stark_lsp.judge.sandbox.confine import enter, read_instructions
 landlock.abi = lambda: int(sys.argv[2])
 _, policy = read_instructions(sys.argv[3])
 judge = os.getppid()

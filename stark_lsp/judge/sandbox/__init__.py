@@ -6,23 +6,9 @@ The judge: `choose` a layer, make a `run_policy` or `build_policy` for the child
 
 from __future__ import annotations
 
-from .confine import EXIT_UNCONFINED, confine, enter, instructions, read_instructions
-from .layers import Choice, Layer, Refused
-from .policy import Policy, build_policy, run_policy
+from .confine import confine, instructions
+from .layers import Layer, Refused
+from .policy import build_policy, run_policy
 from .probe import choose, wrap
 
-__all__ = [
-    "EXIT_UNCONFINED",
-    "Choice",
-    "Layer",
-    "Policy",
-    "Refused",
-    "build_policy",
-    "choose",
-    "confine",
-    "enter",
-    "instructions",
-    "read_instructions",
-    "run_policy",
-    "wrap",
-]
+__all__ = ["Layer", "Refused", "build_policy", "choose", "confine", "instructions", "run_policy", "wrap"]
