@@ -18,12 +18,11 @@ from ..correctness import compare
 from ..correctness.difference import relative_errors
 from ..reference import modules
 from ..reference.exact import Exact, measure
-from ..reference.stopwatch import Stopwatch
+from ..reference.examine import Examination, Stopwatch
 from . import constants, special
 from .cases import Case, CaseKind
 
 if TYPE_CHECKING:
-    from ..reference.examine import Examination
     from ..reference.operators import Operators
     from ..reference.reference import Reference
 

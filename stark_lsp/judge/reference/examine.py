@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from ..transport import tensorfile
 from .exact import Exact, measure
 from .loading import lookup
 from .operators import observe
-from .stopwatch import Stopwatch
 from .training import off_scale
 
 if TYPE_CHECKING:
@@ -36,6 +36,21 @@ RANDOM = ("dropout", "bernoulli", "rand", "multinomial", "normal_", "uniform_", 
 
 class Constant(Degenerate):
     """Its result does not depend on its inputs."""
+
+
+class Stopwatch:
+    """How long the judge's own work takes, on a machine where others work as well; runs from when it is made."""
+
+    def __init__(self) -> None:
+        self._wall = time.monotonic()
+        self._work = time.process_time()
+
+    def seconds(self) -> float:
+        """Return the time since then, or this process's processor time if that is less.
+
+        Waiting for a busy processor takes none, and work on several cores takes more of it than has passed.
+        """
+        return min(time.monotonic() - self._wall, time.process_time() - self._work)
 
 
 @dataclass(eq=False)

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 from functools import lru_cache
 
-from .devices import gpu_nodes
-from .paths import inside, resolve
+from .paths import gpu_nodes, inside, resolve
 from .policy import Policy
 
 NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from . import kernel
-from .devices import PLAIN, gpu_nodes
+from .paths import PLAIN, gpu_nodes
 from .policy import Policy
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446

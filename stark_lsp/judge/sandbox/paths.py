@@ -1,4 +1,4 @@
-"""The allow-list: what a Python with torch, and its compilers, need to read on this machine.
+"""The allow-list: what a Python with torch, and its compilers, need on this machine, and the nodes of its GPUs.
 
 Never the home folder as such, never the user's project. An interpreter in the home is let in by its own
 prefix only.
@@ -60,6 +60,12 @@ SEARCHED = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS
 """Variables that name folders of libraries and headers."""
 PACKAGES = ("torch", "triton", "numpy", "nvidia", "setuptools", "ninja")
 """Found wherever they are installed, also as an editable checkout."""
+PLAIN = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+"""Nodes that programs expect and that lead nowhere."""
+NVIDIA = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+"""The driver's control nodes."""
+WSL = "/dev/dxg"
+"""The GPU under WSL2."""
 MAX_LINKS = 40
 """Links followed for one path before it counts as a loop; the kernel's own bound."""
 
@@ -252,3 +258,15 @@ def _follow(path: str, links: dict[str, str]) -> str | None:
             done = "/"
         todo = [piece for piece in target.split("/") if piece not in ("", ".")] + todo
     return done if os.path.exists(done) else None
+
+
+def gpu_nodes() -> tuple[str, ...]:
+    """Return the nodes (and the folder nvidia-caps) through which CUDA reaches the GPUs of this machine."""
+    cards = sorted(glob.glob("/dev/nvidia[0-9]*"))
+    nodes = [*NVIDIA, *cards, "/dev/nvidia-caps", WSL]
+    return tuple(node for node in nodes if os.path.exists(node))
+
+
+def gpu_present() -> bool:
+    """Return whether the machine has an NVIDIA driver at all."""
+    return os.path.exists("/dev/nvidiactl") or os.path.exists(WSL)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 
-from . import bubblewrap, devices, kernel, landlock, seccomp
+from . import bubblewrap, kernel, landlock, paths, seccomp
 from .confine import instructions
 from .layers import Choice, Layer, Refused
 from .policy import Policy, run_policy
@@ -164,8 +164,8 @@ def _environment() -> dict[str, str]:
 
 def _wake_gpu() -> None:
     """Have the driver make its nodes, which it may not be able to do from inside a sandbox."""
-    ready = all(map(os.path.exists, devices.NVIDIA[:2])) or os.path.exists(devices.WSL)
-    if devices.gpu_present() and not ready:
+    ready = all(map(os.path.exists, paths.NVIDIA[:2])) or os.path.exists(paths.WSL)
+    if paths.gpu_present() and not ready:
         line = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run([sys.executable, "-I", "-S", "-c", line], capture_output=True, timeout=TRIAL_S, check=False)

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from . import bubblewrap, devices, kernel, landlock
+from . import bubblewrap, kernel, landlock, paths
 from .layers import Layer, Refused
 from .probe import attempt, choose
 
@@ -29,7 +29,7 @@ def report() -> dict[str, Any]:
         `strict`: the `layer` that the setting leads to (None: refused), `reason` and `cure`; `gpu`: whether a GPU
         was tried as well; `abi`: Landlock's; `bubblewrap`: its path; `user_namespaces`: whether a process may make one.
     """
-    gpu = devices.gpu_present()
+    gpu = paths.gpu_present()
     layers = {}
     for layer in (Layer.BUBBLEWRAP, Layer.LANDLOCK):
         problem, cure = attempt(layer, gpu=gpu)
