@@ -93,7 +93,6 @@ class RunnerProcess:
         self._capture = Capture(log_fd, self.log_limit)
         self._ready = self._stopped = self._collected = False
         self._asked = True
-        self._cold = self.on_gpu
         self._looked = 0.0
         self._rests: float | None = None
         self._exceeded: Exceeded | None = None
