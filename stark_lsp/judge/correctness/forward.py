@@ -10,16 +10,14 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..reference import modules
 from ..transport import tensorfile, values
+from ..transport.exchange import Exchange
 from . import layout
-
-if TYPE_CHECKING:
-    from ..transport.exchange import Exchange
 
 Arguments = Any
 """`(args, kwargs)` of one call."""

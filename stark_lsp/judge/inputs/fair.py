@@ -19,11 +19,11 @@ from ..correctness.difference import relative_errors
 from ..reference import modules
 from ..reference.exact import Exact, measure
 from ..reference.examine import Examination, Stopwatch
+from ..reference.operators import Operators
 from . import constants, special
 from .cases import Case, CaseKind
 
 if TYPE_CHECKING:
-    from ..reference.operators import Operators
     from ..reference.reference import Reference
 
 MOST = 12

@@ -9,14 +9,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..reference.loading import module_at
-
-if TYPE_CHECKING:
-    from ..timing.timed import Timed
+from ..timing.timed import Timed
 
 DRIVER = "triton-driver"
 """Folder among the temporary files where Triton keeps what it compiles for itself."""

@@ -20,14 +20,13 @@ from ..processes.pool import RUNNER
 from ..processes.runners import RunnerProcess
 from ..profile.assemble import make_profile, never_launched
 from ..timing import rounds, timing
-from ..timing.problem_runners import loading
+from ..timing.problem_runners import Progress, loading
 from ..tools import finalist
 from ..transport import claims
 from .asked import Asked
 from .told import Told
 
 if TYPE_CHECKING:
-    from ..timing.problem_runners import Progress
     from .judging import Judge
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..timing.problem_runners import Progress
 from .attempt import Attempt
 from .told import Told
 
 if TYPE_CHECKING:
-    from ..timing.problem_runners import Progress
     from .judging import Judge
 
 LIMIT_S = 600.0

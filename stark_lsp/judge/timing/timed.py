@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..reference import modules
 from ..transport import tensorfile
+from ..transport.exchange import Exchange
 from . import clock, fresh, kept, placement
-
-if TYPE_CHECKING:
-    from ..transport.exchange import Exchange
 
 WARMUP_S = 1.0
 """After this time no further warm-up call is begun, once two are made."""

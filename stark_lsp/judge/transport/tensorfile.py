@@ -14,16 +14,14 @@ import os
 import queue
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.utils.dlpack
 
 from ..processes import copies
 from . import values
-
-if TYPE_CHECKING:
-    from .exchange import Exchange
+from .exchange import Exchange
 
 LENGTH = struct.Struct("<Q")
 ALIGN = 64
