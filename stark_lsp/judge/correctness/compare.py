@@ -239,7 +239,7 @@ def compare_tensors(
     tolerance = tolerance_for(ref.dtype, own_error, gradient=name.startswith(GRADIENT), limit=limit)
     worst = difference(ref, out)
     if not worst.same_pattern:
-        status = "NOT_FINITE" if worst.only_reference_finite is not None else "WRONG_RESULT"
+        status = "NOT_FINITE" if worst.only_reference_finite else "WRONG_RESULT"
         place = f"The {name} is {worst.found_text} at {_index(worst.at, ref)}"
         raise Mismatch(status, f"{place} where the reference gives {worst.expected_text}.")
     figures.add(worst.max_abs, worst.max_rel, tolerance)

@@ -23,18 +23,13 @@ class Difference:
     scale: float = 0.0
     """Largest finite magnitude of the reference, 1 if that is 0."""
     at: int = 0
-    """Flat index of the worst element; of one of the following, if there is one."""
-    only_reference_finite: int | None = None
-    """Flat index of an element that only the candidate has as NaN or infinity."""
-    other_nonfinite: int | None = None
-    """Flat index of an element that is NaN or infinity in the reference and something else here."""
+    """Flat index of the worst element; of one where patterns differ, if there is one."""
+    same_pattern: bool = True
+    """Whether NaN and infinities stand at the same places."""
+    only_reference_finite: bool = False
+    """Whether they differ in an element that only the candidate has as NaN or infinity."""
     expected_text: str = ""
     found_text: str = ""
-
-    @property
-    def same_pattern(self) -> bool:
-        """Whether NaN and infinities stand at the same places."""
-        return self.only_reference_finite is None and self.other_nonfinite is None
 
     def beyond(self, tolerance: float, share: float = 0.0) -> int:
         """Return how many elements differ by more than the tolerance and a share of their own magnitude."""
@@ -71,7 +66,7 @@ def difference(ref: torch.Tensor, out: torch.Tensor) -> Difference:
     result.max_abs = max(worst, 0.0)
     result.max_rel = result.max_abs / result.scale
     if flat_ref.numel():
-        _texts(result, result.at)
+        _texts(result)
     return result
 
 
@@ -112,12 +107,11 @@ def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -
     both = finite_a & finite_b
     if not bool(both.all()):
         same = (a == b) | (torch.isnan(a) & torch.isnan(b))
-        for mask, field in ((finite_a & ~finite_b, "only_reference_finite"), (~finite_a & ~same, "other_nonfinite")):
+        for mask, only in ((finite_a & ~finite_b, True), (~finite_a & ~same, False)):
             if bool(mask.any()):
-                at = begin + int(mask.nonzero()[0])
-                setattr(result, field, at)
-                result.at = at
-                _texts(result, at)
+                result.same_pattern, result.only_reference_finite = False, only
+                result.at = begin + int(mask.nonzero()[0])
+                _texts(result)
                 return None
     zero = torch.zeros((), dtype=torch.float64, device=a.device)
     scale = float(torch.where(both, a.abs(), zero).max())
@@ -127,9 +121,9 @@ def _careful(a: torch.Tensor, b: torch.Tensor, begin: int, result: Difference) -
     return scale, float(gap.max()), int(gap.argmax())
 
 
-def _texts(result: Difference, at: int) -> None:
+def _texts(result: Difference) -> None:
     ref, out = result.pair
-    result.expected_text, result.found_text = number_text(ref[at]), number_text(out[at])
+    result.expected_text, result.found_text = number_text(ref[result.at]), number_text(out[result.at])
 
 
 def number_text(element: torch.Tensor) -> str:
