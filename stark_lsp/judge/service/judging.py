@@ -111,8 +111,6 @@ class Judge:
         self._writer = Writer(self.bench)
         if on_gpu and toolkit.find("nvcc") is None:
             reference.notes.append("nvcc was not found: only Triton kernels can be built.")
-        self._made: dict[str, str] = {}
-        """Of `bench.COMPILED` what was made, with why it cannot be timed; nothing if it can."""
         self._baselines: dict[str, Any] = {"eager": self._time_eager(progress, writing), **dict.fromkeys(COMPILED)}
         self._baselines |= {f"{name}_message": PENDING if self._wanted(name) else UNWANTED for name in COMPILED}
         self._compiling = threading.Lock()
@@ -244,8 +242,7 @@ class Judge:
         """
         with self._compiling:
             for names in groups(list(COMPILED), self.reference.plan.beside + 1):
-                self._make(names, progress)
-                untimed = [name for name in names if not self._made[name] and self._baselines[name] is None]
+                untimed = [name for name in self._make(names, progress) if self._baselines[name] is None]
                 if untimed:
                     self._baselines |= self._timed(["eager", *untimed], progress)
         return self._baselines
@@ -253,13 +250,14 @@ class Judge:
     def compiled(self, progress: Progress) -> list[str]:
         """Have torch.compile make what is wanted; returns which of `bench.COMPILED` are timed beside finalists."""
         with self._compiling:
-            self._make(list(COMPILED), progress)
-        return [name for name, message in self._made.items() if not message][: self.reference.plan.beside]
+            return self._make(list(COMPILED), progress)[: self.reference.plan.beside]
 
-    def _make(self, names: list[str], progress: Progress) -> None:
+    def _make(self, names: list[str], progress: Progress) -> list[str]:
+        """Have torch.compile make those that are wanted and not made yet; returns which of `names` can be timed."""
         for name in names:
-            if name not in self._made:
-                self._made[name] = self._baselines[f"{name}_message"] = self._compile(name, progress)
+            if self._baselines[f"{name}_message"] == PENDING:
+                self._baselines[f"{name}_message"] = self._compile(name, progress)
+        return [name for name in names if not self._baselines[f"{name}_message"]]
 
     def learn(self, measured: timing.Measured) -> None:
         """Take the times of the reference in a finalist's rounds for what was not timed before."""
@@ -272,8 +270,6 @@ class Judge:
 
     def _compile(self, name: str, progress: Progress) -> str:
         """Have torch.compile make one of `bench.COMPILED`; returns why there is none, nothing if there is."""
-        if not self._wanted(name):
-            return UNWANTED
         words = "torch.compile" if COMPILED[name] == "default" else f"torch.compile ({COMPILED[name]})"
         progress(f"Compiling the reference with {words}", 4 * float(self.settings["compile_timeout_s"]) + 300.0)
         try:
