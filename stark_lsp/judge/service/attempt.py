@@ -300,7 +300,7 @@ class Attempt:
         """Time it, taking turns with the reference."""
         beside = self._compiled
         timed = timing.Timing(self._bench, runner, self._settings, self.final, beside, self._path, self._weights)
-        with self._bench.turn(lambda text: self.progress(text, WAITING_S)):
+        with self._bench.turn(lambda text: self.progress(text, WAITING_S)), self._bench.trimmed():
             self.progress(STAGES["time"], self._limit("time"))
             return timed.run(both_modes=self._reference.differentiable)
 

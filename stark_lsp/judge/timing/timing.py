@@ -130,10 +130,6 @@ class Timing:
         Broken
             The reference could not be timed.
         """
-        with self.bench.trimmed():
-            return self._run(both_modes)
-
-    def _run(self, both_modes: bool) -> Measured:
         limit = float(self.settings["run_timeout_s"])
         with self._asking():
             timer = self.bench.timer(self.runner, run_s=limit, build_s=float(self.settings["build_timeout_s"]))
