@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -77,13 +78,18 @@ def project_files(path: str) -> list[str]:
     own = os.path.realpath(path)
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     elsewhere = tuple(os.path.join(os.path.realpath(path), "") for path in (sys.prefix, sys.base_prefix, ours))
+    # By folder: torch alone has a thousand files in a hundred of them, and each step of a path is asked of the system.
+    real = functools.cache(os.path.realpath)
     found = set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not os.path.isfile(file):
+        if not isinstance(file, str):
             continue
-        file = os.path.realpath(file)
-        if file != own and file.startswith(root + os.sep) and not file.startswith(elsewhere):
+        folder, name = os.path.split(file)
+        file = os.path.join(real(folder), name)
+        file = real(file) if os.path.islink(file) else file
+        inside = file.startswith(root + os.sep) and not file.startswith(elsewhere)
+        if inside and file != own and os.path.isfile(file):
             found.add(file)
     return sorted(found)
 
