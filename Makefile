@@ -38,16 +38,19 @@ demo: $(BIN)/.user ## Optimize two samples on the CPU; no key, no GPU
 	done
 	@echo "That was stark-lsp on two samples. Next: $(BIN)/stark-lsp doctor, and docs/start.md for your editor."
 
+# Files with tests that run alone: to read all the others for them takes as long as some of these.
+TIMED = $(shell grep -rl --include='test_*.py' 'mark\.timing' tests)
+
 # One process more than there are cores: some wait while others work.
 test: $(BIN)/.dev ## Run the tests (some 10 minutes on 2 cores)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not timing"
-	@$(BIN)/python -m pytest -m "timing and not slow"
+	@$(BIN)/python -m pytest -m "timing and not slow" $(TIMED)
 
 test-all: $(BIN)/.dev ## Run all tests, the slow ones and the campaigns too (some 50 minutes on 2 cores)
 	@echo "All tests, the slow ones and the campaigns too: some 50 minutes on 2 cores, 10 more for editors that are set up."
 	@$(MAKE) --no-print-directory test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not timing"
-	@$(BIN)/python -m pytest -m "slow and timing"
+	@$(BIN)/python -m pytest -m "slow and timing" $(TIMED)
 
 lint: $(BIN)/.dev ## Check style, types and layers
 	@$(BIN)/ruff check .

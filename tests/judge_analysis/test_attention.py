@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -49,6 +48,8 @@ def tried() -> tuple[torch.Tensor, ...]:
 
 def taken(form: Form, given: tuple[torch.Tensor, ...]) -> tuple[int, torch.fx.GraphModule]:
     """Return how often the rule fits, and what it makes."""
+    from torch._inductor.decomposition import select_decomp_table  # takes a second, and every process imports this file
+
     table = select_decomp_table()
     made = make_fx(form, tracing_mode="fake", decomposition_table=table)(*given)
     used = rewrites.apply(made.graph, ["attention"])
