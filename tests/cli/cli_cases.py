@@ -60,15 +60,19 @@ def get_inputs():
 FEW = tuple(
     word
     for name in (
-        *("seeds=2", "warmup=1", "rounds=6", "final_rounds=6", "round_ms=5"),
+        *("seeds=2", "warmup=1", "rounds=5", "final_rounds=5", "round_ms=5"),
         *("profile=false", "gradients=false", "special_inputs=false"),
     )
     for word in ("--set", name)
 )
 """Few checks and rounds: these tests are about what the program says, never about times. Profiles, gradients and
-special inputs take as long as the rest of preparing.
+special inputs take as long as the rest of preparing, and from six rounds on the reference has a second process.
 """
-WHOLE = ("--set", "profile=true", "--set", "gradients=true", "--set", "special_inputs=true")
+WHOLE = tuple(
+    word
+    for name in ("rounds=6", "final_rounds=6", "profile=true", "gradients=true", "special_inputs=true")
+    for word in ("--set", name)
+)
 """As a user has it."""
 QUICK = ("--no-compile-baseline", "--device", "cpu", "--python", sys.executable, *FEW)
 """Options most tests share."""
