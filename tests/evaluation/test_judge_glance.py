@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from judge_cases import HONEST, KERNEL, LAUNCH, THOROUGH, candidate_with, judging, make_problem
+from judge_cases import HONEST, KERNEL, LAUNCH, QUICK, candidate_with, judging, make_problem
 from one_attempt import attempt
 
 from stark_lsp.core.candidate import Candidate
@@ -18,7 +18,7 @@ from stark_lsp.evaluation.judge import WorkerJudge
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SETTINGS = replace(THOROUGH, rounds=12, target_error=0.0, profile=True, parallel=2)
+SETTINGS = replace(QUICK, rounds=12, target_error=0.0, profile=True, special_inputs=True, parallel=2)
 
 
 class Prepared:

@@ -289,7 +289,8 @@ def test_a_kernel_in_another_language_is_refused_by_name() -> None:
 
 async def judged(one: Bench, cache: Path, *, wanted: bool) -> Verdict | None:
     """Write the candidate from what a judge gives, and have it judged if that is wanted."""
-    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
+    fewer = {"profile": False, "gradients": wanted, "special_inputs": wanted}
+    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, **fewer)
     judge = await open_judge(
         one.problem, interpreter=sys.executable, settings=settings, cache_dir=cache, log=lambda line: None
     )
