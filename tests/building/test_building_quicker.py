@@ -160,6 +160,8 @@ def test_the_words_of_a_source_say_what_it_needs() -> None:
     assert tokens.standard_headers('std::cout << "map"; /* thread */') == ["iostream"]
     assert tokens.uses_torch("  #  include <torch/extension.h>\n")
     assert not tokens.uses_torch("#include <cuda_runtime.h>\n")
+    assert tokens.may_be_quick("#include <torch/extension.h>\n")
+    assert not tokens.may_be_quick("#include <torch/csrc/inductor/cpp_prefix.h>\n")
 
 
 def test_the_figures_of_kernels_are_read() -> None:

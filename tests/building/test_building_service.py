@@ -74,6 +74,13 @@ def test_two_equal_requests_at_once_build_once(service: BuildService, builders: 
     assert len(builders.started) == 1
 
 
+def test_kernels_of_inductor_wait_for_no_headers_of_our_own(service: BuildService, builders: Any) -> None:
+    text = "#include <torch/csrc/inductor/cpp_prefix.h>\n" + ANSWER
+    built = service.build(raw(text, extra_cflags=["-fopenmp"], extra_ldflags=["-lgomp"]), seconds=SECONDS)
+    assert (built.error, built.ways) == ("", ["stock"])
+    assert len(builders.started) == 1, "nothing was compiled ahead, which takes longer than this build"
+
+
 def test_a_damaged_entry_is_built_anew(service: BuildService, builders: Any, tmp_path: Path) -> None:
     first = service.build(raw(ANSWER), seconds=SECONDS)
     with open(first.library, "r+b") as file:

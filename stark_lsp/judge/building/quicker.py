@@ -101,7 +101,7 @@ class Build:
         ways = {STOCK: item.words}
         with open(item.source, encoding="utf-8", errors="replace") as file:
             text = file.read()
-        if not self.stock and tokens.uses_torch(text):
+        if not self.stock and tokens.may_be_quick(text):
             ways = {QUICK: self._quick(item, text, folder), **ways}
         elif self._tells and not item.cuda and not tokens.uses_torch(text):
             ways = {STOCK: [*item.words, *loops.told_by(item.words)]}

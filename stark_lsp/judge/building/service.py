@@ -155,7 +155,7 @@ class BuildService:
         """Hand a builder what was made ahead and fits a request; returns the paths."""
         texts = [*asked["cpp_sources"], *asked["cuda_sources"], *(item["text"] for item in asked["files"])]
         implicit = asked["kind"] == "inline" and not asked["no_implicit_headers"]
-        if asked["stock"] or not (implicit or any(tokens.uses_torch(text) for text in texts)):
+        if asked["stock"] or not (implicit or any(tokens.may_be_quick(text) for text in texts)):
             return {}
         files = [item["path"] for item in asked["files"] if item["source"]]
         with_cuda = bool(asked["cuda_sources"]) or any(path.endswith(".cu") for path in files)

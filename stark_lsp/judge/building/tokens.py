@@ -7,6 +7,7 @@ import re
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 _TORCH = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.M)
+_INDUCTOR = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]torch/csrc/inductor/", re.M)
 
 # Words that torch's headers make known by including these.
 _STANDARD = {
@@ -43,6 +44,11 @@ def plain(text: str) -> str:
 def uses_torch(text: str) -> bool:
     """Whether a source includes a header of torch."""
     return bool(_TORCH.search(text))
+
+
+def may_be_quick(text: str) -> bool:
+    """Whether headers of our own may stand for those of torch in a source; never for what Inductor's kernels include."""
+    return uses_torch(text) and not _INDUCTOR.search(text)
 
 
 def standard_headers(text: str) -> list[str]:
