@@ -47,7 +47,7 @@ def uses_torch(text: str) -> bool:
 
 
 def may_be_quick(text: str) -> bool:
-    """Whether headers of our own may stand for those of torch in a source; never for what Inductor's kernels include."""
+    """Whether headers of our own may stand for torch's in a source; never for what Inductor's kernels include."""
     return uses_torch(text) and not _INDUCTOR.search(text)
 
 
