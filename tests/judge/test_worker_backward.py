@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from verify_cases import finding, make_reference, verify
 
+from stark_lsp.judge.correctness.backward import DRAWS, Backward
 from stark_lsp.judge.correctness.classify import Failed
 from stark_lsp.judge.correctness.verify import Verifier
 
@@ -53,6 +54,22 @@ def test_a_wrong_formula_is_found(tmp_path: Path, slopes: str, words: str) -> No
     status, message = finding(reference, tmp_path / "candidate", body, init=WEIGHT, before=before)
     assert status == "WRONG_RESULT"
     assert words in message
+
+
+def test_gradients_that_rounding_moves_a_little_are_drawn_twice_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    step = Backward._step
+    monkeypatch.setattr(Backward, "_step", lambda *given: steps.append(1) or step(*given))
+    make_reference(tmp_path / "one", BODY, "torch.randn(16, 8)", init=WEIGHT, gradients=True)
+    assert len(steps) == 1 + 2
+    steps.clear()
+    # A single weight's gradient, zero but for rounding or exactly zero, may stay as it was.
+    init = f"{WEIGHT}\nself.shift = torch.nn.Parameter(torch.zeros(1))"
+    still = "return x * self.weight + self.shift * 0.0"
+    make_reference(tmp_path / "other", still, "torch.randn(16, 8)", init=init, gradients=True)
+    assert len(steps) == 1 + DRAWS
 
 
 def test_a_result_without_a_gradient_is_wrong(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ TOLERANCE = 0.05
 """Relative error of a candidate's; a wrong formula is off by far more."""
 DRAWS = 5
 """So often they are moved: one that is zero but for rounding has few values to choose from, and may stay by chance."""
+SETTLED = 1e-4
+"""Relative change up to which a gradient, if it changed at all, is no mere rounding: that comes so close by chance in
+one draw of ten thousand, so two are enough then."""
 ROUNDINGS = 4.0
 """By how many roundings inputs are moved."""
 
@@ -54,14 +57,18 @@ class Backward:
         arguments = reference.arguments(case.inputs_path)
         self.expected = self._step(reference, arguments, flows)
         self.nbytes = modules.nbytes_of(self.expected)
-        self._steady = list(self.expected)
+        changes: dict[str, list[float]] = {name: [] for name in self.expected}
         for seed in range(DRAWS):
             moved = self._step(
                 reference,
                 modules.map_tensors(reference.arguments(case.inputs_path), partial(_moved, seed=seed)),
                 [None if flow is None else _moved(flow, seed) for flow in flows],
             )
-            self._steady = [name for name in self._steady if _off(self.expected[name], moved[name]) <= STEADY]
+            for name, seen in changes.items():
+                seen.append(_off(self.expected[name], moved[name]))
+            if seed > 0 and all(not _steady(seen) or _settled(seen) for seen in changes.values()):
+                break
+        self._steady = [name for name, seen in changes.items() if _steady(seen)]
 
     def _step(self, reference: Reference, arguments: Any, flows: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
         results = forward.step(reference.module, arguments, modules.TRAINING, flows)
@@ -79,6 +86,16 @@ class Backward:
             if not off <= TOLERANCE:
                 return f"Its {name} is wrong: off by {off:.0%} of the original's (root mean square)."
         return ""
+
+
+def _steady(changes: list[float]) -> bool:
+    """Whether a gradient says something; a change may be NaN."""
+    return all(change <= STEADY for change in changes)
+
+
+def _settled(changes: list[float]) -> bool:
+    """Whether further draws would show nothing new."""
+    return all(0.0 < change <= SETTLED for change in changes)
 
 
 def _gradients(loaded: tensorfile.Loaded) -> dict[str, torch.Tensor]:
