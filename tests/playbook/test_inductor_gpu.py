@@ -172,6 +172,8 @@ def test_switches_are_turned_on_in_one_order_and_where_they_serve() -> None:
     of_attention = replace(of_images, products=True, rewrites=frozenset({recipes.ATTENTION, recipes.HALVES}))
     both, attention, products = names(plain, of_attention, 20.0)[:3]
     assert (both, attention, products) == (["attention", "products"], ["attention"], ["products"])
+    less = replace(of_attention, rewrites=of_attention.rewrites | {"sums"})
+    assert names(plain, less, 20.0)[:2] == [["algebra"], ["attention", "products"]]
     waits = next(recipes.Switches().following(plain, of_attention, 0.2))
     assert [name for name, _ in waits.kernels] == ["attention", "products", "launch"]
     # Copying 100 MiB takes longer than launching five kernels.

@@ -108,7 +108,7 @@ def on_a_gpu(bench: Callable[..., Bench], name: str, *fitting: str) -> list[list
 
     async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
         launches = [
-            {**one, "num_warps": 2 + len(recipe["options"]) + len(recipe["rewrites"])}
+            {**one, "num_warps": 2 + len(recipe["options"]) + sum(map(len, recipe["rewrites"]))}
             for one in kept["made"]["launches"]
         ]
         return {**kept["made"], "launches": launches, "rewrites": list(fitting)}
@@ -132,6 +132,15 @@ def test_products_in_halves_go_before_kernels_of_our_own(bench: Callable[..., Be
     assert there[:2] == [PLAIN, halves]
     assert there[2] is not None
     assert there[2].strategy == "fuse-all"
+
+
+def test_less_work_is_tried_before_the_same_work_in_halves(bench: Callable[..., Bench]) -> None:
+    there, _ = on_a_gpu(bench, "linear", "sums", recipes.HALVES)
+    assert there == [
+        PLAIN,
+        Design(STRATEGY, ((recipes.ALGEBRA, "sums"),)),
+        Design(STRATEGY, ((recipes.PRODUCTS, recipes.HALVES),)),
+    ]
 
 
 def test_halves_that_gave_wrong_results_are_tried_in_short_sums_next(bench: Callable[..., Bench]) -> None:

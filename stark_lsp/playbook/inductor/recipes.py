@@ -90,9 +90,14 @@ class Switch:
         return bool(self.rewrites) or self.replayed or self.products == "bf16x3"
 
     @property
-    def ahead(self) -> bool:
-        """Whether it comes before kernels of the playbook's own, and together with others that do."""
+    def joins(self) -> bool:
+        """Whether kernels take a part of their time with it, so that it is tried together with others like it."""
         return (self.name, self.label) in ((ATTENTION, STREAMED), (PRODUCTS, HALVES))
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it comes before kernels of the playbook's own."""
+        return self.name == ALGEBRA or self.joins
 
     def serves(self, facts: Facts, call_ms: float) -> bool:
         """Whether it can make a difference to a program that takes so long."""
@@ -232,13 +237,17 @@ class Switches:
             behind = tuple(sorted(behind, key=lambda one: not one.replayed))
         free = [one for one in behind if design.label(one.name) is None and not one.repair]
         serving = [one for one in free if one.serves(facts, call_ms)]
+        # Work that need not be done is not made quicker first.
+        less = [one for one in serving if one.name == ALGEBRA and waiting <= MUCH]
+        for one in less:
+            yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
         # Where kernels take a part of their time, launches soon take the rest.
-        together = [one for one in self._all if one in serving and (one.ahead or (one.replayed and not one.plain))]
+        together = [one for one in self._all if one in serving and (one.joins or (one.replayed and not one.plain))]
         if len(together) > 1:
             yield Design(STRATEGY, (*design.kernels, *((one.name, one.label) for one in together)))
         for one in serving:
             # The original's own kernels are nothing that other switches change.
-            if not (one.plain and on):
+            if one not in less and not (one.plain and on):
                 yield Design(STRATEGY, (*design.kernels, (one.name, one.label)))
 
 
