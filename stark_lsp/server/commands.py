@@ -139,38 +139,29 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
             server.say(f"STARK: run {run[:40]} is not under way." if run else "STARK: no run is under way.")
         return {"status": "cancelling" if stopped else "idle", "runs": stopped}
 
-    @server.command(REVIEW)
+    @server.own_command(REVIEW)
     async def review(*arguments: Any) -> Answer:
-        try:
-            view = view_of(arguments)
-            if server.diff_view:
-                return dict(await proposals.compare(view))
-        except StarkError as error:
-            return server.refuse(error)
+        view = view_of(arguments)
+        if server.diff_view:
+            return await proposals.compare(view)
         if not server.facts.show_document:
             # Its configuration may open the file.
             return {"status": "written", "run": view.id, "path": await proposals.review(view)}
         server.spawn(proposals.review(view), "the review")
         return {"status": "showing", "run": view.id}
 
-    @server.command(ACCEPT)
+    @server.own_command(ACCEPT)
     def accept(*arguments: Any) -> Answer:
-        try:
-            view = view_of(arguments)
-        except StarkError as error:
-            return server.refuse(error)
+        view = view_of(arguments)
         # Named by a lens or action of its document; from elsewhere the user may look at another file.
         caret = bool(argument(arguments, 0, "run"))
         made = isinstance(arguments[0], dict) and arguments[0].get("made") is True if arguments else False
         server.spawn(proposals.accept(view, caret=caret, made=made), "accepting the proposal")
         return {"status": "applying", "run": view.id}
 
-    @server.command(REJECT)
+    @server.own_command(REJECT)
     def reject(*arguments: Any) -> Answer:
-        try:
-            view = view_of(arguments)
-        except StarkError as error:
-            return server.refuse(error)
+        view = view_of(arguments)
         server.spawn(proposals.reject(view, argument(arguments, 1, "reason")), "rejecting the proposal")
         return {"status": "rejecting", "run": view.id}
 
@@ -182,12 +173,12 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
         server.say("\n".join(lines) or f"STARK: no run. stark.model is {plain(model, 80)}.")
         return {"status": "told", "model": model, "runs": [status_of(view) for view in views]}
 
-    @server.command(DISMISS)
+    @server.own_command(DISMISS)
     def dismiss(*arguments: Any) -> Answer:
         run = argument(arguments, 0, "run")
         views = [view] if run and (view := desk.find(run)) else [] if run else list(desk.views)
         if run and not views:
-            return server.refuse(BadInput(f"There is no run {run[:40]!r} to dismiss."))
+            raise BadInput(f"There is no run {run[:40]!r} to dismiss.")
         for view in views:
             desk.dismiss(view)
         return {"status": "dismissed", "runs": [view.id for view in views]}

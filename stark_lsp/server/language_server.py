@@ -26,6 +26,7 @@ from stark_lsp.server.text.positions import Units, uri_of
 
 logger = logging.getLogger(__name__)
 
+Handler = Callable[..., Any]
 Closer = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -112,7 +113,10 @@ class StarkServer(LanguageServer):
         self._tasks.discard(task)
         if task.cancelled():
             return
-        if (error := task.exception()) is not None:
+        error = task.exception()
+        if isinstance(error, StarkError):
+            self.refuse(error)
+        elif error is not None:
             logger.error("%s failed", task.get_name(), exc_info=error)
             self.say(f"STARK: {task.get_name()} failed: {error!r}. The server's log has the details.", error=True)
 
@@ -215,6 +219,22 @@ class StarkServer(LanguageServer):
         uri, focus = uri_of(place) if isinstance(place, Path) else place, None if external else True
         params = types.ShowDocumentParams(uri, external=external, take_focus=focus, selection=selection)
         return getattr(await self.ask_or_none(types.WINDOW_SHOW_DOCUMENT, params), "success", False)
+
+    def own_command(self, name: str) -> Callable[[Handler], Handler]:
+        """Register a command; a `StarkError` that its handler raises is told to the user, and is its answer."""
+
+        def register(handler: Handler) -> Handler:
+            @self.command(name)
+            async def command(*arguments: Any) -> Any:
+                try:
+                    answer = handler(*arguments)
+                    return answer if isinstance(answer, dict) else await answer
+                except StarkError as error:
+                    return self.refuse(error)
+
+            return handler
+
+        return register
 
     def refuse(self, error: StarkError) -> dict[str, Any]:
         """Tell the user why something is not done, and return that as the answer of a command."""

@@ -46,7 +46,6 @@ class ClientFacts:
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
     pull_workspace: bool = False
     """Pulls diagnostics of documents that are not open, too."""
-    diagnostic_refresh: bool = _at("workspace.diagnostics.refresh_support")
     related_information: bool = False
     """Shows other places with a diagnostic."""
     code_description: bool = False
@@ -57,8 +56,6 @@ class ClientFacts:
     """Answers `workspace/configuration`."""
     register_configuration: bool = _at("workspace.did_change_configuration.dynamic_registration")
     """Wants `workspace/didChangeConfiguration` to be registered."""
-    register_watched_files: bool = _at("workspace.did_change_watched_files.dynamic_registration")
-    """Watches files on the server's behalf when asked."""
 
 
 def read_facts(capabilities: types.ClientCapabilities, name: str = "") -> ClientFacts:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 
+from stark_lsp.cli.terminal.driver import SIGNALS
 from stark_lsp.server.language_server import StarkServer
 
 logger = logging.getLogger(__name__)
@@ -18,10 +18,8 @@ POLL_S = 3.0
 def handle_signals(server: StarkServer) -> None:
     """Leave in an orderly way on SIGTERM, SIGINT and SIGHUP."""
     loop = asyncio.get_running_loop()
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None:
-            loop.add_signal_handler(number, server.leave, 128 + number)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, server.leave, 128 + number)
 
 
 def watch_parent(server: StarkServer, pid: int) -> None:

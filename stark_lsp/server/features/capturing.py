@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.errors import BadInput
 from stark_lsp.server.features.inputs import failed_functions
 from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.progress import RunProgress
@@ -27,7 +27,6 @@ OFFERED = 3
 """Scripts that are offered at most."""
 LOOKED_AT = 3000
 """Files that are looked at for scripts at most."""
-Answer = dict[str, Any]
 
 
 def by_hand(path: str, qualname: str) -> str:
@@ -65,14 +64,13 @@ def scripts(path: str, qualname: str, folders: Sequence[str]) -> list[str]:
 
 
 async def capture(server: StarkServer, uri: str, qualname: str, script: str = "") -> None:
-    """Ask for a script unless there is one, run it, and keep the table."""
-    try:
-        await _capture(server, uri, qualname, script)
-    except StarkError as error:
-        server.refuse(error)
+    """Ask for a script unless there is one, run it, and keep the table.
 
-
-async def _capture(server: StarkServer, uri: str, qualname: str, script: str) -> None:
+    Raises
+    ------
+    StarkError
+        There is no such script or class, or a table cannot say what was seen.
+    """
     path = path_of(uri)
     if path is None:
         raise BadInput("Only files on this machine can be run.")
@@ -147,14 +145,11 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
 def register(server: StarkServer) -> None:
     """Register the command."""
 
-    @server.command(CAPTURE)
-    async def capture_inputs(*arguments: Any) -> Answer:
+    @server.own_command(CAPTURE)
+    async def capture_inputs(*arguments: Any) -> dict[str, Any]:
         from stark_lsp.server.commands import argument, target_at
 
-        try:
-            uri, qualname = await target_at(server, arguments)
-        except StarkError as error:
-            return server.refuse(error)
+        uri, qualname = await target_at(server, arguments)
         script = argument(arguments, 2, "script")
         server.spawn(capture(server, uri, qualname, script), f"capturing inputs of {qualname}")
         return {"status": "asking" if not script else "running"}

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 MARK = "TODO: these inputs do not run yet:"
 """Begins the comment above a `get_inputs` that failed when it was tried."""
-Answer = dict[str, Any]
 
 
 def unfinished(text: str, lines: Sequence[str], units: Units) -> list[types.Diagnostic]:
@@ -129,8 +128,6 @@ class Inputs:
                 stop()
                 raise
             self._server.say(f"STARK: stopped. {name} has no inputs yet.")
-        except StarkError as error:
-            self._server.refuse(error)
         finally:
             progress.end("")
 
@@ -211,15 +208,11 @@ def register(server: StarkServer, preflight: Preflight) -> None:
     """Register the command; it is what the button of a class without inputs does, too."""
     inputs = Inputs(server)
 
-    @server.command(ADD_INPUTS)
-    def add_inputs(*arguments: Any) -> Answer:
+    @server.own_command(ADD_INPUTS)
+    def add_inputs(*arguments: Any) -> dict[str, Any]:
         from stark_lsp.server.commands import target
 
-        try:
-            uri, qualname = target(arguments)
-            inputs.add(uri, qualname)
-        except StarkError as error:
-            return server.refuse(error)
+        inputs.add(*target(arguments))
         return {"status": "applying"}
 
-    preflight.add_inputs = add_inputs
+    preflight.add_inputs = inputs.add

@@ -15,7 +15,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -82,7 +82,7 @@ class Preflight:
         self._warned: set[str] = set()
         self.touch: Callable[[str], None] = lambda uri: None
         """Told of a document whose diagnostics may have changed."""
-        self.add_inputs: Callable[[str, str], Any] = lambda uri, qualname: None
+        self.add_inputs: Callable[[str, str], None] = lambda uri, qualname: None
         """Writes inputs for a class."""
         server.on_close.append(self._closed)
         server.on_configured.append(self._configured)

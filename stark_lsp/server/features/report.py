@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.errors import BadInput
 from stark_lsp.server.commands import argument
 from stark_lsp.server.language_server import StarkServer
 from stark_lsp.server.runs.desk import Desk
@@ -17,12 +17,9 @@ OPEN_REPORT = "stark.openReport"
 def register(server: StarkServer, desk: Desk) -> None:
     """Register the command."""
 
-    @server.command(OPEN_REPORT)
+    @server.own_command(OPEN_REPORT)
     async def open_report(*arguments: Any) -> dict[str, Any]:
-        try:
-            run, path = await asyncio.to_thread(_write, desk, argument(arguments, 0, "run"))
-        except StarkError as error:
-            return server.refuse(error)
+        run, path = await asyncio.to_thread(_write, desk, argument(arguments, 0, "run"))
         server.spawn(_show(server, path), "showing the report")
         # Where the client opens nothing, its configuration may.
         return {"status": "showing" if server.facts.show_document else "written", "run": run, "path": str(path)}

@@ -7,12 +7,13 @@ at once. For an unfinished run that nobody drives, it takes effect when the run 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.errors import BadInput
 from stark_lsp.core.setting import shown
 from stark_lsp.core.status import RunState, SteeringKind
 from stark_lsp.server.client.setting_list import SETTINGS
@@ -167,24 +168,21 @@ async def find(desk: Desk, run: str) -> Target:
 def register(server: StarkServer, desk: Desk) -> None:
     """Register the commands."""
 
-    async def tell(kind: SteeringKind, arguments: Sequence[Any]) -> dict[str, Any]:
+    async def tell(kind: SteeringKind, *arguments: Any) -> dict[str, Any]:
         from stark_lsp.core import steering as words
         from stark_lsp.runs.choice import is_told_nothing
 
         first = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         run = first.get("run")
-        try:
-            target = await find(desk, run if isinstance(run, str) else "")
-            if kind is SteeringKind.HINT and is_told_nothing(target.model):
-                raise BadInput(NOBODY_READS, cure="Pin or give up an attempt instead, or set stark.model.")
-            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            steering = read(kind, first, target, now)
-            # What is planned and has no node yet can be named too.
-            if steering.node in target.tree and (why := words.objection(steering, target.tree, target.course)):
-                raise BadInput(why, cure="`stark.status` says how the run stands.")
-            await asyncio.to_thread(desk.store().steerings.add, target.id, steering)
-        except StarkError as error:
-            return server.refuse(error)
+        target = await find(desk, run if isinstance(run, str) else "")
+        if kind is SteeringKind.HINT and is_told_nothing(target.model):
+            raise BadInput(NOBODY_READS, cure="Pin or give up an attempt instead, or set stark.model.")
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        steering = read(kind, first, target, now)
+        # What is planned and has no node yet can be named too.
+        if steering.node in target.tree and (why := words.objection(steering, target.tree, target.course)):
+            raise BadInput(why, cure="`stark.status` says how the run stands.")
+        await asyncio.to_thread(desk.store().steerings.add, target.id, steering)
         driven = target.view is not None and target.view.session is not None
         if target.view is not None:
             desk.told(target.view, steering)
@@ -195,11 +193,4 @@ def register(server: StarkServer, desk: Desk) -> None:
         return {"status": "told", "run": target.id, "effect": "now" if driven else "later"}
 
     for command, kind in KINDS.items():
-        _register(server, command, kind, tell)
-
-
-def _register(server: StarkServer, command: str, kind: SteeringKind, tell: Any) -> None:
-    @server.command(command)
-    async def told(*arguments: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = await tell(kind, arguments)
-        return answer
+        server.own_command(command)(partial(tell, kind))

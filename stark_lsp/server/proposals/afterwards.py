@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from stark_lsp.core.editing import Replacement, keep_ends
-from stark_lsp.core.errors import BadInput, StarkError
+from stark_lsp.core.errors import BadInput
 from stark_lsp.server.commands import argument
 from stark_lsp.server.text.documents import Document, read_file
 from stark_lsp.server.text.folders import configuration_of, folder_of, open_folders, python_files
@@ -92,18 +92,8 @@ def _name_of(text: str, qualname: str) -> tuple[int, int, int] | None:
 def register(server: StarkServer) -> None:
     """Register the commands."""
 
-    @server.command(USE_AT_CALL_SITES)
-    async def use_at_call_sites(*arguments: Any) -> dict[str, Any]:
-        return await _carried_out(server, arguments, _use_at_call_sites)
-
-    @server.command(WRITE_TEST)
-    async def write_test(*arguments: Any) -> dict[str, Any]:
-        return await _carried_out(server, arguments, _write_test)
-
-
-async def _carried_out(server: StarkServer, arguments: Sequence[Any], work: Any) -> dict[str, Any]:
-    """Find out what a command is about and do its work in the background."""
-    try:
+    def carried_out(work: Any, *arguments: Any) -> dict[str, Any]:
+        """Find out what a command is about and do its work in the background."""
         uri, qualname = argument(arguments, 0, "uri"), argument(arguments, 1, "class", "qualname")
         path = path_of(uri) if uri else None
         if path is None or not qualname:
@@ -114,10 +104,11 @@ async def _carried_out(server: StarkServer, arguments: Sequence[Any], work: Any)
         if not server.facts.apply_edit:
             raise BadInput("This editor applies no edits from a server.", cure="Change the code by hand.")
         asked = _Asked(document.uri if document is not None else uri, path, text, document, qualname)
-    except StarkError as error:
-        return server.refuse(error)
-    server.spawn(_told(server, work, asked), work.__name__)
-    return {"status": "working"}
+        server.spawn(work(server, asked), work.__name__)
+        return {"status": "working"}
+
+    server.own_command(USE_AT_CALL_SITES)(partial(carried_out, _use_at_call_sites))
+    server.own_command(WRITE_TEST)(partial(carried_out, _write_test))
 
 
 @dataclass(frozen=True)
@@ -127,13 +118,6 @@ class _Asked:
     text: str
     document: Document | None
     qualname: str
-
-
-async def _told(server: StarkServer, work: Any, asked: _Asked) -> None:
-    try:
-        await work(server, asked)
-    except StarkError as error:
-        server.refuse(error)
 
 
 # --- the call sites ----------------------------------------------------------------------------------

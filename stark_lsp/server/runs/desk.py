@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.status import Decision
@@ -25,7 +25,7 @@ from stark_lsp.server.text.folders import configuration_of, settings_folder
 from stark_lsp.server.text.positions import path_of, uri_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from stark_lsp.core.events import Event
     from stark_lsp.core.problem import Problem
@@ -52,7 +52,7 @@ class Desk(Shown):
         self._store: RunStore | None = None
         self._opening = threading.Lock()
         self.keys = KeyHolder(server)
-        self.offer: Callable[[RunView, str], Awaitable[None]] | None = None
+        self.offer: Callable[[RunView, str], Coroutine[Any, Any, None]] | None = None
         """Called with a proposal at the end of its run, and what else there is to say of it."""
         self.choose: Callable[[RunView, RunView], Awaitable[tuple[RunView, str]]] | None = None
         """Called with the proposal of a run and the one that stood open before; returns which is better, and why."""
@@ -350,7 +350,7 @@ class Desk(Shown):
         self.touch(view.uri)
         self._server.refresh_lenses()
         # Not awaited: the question may stay open for hours, and the next run must have its turn.
-        self._server.spawn(_finish(self.offer(view, why)), "the proposal")
+        self._server.spawn(self.offer(view, why), "the proposal")
 
     async def _put_aside(self, view: RunView) -> None:
         """Record that a proposal is kept without being offered."""
@@ -369,7 +369,3 @@ def _still_open(view: RunView) -> str:
     """Return that the proposal from before is still there, if it is."""
     offer = view.kept.offer if view.kept is not None else None
     return f" The proposal from before stays open: {offer.run.message}" if offer is not None else ""
-
-
-async def _finish(work: Awaitable[None]) -> None:
-    await work
