@@ -183,26 +183,28 @@ class StarkServer(LanguageServer):
             return None
 
     async def choose(
-        self, text: str, titles: Iterable[str], *, warning: bool = False, number: str | None = None
+        self, text: str, titles: Iterable[str], otherwise: str, *, warning: bool = False, number: str | None = None
     ) -> str | None:
         """Show a message with buttons; return the title of the one that was pressed, None if it was closed.
 
-        Raises
-        ------
-        JsonRpcException
-            The client shows no such messages, or the question, whose request has the id `number`, was withdrawn.
+        Parameters
+        ----------
+        otherwise
+            What is said in its place to a client that shows no such messages.
+        number
+            Id of the request, if the question may be withdrawn.
         """
-        kind = types.MessageType.Warning if warning else types.MessageType.Info
-        params = types.ShowMessageRequestParams(kind, text, [types.MessageActionItem(title) for title in titles])
-        return getattr(await self.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, number), "title", None)
-
-    async def choose_or_none(self, text: str, titles: Iterable[str], *, number: str | None = None) -> str | None:
-        """Do as `choose`, but log an error and return None for it."""
-        try:
-            return await self.choose(text, titles, number=number)
-        except JsonRpcException as error:
-            self.log(f"a question was not answered: {error}")
-            return None
+        if self.facts.message_actions:
+            kind = types.MessageType.Warning if warning else types.MessageType.Info
+            params = types.ShowMessageRequestParams(kind, text, [types.MessageActionItem(title) for title in titles])
+            try:
+                return getattr(await self.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, number), "title", None)
+            except JsonRpcException as error:
+                self.log(f"a question was not answered: {error}")
+                if error.code == types.LSPErrorCodes.RequestCancelled:
+                    return None  # it was withdrawn, and the client took it away
+        self.say(otherwise, warning=warning)
+        return None
 
     async def apply(self, edit: types.WorkspaceEdit, label: str) -> str | None:
         """Have the client apply an edit; return None if it did, else its reason, which may be empty."""

@@ -6,8 +6,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pygls.exceptions import JsonRpcException
-
 from stark_lsp.core.errors import BadInput
 from stark_lsp.server.client.abilities import LENT_KEY, LENT_MODEL
 from stark_lsp.server.client.lent_model import LentModel, look
@@ -73,20 +71,14 @@ async def _agree(server: StarkServer, package: str, command: str) -> None:
     Raises
     ------
     BadInput
-        It may not, or the editor does not ask.
+        It may not.
     """
     text = (
         f"To ask the model, STARK needs the package {package} and what that needs ({SIZE}), installed once for all "
         "projects, in versions that were checked. Nothing of your project's environment changes."
     )
     server.log(f"{package} is installed by: {command}")
-    try:
-        pressed = await server.choose(text, [INSTALL])
-    except JsonRpcException as error:
-        raise BadInput(
-            f"The package {package} is not installed, and the editor does not ask: {error}.", cure=f"Run: {command}"
-        ) from error
-    if pressed != INSTALL:
+    if await server.choose(text, [INSTALL], f"STARK: to install {package}, run in a terminal: {command}") is None:
         raise BadInput(
             f"The package {package}, by which the model is asked, was not installed.",
             cure="Optimize again to install it, or choose the playbook in stark.model, which needs no network.",

@@ -76,15 +76,16 @@ async def capture(server: StarkServer, uri: str, qualname: str, script: str = ""
         raise BadInput("Only files on this machine can be run.")
     if not script:
         found = await asyncio.to_thread(scripts, path, qualname, open_folders(server))
-        if not found or not server.facts.message_actions:
-            server.say(f"STARK: run the script that uses {qualname}. {by_hand(path, qualname)}")
+        otherwise = f"STARK: run the script that uses {qualname}. {by_hand(path, qualname)}"
+        if not found:
+            server.say(otherwise)
             return
         titles = {os.path.relpath(file, settings_folder(server, path)): file for file in found}
         text = (
             f"STARK: run which script to see what {qualname} is called with? It is stopped after a few calls. "
             f"Another one, {by_hand(path, qualname)[0].lower()}{by_hand(path, qualname)[1:]}"
         )
-        script = titles.get(await server.choose_or_none(text, titles) or "", "")
+        script = titles.get(await server.choose(text, titles, otherwise) or "", "")
         if not script:
             return
     await _run(server, path, qualname, script)

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.problem import Span
@@ -192,15 +191,8 @@ class Inputs:
         """Say that inputs do not run, with what can be done."""
         from stark_lsp.server.features import capturing
 
-        if not self._server.facts.message_actions:
-            self._server.say(f"{said} {capturing.by_hand(path_of(uri) or '', qualname)}", warning=True)
-            return
-        try:
-            pressed = await self._server.choose(said, [capturing.TITLE], warning=True)
-        except JsonRpcException:
-            self._server.say(said, warning=True)
-            return
-        if pressed == capturing.TITLE:
+        otherwise = f"{said} {capturing.by_hand(path_of(uri) or '', qualname)}"
+        if await self._server.choose(said, [capturing.TITLE], otherwise, warning=True) is not None:
             await capturing.capture(self._server, uri, qualname)
 
 

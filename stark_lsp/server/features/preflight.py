@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput, NoInputs, StarkError
 from stark_lsp.core.status import InputSource, Isolation
@@ -146,18 +145,13 @@ class Preflight:
         buttons = self._buttons(uri, qualname, error)
         if error.details:
             self._server.log(error.details)
-        if buttons and self._server.facts.message_actions:
+        if buttons:
             self._server.spawn(self._ask(text, buttons), "what stands in the way")
         else:
             self._server.say(text, warning=True)
 
     async def _ask(self, text: str, buttons: dict[str, Callable[[], None]]) -> None:
-        try:
-            press = buttons.get(await self._server.choose(text, buttons, warning=True) or "")
-        except JsonRpcException as error:
-            self._server.log(f"the client shows no messages with buttons: {error}")
-            self._server.say(text, warning=True)
-            return
+        press = buttons.get(await self._server.choose(text, buttons, text, warning=True) or "")
         if press is not None:
             press()
 

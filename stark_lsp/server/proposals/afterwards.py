@@ -137,7 +137,9 @@ async def _use_at_call_sites(server: StarkServer, asked: _Asked) -> None:
     if not annotated:
         places = ", ".join(f"{os.path.basename(path_of(one.uri) or '')}:{c.start_line + 1}"
                            for one in changed for c in one.changes)  # fmt: skip
-        if not await _agreed(server, f"STARK: {label} in {files} ({places})?"):
+        question = f"STARK: {label} in {files} ({places})?"
+        otherwise = f"{question} This editor can neither preview that nor ask. Nothing was changed."
+        if await server.choose(question, ["Replace"], otherwise) is None:
             return
     for one in changed:
         if server.documents.text(one.uri) != one.before:
@@ -148,13 +150,6 @@ async def _use_at_call_sites(server: StarkServer, asked: _Asked) -> None:
     edit = edit_of(edits, server.facts, annotation)
     if await server.apply(edit, label) is not None:
         server.say("STARK: the editor did not apply the edit. Nothing was changed.", warning=True)
-
-
-async def _agreed(server: StarkServer, question: str) -> bool:
-    if not server.facts.message_actions:
-        server.say(f"{question} This editor can neither preview that nor ask. Nothing was changed.")
-        return False
-    return await server.choose_or_none(question, ["Replace"]) == "Replace"
 
 
 def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tuple[str, list[Changed]]:

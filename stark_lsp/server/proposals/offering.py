@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from stark_lsp.core.errors import BadInput, StarkError
 from stark_lsp.core.status import Decision
@@ -80,22 +79,12 @@ class Proposals:
         from stark_lsp.server.runs.run_events import closing
 
         text = f"STARK: {name} is {view.run.message}{closing(view)}{f' {note}' if note else ''}"
-        if not self._server.facts.message_actions:
-            self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
-            return
         if view.phase is not Phase.OFFERED:
             return
+        otherwise = f"{text} Review, accept or reject it with the code actions on the class."
         view.question = str(uuid.uuid4())
-        try:
-            title = await self._server.choose(text, (REVIEW, ACCEPT, REJECT), number=view.question)
-        except JsonRpcException as error:
-            if view.phase is not Phase.OFFERED:
-                return  # the question was withdrawn, and the client took it away
-            self._server.log(f"the client shows no messages with buttons: {error}")
-            self._server.say(f"{text} Review, accept or reject it with the code actions on the class.")
-            return
-        finally:
-            view.question = None
+        title = await self._server.choose(text, (REVIEW, ACCEPT, REJECT), otherwise, number=view.question)
+        view.question = None
         if view.phase is not Phase.OFFERED:
             # Decided otherwise while the question stood open, and the client went on showing it.
             if title is not None:

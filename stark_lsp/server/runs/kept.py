@@ -193,10 +193,8 @@ class Kept:
         """Ask whether to search anew although a proposal is open."""
         name = view.problem.class_name
         text = f"STARK: a proposal for {name} is open: {view.run.message} It stays until a better one is found."
-        if not self._server.facts.message_actions:
-            self._server.say(f"{text} Accept it, or search anew, with the code actions on the class.")
-            return
-        if await self._server.choose_or_none(f"{text} Search anew?", (KEEP, ANEW)) == ANEW:
+        otherwise = f"{text} Accept it, or search anew, with the code actions on the class."
+        if await self._server.choose(f"{text} Search anew?", (KEEP, ANEW), otherwise) == ANEW:
             await self._start(view.uri, view.problem.qualname)
 
     async def choose(self, new: RunView, standing: RunView) -> tuple[RunView, str]:
@@ -271,11 +269,9 @@ class Kept:
     async def _ask_to_go_on(self, left: Interrupted, uri: str) -> None:
         text = f"STARK: {left.text}."
         qualname = left.run.problem.qualname
-        if not self._server.facts.message_actions:
-            self._server.say(f"{text} Go on with it by the code action on the class, or with Optimize.")
-            return
+        otherwise = f"{text} Go on with it by the code action on the class, or with Optimize."
         left.question = str(uuid.uuid4())
-        answer = await self._server.choose_or_none(f"{text} Go on?", (GO_ON, NOT_NOW), number=left.question)
+        answer = await self._server.choose(f"{text} Go on?", (GO_ON, NOT_NOW), otherwise, number=left.question)
         asked, left.question = left.question is not None, None
         if answer != GO_ON or not asked:
             return
