@@ -23,7 +23,7 @@ from stark_lsp.bench.files import writing
 from stark_lsp.bench.rows import Outcome, Row, of_failure, of_run
 from stark_lsp.bench.suite import CLASS
 from stark_lsp.core.conversation import Spend
-from stark_lsp.core.errors import BadInput, Degenerate, Fault, OnlyEmpty, StarkError, TooLong
+from stark_lsp.core.errors import BadInput, Degenerate, Fault, OnlyEmpty, TooLong
 from stark_lsp.core.events import Event, Judged, Notice, Prepared, Progress
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.run import Run
@@ -65,12 +65,31 @@ async def measure(cell: Cell, folder: Path, *, interpreter: str | None, say: Cal
             cure="Install the same version on all machines.",
         )
     begun = time.monotonic()
+    store: RunStore | None = None
+    session: RunSession | None = None
     try:
         problem = await asyncio.to_thread(_problem, cell, folder)
-    except StarkError as error:
-        outcome, reason = _judged(cell, folder, error)
-        return of_failure(cell, outcome, reason, seconds=time.monotonic() - begun)
-    return await _run(cell, problem, folder, interpreter, say)
+        store = await asyncio.to_thread(RunStore, folder / STORE)
+        await asyncio.to_thread(store.mark_interrupted)
+        done = await asyncio.to_thread(_finished, store, problem)
+        if done is not None:
+            # Its process ended after the run did and before the row was kept.
+            stored = await asyncio.to_thread(store.load, done.id)
+            spend = await _spend(store, done)
+            return of_run(cell, done, stored.nodes, spend, seconds=_seconds(done), resumed=True)
+        log = partial(_note, folder)
+        if cell.prompts:
+            await asyncio.to_thread(prompts.write, cell.prompts, folder / PROMPTS)
+        wanted = _options(cell, folder, interpreter)
+        session = RunSession(problem, wanted, store=store, emit=_teller(say), log=log)
+        run = await session.execute()
+        spend = await _spend(store, run)
+        return of_run(cell, run, session.nodes, spend, seconds=time.monotonic() - begun, resumed=session.resumed)
+    except Exception as error:  # noqa: BLE001 - sorted out by `_judged`
+        return await _failed(cell, folder, error, store, session, time.monotonic() - begun)
+    finally:
+        if store is not None:
+            await asyncio.to_thread(store.close)
 
 
 def _judged(cell: Cell, folder: Path, error: Exception) -> tuple[Outcome, str]:
@@ -107,42 +126,12 @@ def _problem(cell: Cell, folder: Path) -> Problem:
     return make_problem(str(path), cell.text, CLASS, mode=Mode.AS_CONSTRUCTED, device=cell.device)
 
 
-async def _run(cell: Cell, problem: Problem, folder: Path, interpreter: str | None, say: Callable[[str], None]) -> Row:
-    begun = time.monotonic()
-    try:
-        store = await asyncio.to_thread(RunStore, folder / STORE)
-    except Exception as error:  # noqa: BLE001 - sorted out by `_judged`
-        outcome, reason = _judged(cell, folder, error)
-        return of_failure(cell, outcome, reason, seconds=time.monotonic() - begun)
-    session: RunSession | None = None
-    try:
-        await asyncio.to_thread(store.mark_interrupted)
-        done = await asyncio.to_thread(_finished, store, problem)
-        if done is not None:
-            # Its process ended after the run did and before the row was kept.
-            stored = await asyncio.to_thread(store.load, done.id)
-            spend = await _spend(store, done)
-            return of_run(cell, done, stored.nodes, spend, seconds=_seconds(done), resumed=True)
-        log = partial(_note, folder)
-        if cell.prompts:
-            await asyncio.to_thread(prompts.write, cell.prompts, folder / PROMPTS)
-        wanted = _options(cell, folder, interpreter)
-        session = RunSession(problem, wanted, store=store, emit=_teller(say), log=log)
-        run = await session.execute()
-        spend = await _spend(store, run)
-        return of_run(cell, run, session.nodes, spend, seconds=time.monotonic() - begun, resumed=session.resumed)
-    except Exception as error:  # noqa: BLE001 - sorted out by `_judged`
-        return await _failed(cell, folder, error, store, session, time.monotonic() - begun)
-    finally:
-        await asyncio.to_thread(store.close)
-
-
 async def _failed(
-    cell: Cell, folder: Path, error: Exception, store: RunStore, session: RunSession | None, seconds: float
+    cell: Cell, folder: Path, error: Exception, store: RunStore | None, session: RunSession | None, seconds: float
 ) -> Row:
     """Return the row of a run that ended in an error, with the attempts that it made and what they cost."""
     outcome, reason = _judged(cell, folder, error)
-    if session is None:
+    if store is None or session is None:
         return of_failure(cell, outcome, reason, seconds=seconds)
     run, nodes, spend = session.run, session.nodes, Spend()
     with suppress(Fault):  # the store may be what broke, and that is told already

@@ -104,3 +104,11 @@ async def test_a_fault_of_the_machine_says_what_had_been_spent(serve: Serve, tmp
     assert [attempt.status for attempt in row.attempts] == [VerdictStatus.NO_CANDIDATE]
     tail = report.page([row, replace(row, key="other")], 0, ()).partition("## What it took")[2]
     assert "| left out | 2 |" in tail
+
+
+async def test_a_problem_that_breaks_us_ends_its_own_cell_alone(tmp_path: Path) -> None:
+    cell = a_cell()
+    row = await run(replace(cell, text=f"{cell.text}# \ud800\n"), tmp_path / "cell")
+    assert row.outcome is Outcome.FAULT
+    assert row.reason.startswith("Something unexpected broke: UnicodeEncodeError")
+    assert "Traceback" in (tmp_path / "cell" / "log.txt").read_text()
