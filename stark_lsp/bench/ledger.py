@@ -12,13 +12,14 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
+from stark_lsp.bench.files import writing
 from stark_lsp.bench.rows import SCHEMA, Row
 from stark_lsp.core.errors import BadInput, Fault
-from stark_lsp.core.wire import WireError, dumps, from_wire
+from stark_lsp.core.wire import WireError, from_wire, to_wire
 
 NAME = "rows.jsonl"
+CURE = "Check the folder and the free space, then go on with --resume."
 
 
 class Ledger:
@@ -39,20 +40,22 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self._file: IO[bytes] | None = None
-        try:
+        with writing("The results", self.path, CURE):
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab+")
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._end_with_a_line()
-        except BlockingIOError as error:
-            self.close()
-            raise BadInput(
-                "Another benchmark writes to this folder.", path=str(folder), cure="Wait for it, or use another --out."
-            ) from error
-        except OSError as error:
-            self.close()
-            raise _unwritable(self.path, error) from error
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._end_with_a_line()
+            except BlockingIOError as error:
+                self.close()
+                raise BadInput(
+                    "Another benchmark writes to this folder.",
+                    path=str(folder),
+                    cure="Wait for it, or use another --out.",
+                ) from error
+            except OSError:
+                self.close()
+                raise
 
     def rows(self) -> tuple[Row, ...]:
         """Return the rows so far, of each key the last."""
@@ -66,21 +69,16 @@ class Ledger:
         Fault
             It cannot be written.
         """
-        assert self._file is not None, "the ledger is closed"
-        try:
-            # JSON in ASCII: text of a model may hold what UTF-8 cannot encode.
-            line = json.dumps(json.loads(dumps(row))) + "\n"
+        # JSON in ASCII: text of a model may hold what UTF-8 cannot encode.
+        line = json.dumps(to_wire(row), allow_nan=False) + "\n"
+        with writing("The results", self.path, CURE):
             self._file.write(line.encode("ascii"))
             self._file.flush()
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
 
     def close(self) -> None:
         """Let others append; safe to call twice."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -91,7 +89,6 @@ class Ledger:
         self.close()
 
     def _end_with_a_line(self) -> None:
-        assert self._file is not None
         self._file.seek(0)
         data = self._file.read()
         if data and not data.endswith(b"\n"):
@@ -140,11 +137,3 @@ def _row(line: bytes, path: Path, number: int) -> Row:
             cure="Take the line out; --resume runs its cell again.",
             details=str(error),
         ) from error
-
-
-def _unwritable(path: Path, error: OSError) -> Fault:
-    return Fault(
-        f"The results cannot be written: {error.strerror}.",
-        path=str(path),
-        cure="Check the folder and the free space, then go on with --resume.",
-    )

@@ -22,6 +22,7 @@ from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.suite import CLASS
 from stark_lsp.core.conversation import Question
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import DeviceChoice, Mode, ModelRole
 from stark_lsp.core.verdict import Baselines, Environment, Reference, Timing
 from stark_lsp.discovery.problems import make_problem
@@ -105,17 +106,16 @@ def outlook(cells: Sequence[Cell]) -> Outlook | None:
 
 
 def _of_one(cell: Cell, prices: Prices) -> Estimate:
-    questions = _questions(cell)
-    problem = make_problem(cell.file, cell.text, CLASS)
+    problem = make_problem(cell.file, cell.text, CLASS, mode=Mode.AS_CONSTRUCTED, device=cell.device)
+    questions = _questions(cell, problem)
     sizes = {question.role: measure(question, 2 * len(problem.slice.text) + _NODE) for question in questions}
     return estimate(cell.search.system, cell.budget.attempts, sizes, cell.agents, prices, _name(cell))
 
 
-def _questions(cell: Cell) -> tuple[Question, ...]:
+def _questions(cell: Cell, problem: Problem) -> tuple[Question, ...]:
     """Return the first question of each role, with times that stand for those that are yet to be taken."""
     from stark_lsp.agents.team import ModelSolo, ModelTeam
 
-    problem = make_problem(cell.file, cell.text, CLASS, mode=Mode.AS_CONSTRUCTED, device=cell.device)
     where = ("A CPU", "cpu") if cell.device is DeviceChoice.CPU else ("A GPU", "cuda")
     reference = Reference(Environment(*where, "3.11", "python", "2.9"), Baselines(_MS, _MS))
     nobody = ReplayModel(())

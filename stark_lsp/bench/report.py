@@ -92,7 +92,8 @@ def page(rows: Sequence[Row], missing: int, plots: Sequence[str] | None) -> str:
     if not arms:
         parts += ["Nothing was measured, so there is nothing to compare.", ""]
     for level in statistics.levels(statistics.measured(rows)):
-        parts += [f"## Table 1: level {level}", "", tables.table1(arms, level), *_early(arms, level)]
+        parts += [f"## Table 1: level {level}", "", tables.table1(arms, level)]
+        parts += filter(None, [tables.early(arms, level)])
         parts += ["Speed is the arithmetic mean over solved problems, as in the paper. With 95 % intervals:", ""]
         parts += [tables.speeds(arms, level)]
     if arms:
@@ -179,11 +180,6 @@ def _counts(rows: Sequence[Row], missing: int) -> str:
     text += f", {len(left_out)} are left out" if left_out else ""
     text += f"; {missing} have not ended yet, so this is not the whole benchmark" if missing else ""
     return text + "."
-
-
-def _early(arms: tables.ArmRows, level: int) -> list[str]:
-    told = tables.early(arms, level)
-    return [told] if told else []
 
 
 def _ablation(arms: tables.ArmRows, levels: Sequence[int]) -> list[str]:

@@ -179,7 +179,7 @@ def gain(row: Row, *baselines: Baseline) -> Gain | None:
     return Gain(min(one.value for one in found), min(lows) if paired else None, min(highs) if paired else None)
 
 
-def against(rows: Iterable[Row], *baselines: Baseline, seed: int = SEED) -> Against | None:
+def against(rows: Iterable[Row], *baselines: Baseline) -> Against | None:
     """Return how an arm does against a baseline, or the fastest of several; None where none was ever timed."""
     counted = [row for row in measured(rows) if timed(row, *baselines)]
     if not counted:
@@ -189,11 +189,11 @@ def against(rows: Iterable[Row], *baselines: Baseline, seed: int = SEED) -> Agai
         Share(sum(found.value >= 1.0 for _, found in gains), len(counted)),
         Share(sum(found.low is not None and found.low >= 1.0 for _, found in gains), len(counted)),
         tuple(Share(sum(found.value > p for _, found in gains), len(counted)) for p in FAST_P),
-        speeds([((row.problem, row.digest), found.value) for row, found in gains], seed),
+        speeds([((row.problem, row.digest), found.value) for row, found in gains]),
     )
 
 
-def speeds(values: Iterable[tuple[Hashable, float]], seed: int = SEED) -> Speeds | None:
+def speeds(values: Iterable[tuple[Hashable, float]]) -> Speeds | None:
     """Return mean, geometric mean and median of ratios, None of nothing.
 
     Parameters
@@ -202,13 +202,13 @@ def speeds(values: Iterable[tuple[Hashable, float]], seed: int = SEED) -> Speeds
         Problem and ratio; a problem may come several times, with several seeds.
     """
     clusters = _clusters(values)
-    return _speeds(tuple(map(tuple, clusters)), seed) if clusters else None
+    return _speeds(tuple(map(tuple, clusters))) if clusters else None
 
 
 @lru_cache(maxsize=4096)
-def _speeds(clusters: tuple[tuple[float, ...], ...], seed: int) -> Speeds:
+def _speeds(clusters: tuple[tuple[float, ...], ...]) -> Speeds:
     """Several tables and the plots show the same figures."""
-    return Speeds(*(bootstrap(clusters, statistic, seed) for statistic in (fmean, geomean, median)))
+    return Speeds(*(bootstrap(clusters, statistic) for statistic in (fmean, geomean, median)))
 
 
 def geomean(values: Iterable[float]) -> float:

@@ -177,7 +177,7 @@ def verdicts(arms: ArmRows) -> str:
     return _table(["", "Attempts", "Verdicts"], lines)
 
 
-def costs(arms: ArmRows, left_out: Sequence[Row] = ()) -> str:
+def costs(arms: ArmRows, left_out: Sequence[Row]) -> str:
     """Return what each arm took: time, calls of models, tokens and money; and what the cells took that do not count."""
     names = labels(list(arms))
     lines = [[names[arm], *_cost(arms[arm])] for arm in ordered(arms)]
