@@ -161,7 +161,7 @@ class StarkServer(LanguageServer):
         number = str(uuid.uuid4())
         future: asyncio.Future[Unshown] = asyncio.get_running_loop().create_future()
         self.awaited[number] = future
-        self.protocol.send_request(method, params, msg_id=number)
+        self.protocol.ask_own(number, method, params)
         try:
             # Not `asyncio.wait_for`: before Python 3.12 it can swallow a cancel that comes together with the answer.
             done, _ = await asyncio.wait({future}, timeout=limit_s)

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Union
 
+import attrs
 import psutil
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities, make_test_lsp_client
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
-from stark_lsp.server.connection.protocol import OWN, OwnAnswer
 from stark_lsp.server.text.positions import Units, uri_of
 
 PATIENCE_S = 60.0
@@ -61,6 +61,15 @@ SMALL = {
     },
 }
 """Settings of a short run."""
+
+
+@attrs.define
+class OwnAnswer:
+    """The server's answer to a request of its own, its result as the JSON it is: pygls would make objects of it."""
+
+    id: Any
+    jsonrpc: str
+    result: Any
 
 
 def everything() -> types.ClientCapabilities:
@@ -128,7 +137,7 @@ class Editor:
         client.feature("stark/runs/changed")(lambda params: self._runs_changed())
         # pygls would make objects with attributes of JSON, which may have no attribute `class`.
         answered = client.protocol.get_result_type
-        client.protocol.get_result_type = lambda method: OwnAnswer if method.startswith(OWN) else answered(method)
+        client.protocol.get_result_type = lambda method: OwnAnswer if method.startswith("stark/") else answered(method)
 
     # --- what a person does --------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ import re
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from cattrs import transform_error
 from lsprotocol import types
 from pygls.exceptions import (
@@ -29,38 +28,17 @@ from pygls.exceptions import (
     JsonRpcServerNotInitialized,
 )
 from pygls.protocol import LanguageServerProtocol, lsp_method
-from pygls.protocol.json_rpc import JsonRPCRequestMessage, JsonRPCResponseMessage
+from pygls.protocol.json_rpc import JsonRPCResponseMessage
 
 if TYPE_CHECKING:
     from stark_lsp.server.language_server import StarkServer
 
 logger = logging.getLogger(__name__)
 
-OWN = "stark/"
-"""Methods that are not of the Language Server Protocol begin with this."""
 KEY_CHANGED = "stark/key/changed"
 """Notification of the client: see `keys`."""
 REASON = 400
 """Most characters of the reason why a message is refused."""
-
-
-@attrs.define
-class OwnRequest:
-    """A request of the client that is our own, its parameters as the JSON they are."""
-
-    id: Any
-    method: str
-    jsonrpc: str
-    params: Any = None
-
-
-@attrs.define
-class OwnAnswer:
-    """The client's answer to a request of our own, its result as the JSON it is."""
-
-    id: Any
-    jsonrpc: str
-    result: Any
 
 
 class Unshown:
@@ -70,15 +48,6 @@ class Unshown:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-
-
-@attrs.define
-class BareNotification:
-    """A notification that may come without parameters, which pygls would not read."""
-
-    method: str
-    jsonrpc: str
-    params: Any = None
 
 
 class StarkProtocol(LanguageServerProtocol):
@@ -121,16 +90,17 @@ class StarkProtocol(LanguageServerProtocol):
                 raise JsonRpcInvalidRequest("A request has a method, and jsonrpc 2.0.")
             self._check_turn(method)
             self._get_handler(method)  # raises MethodNotFound
-            other = OwnRequest if method.startswith(OWN) else JsonRPCRequestMessage
-            request = self._read(message, self.get_message_type(method) or other)
-            if not hasattr(request, "id"):
+            # What is our own has its parameters as the JSON they are.
+            kind = self.get_message_type(method)
+            request = self._read(message, kind) if kind is not None else None
+            if method == KEY_CHANGED or (request is not None and not hasattr(request, "id")):
                 raise JsonRpcInvalidRequest(f"{method} is a notification.")
         except JsonRpcException as error:
             self._refuse(number, error, method)
         else:
             # Noted here and not in the handler: some clients send `exit` without waiting for the answer.
             self._server.shutdown_asked |= method == types.SHUTDOWN
-            self._handle_request(number, method, request.params)
+            self._handle_request(number, method, message.get("params") if request is None else request.params)
 
     def _take_notification(self, message: dict[str, Any]) -> None:
         method = message["method"]
@@ -141,13 +111,15 @@ class StarkProtocol(LanguageServerProtocol):
                 self._check_turn(method)
             if method != types.CANCEL_REQUEST:
                 self._get_handler(method)
-            notification = self._read({"params": None, **message}, self.get_message_type(method) or BareNotification)
+            kind, params = self.get_message_type(method), message.get("params")
+            if kind is not None:
+                params = self._read({"params": None, **message}, kind).params
         except JsonRpcMethodNotFound:
             logger.info("a notification that nobody here knows: %r", method)
         except JsonRpcException as error:
             logger.warning("the notification %r is dropped: %s", method, error)
         else:
-            self._handle_notification(method, notification.params)
+            self._handle_notification(method, params)
 
     def _check_turn(self, method: str) -> None:
         """Raise if a message comes out of its turn (LSP 3.17, "Server lifecycle")."""
@@ -170,48 +142,38 @@ class StarkProtocol(LanguageServerProtocol):
         logger.warning("request %r (%r) is refused: %s", number, method, error)
         self._send_response(number, error=error.to_response_error())
 
+    def ask_own(self, number: str, method: str, params: Any) -> None:
+        """Send a request of our own, whose answer `StarkServer.awaited` gets as the JSON it is, and no log."""
+        self._send_data({"jsonrpc": self.VERSION, "id": number, "method": method, "params": params})
+
     def _send_response(self, msg_id: Any, result: Any = None, error: types.ResponseError | None = None) -> None:
         # JSON goes out as it is: pygls would look at each part of it for objects of the protocol.
         answer = {"result": result} if error is None else {"error": error}
         self._send_data({"jsonrpc": self.VERSION, "id": msg_id, **answer})
 
     def _take_answer(self, message: dict[str, Any]) -> None:
-        number = message.get("id")
-        if not _is_number(number) or number not in self._result_types:
+        number: Any = message.get("id")
+        own = self._server.awaited.pop(number, None) if isinstance(number, str) else None
+        if own is None and (not _is_number(number) or number not in self._result_types):
             logger.warning("an answer to a request that is not open: %r", number)
             return
-        kind = self._result_types.pop(number) or JsonRPCResponseMessage
+        kind = self._result_types.pop(number, None) or JsonRPCResponseMessage
+        result, error = None, None
         try:
             if "error" in message:
-                self._handle_response(number, None, self._read(message, types.ResponseErrorMessage).error)
+                error = self._read(message, types.ResponseErrorMessage).error
             else:
-                self._handle_response(number, self._read(message, kind).result)
-        except JsonRpcInvalidParams as error:
-            self._handle_response(number, None, error.to_response_error())
-
-    def get_message_type(self, method: str) -> Any:  # type: ignore[override]
-        """Return the type of a message."""
-        return BareNotification if method == KEY_CHANGED else super().get_message_type(method)
-
-    def get_result_type(self, method: str) -> Any:  # type: ignore[override]
-        """Return the type of an answer; pygls would make objects with attributes of JSON that it does not know."""
-        return OwnAnswer if method.startswith(OWN) else super().get_result_type(method)
-
-    def _handle_response(self, msg_id: Any, result: Any = None, error: types.ResponseError | None = None) -> None:
-        # Answers to requests of our own hold keys and sources. pygls would write them to a log of debug level, and
-        # warn of one that comes after the request was withdrawn.
-        future = self._server.awaited.pop(msg_id, None)
-        waiting = self._request_futures.get(msg_id)
-        if future is None and waiting is not None and not waiting.done():
-            super()._handle_response(msg_id, result, error)
-            return
-        self._request_futures.pop(msg_id, None)
-        if future is None or future.done():
-            return
-        if error is not None:
-            future.set_exception(JsonRpcException.from_error(error))
+                result = message["result"] if own is not None else self._read(message, kind).result
+        except JsonRpcInvalidParams as invalid:
+            error = invalid.to_response_error()
+        if own is None:
+            self._handle_response(number, result, error)
+        elif own.done():
+            return  # it was withdrawn
+        elif error is not None:
+            own.set_exception(JsonRpcException.from_error(error))
         else:
-            future.set_result(Unshown(result))
+            own.set_result(Unshown(result))
 
     # --- handlers at work -----------------------------------------------------------------------------
 
