@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run all checks and return the exit code."""
     checks, cuda, isolation = examine(args.python)
-    cpu = not any(check.health.value == "broken" for check in checks)
+    cpu = not any(check.health is Health.BROKEN for check in checks)
     if args.json:
         _print_json(checks, isolation, cpu=cpu, cuda=cpu and cuda)
     else:

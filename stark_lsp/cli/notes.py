@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from stark_lsp.agents.observations import noted
-from stark_lsp.cli.runs.lookup import find, local_time, print_json
+from stark_lsp.cli.runs.lookup import add_list, find, local_time, print_json
 from stark_lsp.cli.terminal import console, figures
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.run import Note, Run
@@ -33,19 +33,12 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="list this many (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(handler=_list)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
-    # Given before the action or after it, an option means the same.
-    listing = actions.add_parser("list", help="list the notes of the newest runs (also what plain `notes` does)")
-    listing.add_argument("--limit", type=int, default=argparse.SUPPRESS, metavar="N", help="list this many")
-    listing.set_defaults(handler=_list)
+    add_list(parser, actions, "list the notes of the newest runs", _list)
     showing = actions.add_parser("show", help="show a note and where it comes from")
     showing.add_argument("id", metavar="ID")
+    showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     showing.set_defaults(handler=_show)
-    for action in (listing, showing):
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     editing = actions.add_parser("edit", help="put your words in the place of a note")
     editing.add_argument("id", metavar="ID")
     editing.add_argument("text", metavar="TEXT")

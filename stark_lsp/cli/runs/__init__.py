@@ -41,11 +41,11 @@ while a run goes on, from any terminal:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `stark-lsp runs`."""
-    from stark_lsp.cli.runs import change, listing, showing, steer, transcripts
+    from stark_lsp.cli.runs import change, listing, lookup, showing, steer, transcripts
 
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
-    listing.add_options(parser)  # without an action the list is shown
-    for module in (listing, showing, change, transcripts, steer):
+    lookup.add_list(parser, actions, "list the newest runs", listing.show_list)
+    for module in (showing, change, transcripts, steer):
         module.configure(actions)
 
 

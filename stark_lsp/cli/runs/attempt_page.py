@@ -12,10 +12,9 @@ from rich.text import Text
 
 from stark_lsp.cli.output import profiles
 from stark_lsp.cli.runs import prompt_sizes, run_words
-from stark_lsp.cli.runs.lookup import local_time, print_json
+from stark_lsp.cli.runs.lookup import local_time, no_attempt, print_json
 from stark_lsp.cli.terminal import console, figures, words
 from stark_lsp.core.conversation import Exchange
-from stark_lsp.core.errors import BadInput
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.verdict import Verdict
@@ -46,10 +45,7 @@ def show(
     spend = store.exchanges.spend(run.id, number)
     # An attempt under way has exchanges before it has a node.
     if number is not None and node is None and not spend.calls:
-        raise BadInput(
-            f"Run {run.id} has no attempt {number}.",
-            cure=f"stark-lsp runs show {run.id} shows the attempts there are.",
-        )
+        raise no_attempt(run, number)
     if as_json:
         shown: dict[str, Any] = {"run": run.id}
         if number is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from stark_lsp.cli.runs.lookup import Actions, local_time, print_json
+from stark_lsp.cli.runs.lookup import local_time, print_json
 from stark_lsp.cli.terminal import console, figures, words
 from stark_lsp.cli.terminal.console import clean, short_path
 from stark_lsp.core.run import Run
@@ -17,23 +17,7 @@ from stark_lsp.core.status import RunState
 from stark_lsp.store import RunStore
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Let `stark-lsp runs` without an action list the runs, with the list's defaults."""
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="list this many (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(handler=_list)
-
-
-def configure(actions: Actions) -> None:
-    """Add the action."""
-    listing = actions.add_parser("list", help="list the newest runs (also what plain `stark-lsp runs` does)")
-    # Given before the action or after it, an option means the same.
-    listing.add_argument("--limit", type=int, default=argparse.SUPPRESS, metavar="N", help="list this many")
-    listing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
-    listing.set_defaults(handler=_list)
-
-
-def _list(args: argparse.Namespace, store: RunStore) -> int:
+def show_list(args: argparse.Namespace, store: RunStore) -> int:
     summaries = [summary(run, store) for run in store.list(limit=max(args.limit, 1))]
     if args.json:
         return print_json(summaries)

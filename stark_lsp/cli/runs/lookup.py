@@ -39,6 +39,24 @@ def find(store: RunStore, prefix: str) -> Run:
     raise BadInput(f"{prefix!r} stands for {len(found)} runs: {ids}.", cure="Write one more character of the id.")
 
 
+def no_attempt(run: Run, number: int) -> BadInput:
+    """Return the error that a run has no attempt of this number."""
+    cure = f"stark-lsp runs show {run.id} shows the attempts there are."
+    return BadInput(f"Run {run.id} has no attempt {number}.", cure=cure)
+
+
+def add_list(parser: argparse.ArgumentParser, actions: Actions, line: str, handler: Any) -> None:
+    """Add the action `list`, which is also what the command does without an action; `line` is its help."""
+    listing = actions.add_parser("list", help=f"{line} (also what plain `{parser.prog}` does)")
+    # Given before the action or after it, an option means the same.
+    listing.add_argument("--limit", type=int, default=argparse.SUPPRESS, metavar="N", help="list this many")
+    listing.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="list this many (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    for each in (parser, listing):
+        each.set_defaults(handler=handler)
+
+
 def print_json(value: Any) -> int:
     """Write a JSON value to standard output and return the exit code."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 from stark_lsp.cli.runs import run_words
-from stark_lsp.cli.runs.lookup import Actions, find
+from stark_lsp.cli.runs.lookup import Actions, find, no_attempt
 from stark_lsp.cli.terminal import console
 from stark_lsp.cli.terminal.console import short_path
 from stark_lsp.core.errors import BadInput
@@ -180,10 +180,7 @@ def _node(number: int, stored: StoredRun) -> int:
         There is none of this number.
     """
     if number not in stored.nodes:
-        raise BadInput(
-            f"Run {stored.run.id} has no attempt {number}.",
-            cure=f"stark-lsp runs show {stored.run.id} shows the attempts there are.",
-        )
+        raise no_attempt(stored.run, number)
     return number
 
 

@@ -21,7 +21,7 @@ from stark_lsp.server.commands import argument
 from stark_lsp.server.text.documents import Document, read_file
 from stark_lsp.server.text.folders import configuration_of, folder_of, open_folders, python_files
 from stark_lsp.server.text.positions import path_of, uri_of
-from stark_lsp.server.text.workspace_edits import NEW_FILE, edit_of
+from stark_lsp.server.text.workspace_edits import edit_of, file_with
 
 if TYPE_CHECKING:
     from stark_lsp.discovery.classes import ModuleClass
@@ -179,16 +179,8 @@ def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tupl
 
 async def _write_test(server: StarkServer, asked: _Asked) -> None:
     path, text = await asyncio.to_thread(_test, asked, configuration_of(server, asked.path)["interpreter"])
-    uri = uri_of(path)
     if server.facts.create_files:
-        identifier = types.OptionalVersionedTextDocumentIdentifier(uri, None)
-        options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
-        edit = types.WorkspaceEdit(
-            document_changes=[
-                types.CreateFile(uri, options=options),
-                types.TextDocumentEdit(identifier, [types.TextEdit(NEW_FILE, text)]),
-            ]
-        )
+        edit = types.WorkspaceEdit(document_changes=file_with(path, text))
         if await server.apply(edit, f"Write a test for {asked.qualname}") is not None:
             server.say("STARK: the editor did not create the test.", warning=True)
             return
@@ -200,7 +192,7 @@ async def _write_test(server: StarkServer, asked: _Asked) -> None:
         except OSError as error:
             server.say(f"STARK: {path} cannot be written: {error.strerror}.", error=True)
             return
-    await server.show(uri)  # whoever asks for a test wants to see it
+    await server.show(Path(path))  # whoever asks for a test wants to see it
     server.say(f"STARK: the test for {asked.qualname} is in {path}. Save it and run it with pytest.")
 
 

@@ -55,7 +55,15 @@ def edit_of(
             changes={uri: [types.TextEdit(place, text) for place, text in ranges] for uri, _, ranges in documents}
         )
     changes = [_edit(*document, annotation is not None) for document in documents]
-    return types.WorkspaceEdit(document_changes=changes, change_annotations=_annotations(annotation))
+    annotations = {ANNOTATION: annotation} if annotation is not None else None
+    return types.WorkspaceEdit(document_changes=changes, change_annotations=annotations)
+
+
+def file_with(path: str, text: str, annotated: bool = False) -> tuple[types.CreateFile, types.TextDocumentEdit]:
+    """Return what makes a new file with this text."""
+    options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
+    create = types.CreateFile(uri_of(path), options=options, annotation_id=ANNOTATION if annotated else None)
+    return create, _edit(create.uri, None, [(NEW_FILE, text)], annotated)
 
 
 def workspace_edit(
@@ -76,21 +84,17 @@ def workspace_edit(
 
     annotated = facts.change_annotations
     changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile] = []
-    created = [new_file, shared if shared is not None and shared.before is None else None]
-    for file in created:
+    for file in (new_file, shared if shared is not None and shared.before is None else None):
         if file is not None:
-            uri = uri_of(file.path)
-            options = types.CreateFileOptions(overwrite=False, ignore_if_exists=False)
-            changes.append(types.CreateFile(uri, options=options, annotation_id=ANNOTATION if annotated else None))
-            changes.append(_edit(uri, None, [(NEW_FILE, file.text)], annotated))
+            changes += file_with(file.path, file.text, annotated)
     if shared is not None and shared.before is not None:
         old = keep_ends(shared.before)
         whole = types.Range(types.Position(0, 0), types.Position(len(old), 0))
         changes.append(_edit(uri_of(shared.path), None, [(whole, shared.text)], annotated))
     if ranges:
         changes.append(_edit(shape.uri, shape.version, ranges, annotated))
-    annotation = types.ChangeAnnotation(shape.label, needs_confirmation=False) if annotated else None
-    return types.WorkspaceEdit(document_changes=changes, change_annotations=_annotations(annotation))
+    annotations = {ANNOTATION: types.ChangeAnnotation(shape.label, needs_confirmation=False)} if annotated else None
+    return types.WorkspaceEdit(document_changes=changes, change_annotations=annotations)
 
 
 def by_the_editor(shared: SharedFile | None, facts: ClientFacts) -> bool:
@@ -98,12 +102,6 @@ def by_the_editor(shared: SharedFile | None, facts: ClientFacts) -> bool:
     if shared is None or not shared.changes:
         return False
     return facts.create_files if shared.before is None else facts.document_changes
-
-
-def _annotations(
-    annotation: types.ChangeAnnotation | None,
-) -> dict[types.ChangeAnnotationIdentifier, types.ChangeAnnotation] | None:
-    return {ANNOTATION: annotation} if annotation is not None else None
 
 
 def _edit(uri: str, version: int | None, ranges: Ranges, annotated: bool) -> types.TextDocumentEdit:
