@@ -16,7 +16,7 @@ from typing import Any
 from stark_lsp.core.errors import BadInput
 from stark_lsp.server.features.inputs import failed_functions
 from stark_lsp.server.language_server import StarkServer
-from stark_lsp.server.runs.progress import RunProgress
+from stark_lsp.server.runs.progress import followed
 from stark_lsp.server.text.folders import configuration_of, open_folders, python_files, settings_folder
 from stark_lsp.server.text.positions import path_of
 from stark_lsp.server.text.workspace_edits import replacement
@@ -102,8 +102,11 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
     interpreter = await asyncio.to_thread(
         find_interpreter, options.interpreter, path, open_folders(server) or (folder,)
     )
-    work = asyncio.create_task(
-        captured(
+    made = await followed(
+        server,
+        f"STARK: running {os.path.basename(script)}",
+        f"until {qualname} was called a few times",
+        lambda _: captured(
             script,
             (),
             f"{path}::{qualname}",
@@ -111,24 +114,11 @@ async def _run(server: StarkServer, path: str, qualname: str, script: str) -> No
             environment=worker_environment(os.environ),
             folder=folder,
             log=server.log,
-        )
+        ),
     )
-
-    def stop() -> None:
-        work.cancel()
-
-    progress = RunProgress(server, f"STARK: running {os.path.basename(script)}", stop)
-    await progress.begin(f"until {qualname} was called a few times")
-    try:
-        made = await work
-    except asyncio.CancelledError:
-        if not work.cancelled():
-            work.cancel()
-            raise
+    if made is None:
         server.say("STARK: the script was stopped. Nothing was recorded.")
         return
-    finally:
-        progress.end("")
     if not made.toml:
         raise BadInput(f"{made.said}, but a table cannot say it: {made.why}.", cure=by_hand(path, qualname))
     await asyncio.to_thread(keep, made)

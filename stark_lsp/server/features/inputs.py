@@ -13,6 +13,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -20,7 +21,7 @@ from lsprotocol import types
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.problem import Span
 from stark_lsp.server.features.lenses import ADD_INPUTS
-from stark_lsp.server.runs.progress import RunProgress
+from stark_lsp.server.runs.progress import RunProgress, followed
 from stark_lsp.server.text.folders import configuration_of, open_folders, settings_folder
 from stark_lsp.server.text.markup import plain
 from stark_lsp.server.text.positions import Units, path_of, trimmed_range
@@ -103,32 +104,18 @@ class Inputs:
         task.add_done_callback(lambda _: self._going.pop(key, None))
 
     async def _add(self, uri: str, qualname: str) -> None:
-        name = qualname.rpartition(".")[2]
-        trying: asyncio.Task[Outcome | StarkError] | None = None
+        from stark_lsp.discovery.drafting.stubs import make_stub
 
-        def stop() -> None:
-            if trying is not None:
-                trying.cancel()
-
-        progress = RunProgress(self._server, f"STARK: inputs for {name}", stop)
-        try:
-            from stark_lsp.discovery.drafting.stubs import make_stub
-
-            text = self._server.documents.require(uri)
-            if (path := path_of(uri)) is None:
-                raise BadInput("Only files on this machine can be run.")
-            stub = await asyncio.to_thread(make_stub, text, qualname)
-            trying = asyncio.create_task(self._try(stub, path, progress))
-            await progress.begin("Reading the class")
-            outcome = await trying
-            await self._write(uri, stub, outcome)
-        except asyncio.CancelledError:
-            if trying is None or not trying.cancelled():
-                stop()
-                raise
+        name, text = qualname.rpartition(".")[2], self._server.documents.require(uri)
+        if (path := path_of(uri)) is None:
+            raise BadInput("Only files on this machine can be run.")
+        stub = await asyncio.to_thread(make_stub, text, qualname)
+        trying = partial(self._try, stub, path)
+        outcome = await followed(self._server, f"STARK: inputs for {name}", "Reading the class", trying)
+        if outcome is None:
             self._server.say(f"STARK: stopped. {name} has no inputs yet.")
-        finally:
-            progress.end("")
+            return
+        await self._write(uri, stub, outcome)
 
     async def _try(self, stub: Stub, path: str, progress: RunProgress) -> Outcome | StarkError:
         """Return what came of trying, or why nothing could be tried."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from stark_lsp.server.language_server import StarkServer
+
+T = TypeVar("T")
 
 
 class RunProgress:
@@ -77,3 +81,25 @@ class RunProgress:
     ) -> None:
         assert self._token is not None
         self._server.protocol.notify(types.PROGRESS, types.ProgressParams(token=self._token, value=value))
+
+
+async def followed(
+    server: StarkServer, title: str, message: str, work: Callable[[RunProgress], Coroutine[Any, Any, T]]
+) -> T | None:
+    """Return what some work comes to, which a progress shows; None if the user cancelled it."""
+
+    def stop() -> None:
+        task.cancel()
+
+    progress = RunProgress(server, title, stop)
+    task = asyncio.create_task(work(progress))
+    try:
+        await progress.begin(message)
+        return await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            stop()
+            raise
+        return None
+    finally:
+        progress.end("")
