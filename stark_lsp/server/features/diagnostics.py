@@ -10,6 +10,8 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -24,7 +26,6 @@ from stark_lsp.server.runs.views import AnchoredPlan, RunView
 from stark_lsp.server.text import wording
 from stark_lsp.server.text.documents import Document
 from stark_lsp.server.text.markup import plain
-from stark_lsp.server.text.pages import page_of
 from stark_lsp.server.text.positions import Units, key_of, trimmed_range, uri_of
 
 SOURCE = "STARK"
@@ -34,6 +35,7 @@ RELATED = 8
 """Places told with another one at most."""
 PAUSE_S = 0.15
 """Changes within this time are told to the client together."""
+_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def places(anchored: Iterable[AnchoredPlan]) -> list[tuple[Span, list[AnchoredPlan]]]:
@@ -61,6 +63,15 @@ def message(view: RunView, plans: list[AnchoredPlan]) -> tuple[str, AnchoredPlan
         judged = sum(1 for item in plans if (node := view.nodes.get(item.node)) and node.verdict is not None)
         text += f" ({'best of ' if best is not None else ''}{figures.count(max(judged, 1), 'attempt')})"
     return text, chosen
+
+
+@cache
+def page_of(strategy: str) -> Path | None:
+    """Return the page of the docs about a strategy of the playbook, None if there is none."""
+    if not strategy.replace("-", "").isalnum():
+        return None  # a model may have made it up
+    folders = (_PACKAGE / "_docs", _PACKAGE.parent / "docs" / "playbook")
+    return next((page for folder in folders if (page := folder / f"{strategy}.md").is_file()), None)
 
 
 def build(views: Iterable[RunView], lines: list[str], units: Units, facts: ClientFacts) -> list[types.Diagnostic]:
