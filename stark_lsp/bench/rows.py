@@ -247,21 +247,17 @@ def _best(node: Node, prepared: Baselines) -> Best | None:
     verdict = node.verdict
     if verdict is None or verdict.runtime is None:
         return None
-    found = {
-        Baseline.EAGER: _gain(verdict.speedup_vs_eager, prepared.eager, verdict.runtime),
-        Baseline.COMPILE: _gain(verdict.speedup_vs_compile, prepared.compile, verdict.runtime),
-        Baseline.MAX_AUTOTUNE: _gain(verdict.speedup_vs_max_autotune, prepared.max_autotune, verdict.runtime),
-    }
-    times = {
-        Baseline.EAGER: verdict.eager,
-        Baseline.COMPILE: verdict.compiled,
-        Baseline.MAX_AUTOTUNE: verdict.max_autotuned,
-    }
+    found = (
+        (Baseline.EAGER, verdict.speedup_vs_eager, prepared.eager, verdict.eager),
+        (Baseline.COMPILE, verdict.speedup_vs_compile, prepared.compile, verdict.compiled),
+        (Baseline.MAX_AUTOTUNE, verdict.speedup_vs_max_autotune, prepared.max_autotune, verdict.max_autotuned),
+    )
+    gains = {name.value: _gain(paired, before, verdict.runtime) for name, paired, before, _ in found}
     return Best(
         node.id,
         verdict.runtime,
-        {name.value: gain for name, gain in found.items() if gain is not None},
-        {name.value: timing for name, timing in times.items() if timing is not None},
+        {name: gain for name, gain in gains.items() if gain is not None},
+        {name.value: timing for name, _, _, timing in found if timing is not None},
         confirmed=confirmed(verdict, prepared),
         weights_loaded=verdict.weights_loaded,
     )

@@ -99,24 +99,24 @@ def times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.runtime is not None:
         yield "one call", f"{figures.timing(verdict.runtime)}, n = {verdict.runtime.n}"
         yield from _device_time(reference, verdict, 1e3 * verdict.runtime.median_ms)
-    if verdict.speedup_vs_eager is not None:
-        yield "against eager", figures.times_interval(verdict.speedup_vs_eager)
-    if verdict.speedup_without_gradients is not None:
-        yield "the same, no_grad", figures.times_interval(verdict.speedup_without_gradients)
-    if verdict.speedup_vs_compile is not None:
-        yield "against torch.compile", figures.times_interval(verdict.speedup_vs_compile)
-    if verdict.speedup_vs_max_autotune is not None:
-        yield "against max-autotune", figures.times_interval(verdict.speedup_vs_max_autotune)
-    baselines = verdict.baselines(reference.baselines)
-    yield "eager", f"{figures.timing(baselines.eager)}{'' if verdict.eager else BEFORE}"
-    if baselines.compile is not None:
-        yield "torch.compile", f"{figures.timing(baselines.compile)}{'' if verdict.compiled else BEFORE}"
-    elif why := _first(reference.baselines.compile_message):
-        yield "torch.compile", f"no time: {why}"
-    if baselines.max_autotune is not None:
-        yield "max-autotune", f"{figures.timing(baselines.max_autotune)}{'' if verdict.max_autotuned else BEFORE}"
-    elif why := _first(reference.baselines.max_autotune_message):
-        yield "max-autotune", f"no time: {why}"
+    for name, gain in (
+        ("against eager", verdict.speedup_vs_eager),
+        ("the same, no_grad", verdict.speedup_without_gradients),
+        ("against torch.compile", verdict.speedup_vs_compile),
+        ("against max-autotune", verdict.speedup_vs_max_autotune),
+    ):
+        if gain is not None:
+            yield name, figures.times_interval(gain)
+    before, baselines = reference.baselines, verdict.baselines(reference.baselines)
+    for name, timing, own, message in (
+        ("eager", baselines.eager, verdict.eager, ""),
+        ("torch.compile", baselines.compile, verdict.compiled, before.compile_message),
+        ("max-autotune", baselines.max_autotune, verdict.max_autotuned, before.max_autotune_message),
+    ):
+        if timing is not None:
+            yield name, f"{figures.timing(timing)}{'' if own else BEFORE}"
+        elif why := _first(message):
+            yield name, f"no time: {why}"
 
 
 def _device_time(reference: Reference, verdict: Verdict, runtime_us: float) -> Iterator[tuple[str, str]]:
