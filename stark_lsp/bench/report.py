@@ -91,15 +91,17 @@ def page(rows: Sequence[Row], missing: int, plots: Sequence[str] | None) -> str:
         parts += [*(f"- {name}: {text}" for name, text in setups.items()), ""]
     if not arms:
         parts += ["Nothing was measured, so there is nothing to compare.", ""]
-    for level in statistics.levels(statistics.measured(rows)):
+    levels = statistics.levels(statistics.measured(rows))
+    for level in levels:
         parts += [f"## Table 1: level {level}", "", tables.table1(arms, level)]
         parts += filter(None, [tables.early(arms, level)])
         parts += ["Speed is the arithmetic mean over solved problems, as in the paper. With 95 % intervals:", ""]
         parts += [tables.speeds(arms, level)]
     if arms:
         parts += ["## Table 2: attempts that compile and that are right", ""]
-        parts += [tables.table2(arms, statistics.levels(statistics.measured(rows))), tables.verdicts(arms)]
-        parts += _ablation(arms, statistics.levels(statistics.measured(rows)))
+        parts += [tables.table2(arms, levels), tables.verdicts(arms)]
+        if ablation := [table for level in levels if (table := tables.table3(arms, level))]:
+            parts += ["## Table 3: ablation", "", *ablation]
         parts += _figures(arms, plots)
         parts += ["## Every problem", "", tables.problems(arms)]
         parts += ["`*`: not timed in the same rounds, so there is no interval.", ""]
@@ -180,11 +182,6 @@ def _counts(rows: Sequence[Row], missing: int) -> str:
     text += f", {len(left_out)} are left out" if left_out else ""
     text += f"; {missing} have not ended yet, so this is not the whole benchmark" if missing else ""
     return text + "."
-
-
-def _ablation(arms: tables.ArmRows, levels: Sequence[int]) -> list[str]:
-    found = [table for level in levels if (table := tables.table3(arms, level))]
-    return ["## Table 3: ablation", "", *found] if found else []
 
 
 def _figures(arms: tables.ArmRows, plots: Sequence[str] | None) -> list[str]:

@@ -68,7 +68,7 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
     nvcc = toolchain.nvcc(wanted=gpu.health is Health.GOOD)
     kept = isolation.examine(interpreter)
     checks = (
-        _ourselves(),
+        Check("stark-lsp", Health.GOOD, f"{__version__}, on Python {platform.python_version()} ({sys.executable})"),
         *torch_checks,
         toolchain.compiler(interpreter),
         toolchain.ninja(interpreter),
@@ -80,10 +80,6 @@ def examine(python: str | None) -> tuple[tuple[Check, ...], bool, Report]:
         _state(),
     )
     return checks, sees_gpu and nvcc.health is Health.GOOD, kept
-
-
-def _ourselves() -> Check:
-    return Check("stark-lsp", Health.GOOD, f"{__version__}, on Python {platform.python_version()} ({sys.executable})")
 
 
 def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:

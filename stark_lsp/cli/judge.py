@@ -17,11 +17,9 @@ from stark_lsp.cli import options
 from stark_lsp.cli.output import evidence, results
 from stark_lsp.cli.output.results import Report
 from stark_lsp.cli.terminal import console, documents, driver, failures
-from stark_lsp.cli.terminal.documents import Document
 from stark_lsp.cli.terminal.failures import Log
 from stark_lsp.cli.terminal.steps import Steps
 from stark_lsp.core import adjust
-from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import StarkError
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.settings import PRESETS, EvaluationSettings
@@ -122,7 +120,9 @@ def run(args: argparse.Namespace) -> int:
 def _judge(args: argparse.Namespace, result: Report, log: Log) -> int:
     settings = _settings(args)
     problem = _problem(args)
-    document, candidate = _candidate(args)
+    document, candidate = documents.candidate(
+        *documents.target(args.candidate, args.candidate_class, "--candidate-class")
+    )
     found = find_interpreter(args.python, problem.path, (os.getcwd(),))
     log(f"Python: {found}")
     for text in found.passed_over:
@@ -177,7 +177,3 @@ def _problem(args: argparse.Namespace) -> Problem:
     mode = args.mode or (Mode.AS_CONSTRUCTED if args.settings == "kernelbench" else Mode.EVAL)
     file, qualname = documents.target(args.reference, args.qualname, "--class")
     return documents.problem(file, qualname, mode=Mode(mode), device=DeviceChoice(args.device))[1]
-
-
-def _candidate(args: argparse.Namespace) -> tuple[Document, Candidate]:
-    return documents.candidate(*documents.target(args.candidate, args.candidate_class, "--candidate-class"))

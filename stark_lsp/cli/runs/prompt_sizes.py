@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from stark_lsp.agents.sections import Total, totals, weighed
+from stark_lsp.agents.sections import totals, weighed
 from stark_lsp.cli.terminal import console
 from stark_lsp.core.conversation import Exchange
 
@@ -35,11 +35,10 @@ def show_all(out: Console, exchanges: Sequence[Exchange]) -> None:
 
 def as_json(exchanges: Sequence[Exchange]) -> list[dict[str, object]]:
     """Return the same as `show_all` for JSON."""
-    return [_wire(part) for part in totals(exchanges)]
-
-
-def _wire(part: Total) -> dict[str, object]:
-    return {"section": part.name, "questions": part.questions, "longest": part.longest, "tokens": part.tokens}
+    return [
+        {"section": part.name, "questions": part.questions, "longest": part.longest, "tokens": part.tokens}
+        for part in totals(exchanges)
+    ]
 
 
 def _table(*columns: str) -> Table:

@@ -50,7 +50,9 @@ def _show(args: argparse.Namespace, store: RunStore) -> int:
         from stark_lsp.cli.runs import attempt_page
 
         return attempt_page.show(store, stored, args.node, prompts=args.prompts, sizes=args.sizes, as_json=args.json)
-    return _show_json(store, stored) if args.json else _show_page(store, stored, diff=args.diff)
+    if args.json:
+        return print_json(results.of_run(stored.run, dict(stored.nodes), store))
+    return _show_page(store, stored, diff=args.diff)
 
 
 def _print_source(stored: StoredRun, number: int | None) -> int:
@@ -71,10 +73,6 @@ def _print_source(stored: StoredRun, number: int | None) -> int:
         )
     sys.stdout.write(node.candidate.source)
     return 0
-
-
-def _show_json(store: RunStore, stored: StoredRun) -> int:
-    return print_json(results.of_run(stored.run, dict(stored.nodes), store))
 
 
 def _show_page(store: RunStore, stored: StoredRun, *, diff: bool) -> int:

@@ -19,8 +19,6 @@ BAD_INPUT = 2
 """The file, the class, its inputs or an option cannot be used as they are."""
 NOTHING_FASTER = 3
 """The search ended without a proposal."""
-CANCELLED = 130
-"""Stopped by Ctrl-C."""
 
 LOG_SIZE = 4 * 1024 * 1024
 """Bytes after which the log is begun anew; the old one is kept once, as `cli.log.1`."""

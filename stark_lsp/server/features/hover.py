@@ -48,7 +48,7 @@ def describe(view: RunView, plans: list[AnchoredPlan]) -> str:
     if result is not None and result.verdict is not None:
         lines += _evidence(result.verdict)
     lines += ["", tamed(chosen.plan.advice).strip()]
-    lines += ["", f"**Lineage** {wording.lineage(chosen.node, _parents(view))}"]
+    lines += ["", f"**Lineage** {wording.lineage(chosen.node, view.nodes)}"]
     if view.reference is not None:
         lines += ["", *_baselines(view.reference, result.verdict if result is not None else None)]
     state = f"paused, {view.status}" if view.paused else view.status
@@ -131,10 +131,6 @@ def _told(view: RunView, node: int) -> str:
         parts.append("gave this branch up")
     parts += [f"told the agents {code(hint.text, 200)}" for hint in course.hints if hint.node == node]
     return "; ".join(parts)
-
-
-def _parents(view: RunView) -> dict[int, int | None]:
-    return {node.id: node.parent for node in view.nodes.values()}
 
 
 def _baselines(reference: Reference, verdict: Verdict | None) -> list[str]:

@@ -195,10 +195,6 @@ class Preflight:
 
     # --- diagnostics -----------------------------------------------------------------------------------
 
-    def has(self, uri: str) -> bool:
-        """Whether something is told of a document."""
-        return any(key == key_of(uri) for key, _ in self._troubles)
-
     def of(self, uri: str) -> list[types.Diagnostic]:
         """Return the diagnostics of a document as it is now, and forget what is mended."""
         document = self._server.documents.get(uri)

@@ -50,7 +50,7 @@ def evidence(view: RunView, best: Node) -> list[str]:
     if best.plan is not None:
         lines += [f"Plan: {plain(best.plan.title, 200)}"]
         lines += [f"      {line}" for line in best.plan.advice.strip().splitlines()] + [""]
-    lines.append(f"Node {wording.lineage(best.id, {node.id: node.parent for node in view.nodes.values()})}")
+    lines.append(f"Node {wording.lineage(best.id, view.nodes)}")
     lines.append(f"Measured: {wording.outcome(best)}")
     if best.verdict is not None and best.verdict.errors is not None:
         errors = best.verdict.errors

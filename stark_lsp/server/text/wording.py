@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from stark_lsp.cli.terminal import figures
@@ -48,13 +48,13 @@ def parameters(plan: Plan | None) -> str:
     return ", ".join(f"{name} {value}" for name, value in plan.parameters) if plan is not None else ""
 
 
-def lineage(node: int, parents: dict[int, int | None]) -> str:
+def lineage(number: int, nodes: Mapping[int, Node]) -> str:
     """Return a node's ancestors: `7 ← 3 ← 0 (your class)`."""
     chain: list[str] = []
-    current: int | None = node
+    current: int | None = number
     while current is not None and len(chain) < 64:
         chain.append("0 (your class)" if current == 0 else str(current))
-        current = parents.get(current)
+        current = nodes[current].parent if current in nodes else None
     return " ← ".join(chain)
 
 
@@ -74,8 +74,8 @@ def device(environment: Environment) -> str:
 
 def best_of(nodes: Iterable[Node]) -> Node | None:
     """Return the verified node with the largest speed-up, None if none is verified."""
-    verified = [node for node in nodes if gain(node.verdict) is not None]
-    return max(verified, key=lambda node: (_value(node), -node.id), default=None)
+    verified = [(gained.value, -node.id, node) for node in nodes if (gained := gain(node.verdict)) is not None]
+    return max(verified)[2] if verified else None
 
 
 def roughly(seconds: float) -> str:
@@ -99,8 +99,3 @@ def trouble(error: StarkError) -> str:
     """Return an error as a message: what, the cure, where; a path is long, and a message may be cut."""
     where = "" if error.path is None else error.path if error.line is None else f"{error.path}, line {error.line}"
     return f"STARK: {sentence(error)} ({where})" if where else f"STARK: {sentence(error)}"
-
-
-def _value(node: Node) -> float:
-    interval = gain(node.verdict)
-    return interval.value if interval is not None else 0.0
