@@ -125,3 +125,18 @@ async def test_a_test_is_written_and_passes(file: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "4 passed" in done.stdout
+
+
+async def test_a_test_is_formatted_with_what_lies_beside_the_interpreter_that_is_set(
+    file: Path, tmp_path: Path
+) -> None:
+    (file.parent / "pyproject.toml").write_text("[tool.black]\n")
+    tool = file.parent / ".tools" / "black"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\ncat\n: > "$0.ran"\n')
+    tool.chmod(0o755)
+    async with session(everything(), tmp_path / "state", {"interpreter": ".tools/python"}) as editor:
+        uri = editor.open(file)
+        await editor.run((await offered(editor, uri, "class ModelNew"))["Write a test for ModelNew"])
+        await editor.until_message("the test for ModelNew is in")
+        assert (tool.parent / "black.ran").exists()

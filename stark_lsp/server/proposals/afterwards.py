@@ -19,7 +19,7 @@ from stark_lsp.core.editing import Replacement, keep_ends
 from stark_lsp.core.errors import BadInput
 from stark_lsp.server.commands import argument
 from stark_lsp.server.text.documents import Document, read_file
-from stark_lsp.server.text.folders import configuration_of, folder_of, open_folders, python_files
+from stark_lsp.server.text.folders import configuration_of, python_files, settings_folder
 from stark_lsp.server.text.positions import path_of, uri_of
 from stark_lsp.server.text.workspace_edits import edit_of, file_with
 
@@ -124,7 +124,7 @@ class _Asked:
 
 
 async def _use_at_call_sites(server: StarkServer, asked: _Asked) -> None:
-    folder = folder_of(asked.path, open_folders(server))
+    folder = settings_folder(server, asked.path)
     opened = {document.path: document for document in server.documents.all() if document.path is not None}
     name, changed = await asyncio.to_thread(_call_sites, asked, folder, opened)
     count = sum(len(one.changes) for one in changed)
@@ -178,7 +178,8 @@ def _call_sites(asked: _Asked, folder: str, opened: dict[str, Document]) -> tupl
 
 
 async def _write_test(server: StarkServer, asked: _Asked) -> None:
-    path, text = await asyncio.to_thread(_test, asked, configuration_of(server, asked.path)["interpreter"])
+    interpreter = configuration_of(server, asked.path).interpreter(settings_folder(server, asked.path))
+    path, text = await asyncio.to_thread(_test, asked, interpreter)
     if server.facts.create_files:
         edit = types.WorkspaceEdit(document_changes=file_with(path, text))
         if await server.apply(edit, f"Write a test for {asked.qualname}") is not None:
