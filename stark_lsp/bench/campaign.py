@@ -22,7 +22,7 @@ from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.crew import Crew
 from stark_lsp.bench.files import put, writing
 from stark_lsp.bench.ledger import NAME, Ledger, read
-from stark_lsp.bench.parcel import unpack
+from stark_lsp.bench.remote import unpack
 from stark_lsp.bench.rows import Outcome, Row, of_failure
 from stark_lsp.core.errors import BadInput
 

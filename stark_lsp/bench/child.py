@@ -1,4 +1,4 @@
-"""The process that runs one cell for `processes`, which says how it is begun.
+"""The process that runs one cell for `crew.Processes`, which says how it is begun.
 
 One JSON line comes in by standard input: `{"cell", "folder", "interpreter"}`. JSON lines go out by standard output:
 `{"says"}` while it works, and at the end `{"row"}` or `{"bad_input"}`. When standard input closes, or on SIGTERM, the
@@ -60,7 +60,7 @@ async def _serve(answers: int) -> int:
     except asyncio.CancelledError:
         return 130
     except BadInput as error:
-        tell({"bad_input": {"message": error.message, "cure": error.cure, "path": error.path, "line": error.line}})
+        tell({"bad_input": {name: getattr(error, name) for name in ("message", "cure", "path", "line", "details")}})
         return 0
     finally:
         watcher.cancel()

@@ -1,23 +1,33 @@
-"""What a Dask worker does for `cluster`: run one cell in a thread, and stop when nobody waits for it any more."""
+"""What a Dask worker does for `cluster`: run one cell in a thread, and stop when nobody waits for it any more.
+
+Of the cell's folder the store with all prompts and answers travels back, and the log.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
+import os
 import shutil
+import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from stark_lsp.bench.cells import Cell
-from stark_lsp.bench.measure import measure
-from stark_lsp.bench.parcel import pack
+from stark_lsp.bench.measure import LOG, STORE, measure
 from stark_lsp.bench.rows import Row
+from stark_lsp.core.errors import Fault
 from stark_lsp.core.wire import dumps, loads
 from stark_lsp.store.paths import make_private_dir, state_dir
 
 TOPIC = "stark-bench"
 """Of the messages by which workers say what goes on."""
+LARGEST = 512 << 20
+"""Bytes of one file, unpacked; a larger one stays where it is."""
 LOOK_S = 1.0
 """How often is looked whether the cell is still wanted."""
 
@@ -35,7 +45,7 @@ def work(cell_json: str, interpreter: str | None) -> tuple[str, dict[str, bytes]
     Returns
     -------
     tuple
-        `Row` in wire form, and what `parcel.pack` returned.
+        `Row` in wire form, and what `pack` returned.
 
     Raises
     ------
@@ -98,3 +108,49 @@ def _wanted() -> Callable[[], bool]:
         return task is not None and task.state != "cancelled"
 
     return wanted
+
+
+def pack(folder: Path) -> dict[str, bytes]:
+    """Return the store and the log of a cell by name, compressed; what is not there or too large is left out."""
+    found = {}
+    if (folder / STORE).is_file():
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = Path(scratch) / STORE
+            # A copy by SQLite itself holds what still lies in the journal beside the file.
+            with (
+                contextlib.closing(sqlite3.connect(folder / STORE)) as source,
+                contextlib.closing(sqlite3.connect(copy)) as target,
+            ):
+                source.backup(target)
+            found[STORE] = _packed(copy)
+    if (folder / LOG).is_file():
+        found[LOG] = _packed(folder / LOG)
+    return {name: data for name, data in found.items() if data}
+
+
+def unpack(files: dict[str, bytes], folder: Path) -> None:
+    """Write what `pack` returned below `folder`.
+
+    Raises
+    ------
+    Fault
+        It cannot be read or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (STORE, LOG):
+            if name not in files:
+                continue
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                file.write(gzip.decompress(files[name]))
+            os.replace(file.name, folder / name)
+    except (OSError, EOFError, ValueError) as error:
+        raise Fault(
+            f"What a worker sent cannot be kept: {error}.",
+            path=str(folder),
+            cure="Check the folder and the free space.",
+        ) from error
+
+
+def _packed(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), 5) if path.stat().st_size <= LARGEST else b""

@@ -1,7 +1,7 @@
 """`stark-lsp bench`: the paper's experiments on a suite of problems.
 
 1. `bench.suite` finds the problems, `bench.cells` makes a cell for each problem, system, policy and seed.
-2. `bench.campaign` has a crew run those that are left: this process, several of them, or the workers of a cluster.
+2. `bench.campaign` has a crew run those that are left: processes of this machine, or the workers of a cluster.
 3. `bench.report` writes tables and plots from what the folder then holds.
 """
 
@@ -21,9 +21,8 @@ from stark_lsp.bench import campaign, ledger, prompts, report
 from stark_lsp.bench.campaign import Step
 from stark_lsp.bench.cells import Cell, Wanted, cells
 from stark_lsp.bench.cluster import Cluster
-from stark_lsp.bench.crew import Alone, Crew
+from stark_lsp.bench.crew import Crew, Processes
 from stark_lsp.bench.outlook import outlook
-from stark_lsp.bench.processes import Processes
 from stark_lsp.bench.rows import Outcome, Row
 from stark_lsp.bench.suite import LISTS, Entry, discover, select
 from stark_lsp.cli import options
@@ -316,9 +315,8 @@ def _crew(args: argparse.Namespace, entries: Sequence[Entry], folder: Path) -> C
         # Each machine finds its own Python, unless one is named.
         return Cluster(args.scheduler, args.python)
     interpreter = find_interpreter(args.python, entries[0].path, (os.getcwd(),)).path
-    if args.workers:
-        return Processes(folder, interpreter, _places(args.workers, DeviceChoice(args.device)))
-    return Alone(folder, interpreter)
+    places = _places(args.workers, DeviceChoice(args.device)) if args.workers else [{}]
+    return Processes(folder, interpreter, places)
 
 
 def _places(workers: int, device: DeviceChoice) -> list[Mapping[str, str]]:

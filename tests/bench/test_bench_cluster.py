@@ -21,7 +21,7 @@ from scripted_cells import begun, row_of, until
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.cluster import Cluster
 from stark_lsp.bench.crew import Result
-from stark_lsp.bench.parcel import unpack
+from stark_lsp.bench.remote import unpack
 from stark_lsp.core.errors import BadInput
 
 pytest.importorskip("distributed")

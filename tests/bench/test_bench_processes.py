@@ -15,7 +15,7 @@ from bench_cases import cell
 from scripted_cells import begun, row_of, until
 
 from stark_lsp.bench.cells import Cell
-from stark_lsp.bench.processes import PROGRAM, Processes
+from stark_lsp.bench.crew import PROGRAM, Processes
 from stark_lsp.bench.rows import Outcome, Row
 
 SCRIPT = (sys.executable, str(Path(__file__).with_name("scripted_cells.py")))

@@ -10,7 +10,7 @@ import pytest
 from bench_cases import ENVIRONMENT, MS, SUITE, cell
 
 from stark_lsp.bench.cells import Cell, Wanted, cells
-from stark_lsp.bench.parcel import pack, unpack
+from stark_lsp.bench.remote import pack, unpack
 from stark_lsp.bench.rows import Outcome, Row, best_of, of_failure, of_run
 from stark_lsp.bench.suite import discover
 from stark_lsp.core.candidate import Candidate
