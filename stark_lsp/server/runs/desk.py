@@ -160,9 +160,7 @@ class Desk(Shown):
         events = RunEvents(self._server, self, view, progress)
         view.events = events
         view.task = self._server.spawn(self._work(view, session, events, progress), f"the run on {problem.class_name}")
-        self._server.refresh_lenses()
-        self.touch(view.uri)
-        self.watch()
+        self.refresh(view.uri)
         return view, True
 
     def cancel(self, view: RunView) -> bool:
@@ -192,9 +190,7 @@ class Desk(Shown):
                 self._views[view.place] = view.kept
         elif shown is not None and shown.kept is view:
             shown.kept = None
-        self.touch(view.uri)
-        self._server.refresh_lenses()
-        self.watch()
+        self.refresh(view.uri)
 
     def put_away(self, view: RunView) -> None:
         """Offer a proposal no longer, and take the question about it back."""
@@ -271,9 +267,7 @@ class Desk(Shown):
 
             attempts = sorted(number for number in view.nodes if number > 0)
             self._server.spawn(look_up(self._server, self, view, attempts), "reading what attempts cost")
-        self.touch(view.uri)
-        self._server.refresh_lenses()
-        self.watch()
+        self.refresh(view.uri)
         return view
 
     # --- one run -------------------------------------------------------------------------------------
@@ -316,9 +310,7 @@ class Desk(Shown):
             progress.end("Ended")
             view.session = None
             events.take_over(session)
-            self.touch(view.uri)
-            self._server.refresh_lenses()
-            self.watch()
+            self.refresh(view.uri)
 
     async def _ended(self, view: RunView, session: RunSession, events: RunEvents, progress: RunProgress) -> None:
         events.take_over(session)
@@ -347,8 +339,7 @@ class Desk(Shown):
                 self._server.say(f"STARK: {view.problem.class_name} is {view.run.message}{closing(view)} {why}")
                 return
         view.kept = None
-        self.touch(view.uri)
-        self._server.refresh_lenses()
+        self.refresh(view.uri)
         # Not awaited: the question may stay open for hours, and the next run must have its turn.
         self._server.spawn(self.offer(view, why), "the proposal")
 

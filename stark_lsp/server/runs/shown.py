@@ -73,6 +73,13 @@ class Shown:
         text = self._server.documents.text(uri)
         return keep_ends(text) if text is not None else None
 
+    def refresh(self, *uris: str) -> None:
+        """Have all that is shown of these documents' runs, and what is watched for them, follow the views."""
+        for uri in uris:
+            self.touch(uri)
+        self._server.refresh_lenses()
+        self.watch()
+
     # --- documents -----------------------------------------------------------------------------------
 
     def _edited(self, document: Document, change: Change) -> None:
@@ -119,7 +126,4 @@ class Shown:
         self._views[view.place] = view
         if (text := self.text(view)) is not None:
             view.resync(text)
-        for uri in (before, view.uri):
-            self.touch(uri)
-        self._server.refresh_lenses()
-        self.watch()
+        self.refresh(before, view.uri)
