@@ -248,12 +248,6 @@ def _reading(rows: Sequence[Row]) -> list[str]:
             f"- Under one name there is more than one text of {_some(several)}: suites differ, or a problem was "
             "changed. Each text counts as a problem of its own."
         )
-    unknown = statistics.unknown(rows)
-    if unknown:
-        lines.append(
-            f"- {unknown} attempts were stopped, crashed or ran out of memory, and their rows do not tell whether that "
-            "was in a build, since an earlier stark-lsp wrote them. They count as compiled."
-        )
     notes: dict[str, int] = {}
     for row in rows:
         for note in row.notes:

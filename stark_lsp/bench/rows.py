@@ -68,7 +68,7 @@ class Attempt:
     runtime_ms: float | None = None
     message: str = ""
     failed_in: Stage | None = None
-    """As in its verdict; None too in rows of form 1, which did not keep it."""
+    """As in its verdict."""
 
 
 @dataclass(frozen=True)

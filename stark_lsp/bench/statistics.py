@@ -51,8 +51,6 @@ NOT_COMPILED = frozenset(
 """Verdicts of attempts that do not count as compiled; a refused one was never given to a compiler."""
 TOO_EARLY = frozenset({Stage.CHECK, Stage.START, Stage.LOAD, Stage.BUILD})
 """Stages in which an attempt that failed, whatever its verdict, does not count as compiled."""
-ANYWHERE = frozenset({VerdictStatus.TIMED_OUT, VerdictStatus.OUT_OF_MEMORY, VerdictStatus.CRASHED})
-"""Verdicts that a build may end in as well as a run."""
 
 
 @dataclass(frozen=True)
@@ -265,13 +263,8 @@ def compile_rate(rows: Iterable[Row]) -> Share:
 
 
 def compiled(attempt: Attempt) -> bool:
-    """Whether an attempt gave something that compiles and loads; where nobody knows, it is taken to have done so."""
+    """Whether an attempt gave something that compiles and loads."""
     return attempt.status not in NOT_COMPILED and attempt.failed_in not in TOO_EARLY
-
-
-def unknown(rows: Iterable[Row]) -> int:
-    """Return how many attempts ended in a build or in a run, nobody knows which: rows of form 1 do not tell."""
-    return sum(attempt.failed_in is None and attempt.status in ANYWHERE for attempt in attempts(rows))
 
 
 def correct_rate(rows: Iterable[Row]) -> Share:
