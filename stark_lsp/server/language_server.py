@@ -182,6 +182,11 @@ class StarkServer(LanguageServer):
             self.log(f"the client refused {method}: {error}")
             return None
 
+    async def register_later(self, name: str, method: str, options: Any) -> None:
+        """Register with the client what was not told in the answer to `initialize`; `name` is its id."""
+        registration = types.Registration(name, method, options)
+        await self.ask_or_none(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
+
     async def choose(
         self, text: str, titles: Iterable[str], otherwise: str, *, warning: bool = False, number: str | None = None
     ) -> str | None:

@@ -420,6 +420,14 @@ async def session(
         await client.stop()
 
 
+def heard(editor: Editor, method: str) -> list[Any]:
+    """Collect what a request of the server brings."""
+    got: list[Any] = []
+    editor.client.protocol.fm.features.pop(method, None)
+    editor.client.feature(method)(lambda params=None: got.append(params))
+    return got
+
+
 def gone(processes: list[psutil.Process], limit_s: float = 60.0) -> bool:
     """Whether all processes end within the limit."""
     _, alive = psutil.wait_procs(processes, timeout=limit_s)

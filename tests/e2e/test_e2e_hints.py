@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_editor import MODULE, Editor, session
+from e2e_editor import MODULE, Editor, heard, session
 from lsprotocol import types
 from pytest_lsp import client_capabilities
 from stored_runs import leave
@@ -36,14 +36,6 @@ async def hints(editor: Editor, uri: str, last: int = 100) -> list[tuple[int, in
     params = types.InlayHintParams(types.TextDocumentIdentifier(uri), place)
     found = await editor.client.text_document_inlay_hint_async(params) or ()
     return [(each.position.line, each.position.character, each.label) for each in found]
-
-
-def heard(editor: Editor, method: str) -> list[Any]:
-    """Collect what a request of the server brings."""
-    got: list[Any] = []
-    editor.client.protocol.fm.features.pop(method, None)
-    editor.client.feature(method)(lambda params=None: got.append(params))
-    return got
 
 
 async def test_a_class_shows_its_time_as_long_as_it_is_what_was_measured(tmp_path: Path, file: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from e2e_editor import published, session
+from e2e_editor import heard, published, session
 from lsprotocol import types
 
 ATTENTION = """import torch
@@ -109,3 +110,22 @@ async def test_inputs_are_captured_from_a_script_that_is_offered(tmp_path: Path)
         assert 'class = "net.py::Attention"\ninit_args = [32]\ninit_kwargs = {heads = 4}\n' in text
         assert 'shape = [3, 7, 32], dtype = "float32", kind = "randn", strides = [224, 1, 7]' in text
         assert await editor.titles(uri) == ["Optimize with STARK"]
+
+
+async def test_a_table_that_is_written_beside_a_class_is_seen_at_once(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(ATTENTION)
+    async with session(published(), tmp_path / "state") as editor:
+        told = heard(editor, types.CLIENT_REGISTER_CAPABILITY)
+        uri = editor.open(tmp_path / "net.py")
+        assert await editor.titles(uri) == ["Add get_inputs for STARK"]
+        table = tmp_path / "stark.toml"
+        table.write_text(
+            '[[stark.input]]\nclass = "net.py::Attention"\ninit_args = [8, 2]\nargs = [{shape = [1, 3, 8]}]\n'
+        )
+        watched = [each for params in told for each in params.registrations if each.id == "stark-tables"]
+        patterns = [one["globPattern"] for one in watched[0].register_options["watchers"]]
+        assert patterns == ["**/pyproject.toml", "**/stark.toml"]
+        created = types.FileEvent(table.as_uri(), types.FileChangeType.Created)
+        editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([created]))
+        while await editor.titles(uri) != ["Optimize with STARK"]:
+            await asyncio.sleep(0.05)

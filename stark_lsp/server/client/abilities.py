@@ -46,6 +46,8 @@ class ClientFacts:
     """Pulls diagnostics and does so again when told to; otherwise they are published."""
     pull_workspace: bool = False
     """Pulls diagnostics of documents that are not open, too."""
+    register_watched_files: bool = _at("workspace.did_change_watched_files.dynamic_registration")
+    """Tells of changes of files that it is asked to watch."""
     related_information: bool = False
     """Shows other places with a diagnostic."""
     code_description: bool = False

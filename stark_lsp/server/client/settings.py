@@ -53,12 +53,8 @@ async def pull(server: StarkServer) -> None:
 async def start(server: StarkServer) -> None:
     """Learn the settings after `initialized`, and ask to be told of changes."""
     if server.facts.register_configuration:
-        registration = types.Registration(
-            "stark-configuration",
-            types.WORKSPACE_DID_CHANGE_CONFIGURATION,
-            types.DidChangeConfigurationRegistrationOptions(section=SECTION),
-        )
-        await server.ask_or_none(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams([registration]))
+        options = types.DidChangeConfigurationRegistrationOptions(section=SECTION)
+        await server.register_later("stark-configuration", types.WORKSPACE_DID_CHANGE_CONFIGURATION, options)
     if server.facts.configuration:
         await pull(server)
     else:

@@ -109,9 +109,7 @@ class Hints:
         if self._on and not self._registered:
             self._registered = True
             options = types.InlayHintRegistrationOptions(document_selector=PYTHON)
-            registration = types.Registration(REGISTRATION, types.TEXT_DOCUMENT_INLAY_HINT, options)
-            params = types.RegistrationParams([registration])
-            await self._server.ask_or_none(types.CLIENT_REGISTER_CAPABILITY, params)
+            await self._server.register_later(REGISTRATION, types.TEXT_DOCUMENT_INLAY_HINT, options)
         elif self._registered and not self._on:
             self._registered = False
             gone = types.Unregistration(REGISTRATION, types.TEXT_DOCUMENT_INLAY_HINT)

@@ -174,8 +174,11 @@ def register(server: StarkServer, desk: Desk, watching: Watching) -> None:
             if (path := path_of(file.uri)) is not None:
                 watching.changed(path)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def saved(params: types.DidSaveTextDocumentParams) -> None:
-        path = path_of(params.text_document.uri)
-        if path is not None and os.path.basename(path) in TABLES:
-            watching.changed(path)
+    def watch_tables() -> None:
+        if server.facts.register_watched_files:
+            watchers = [types.FileSystemWatcher(f"**/{name}") for name in TABLES]
+            options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
+            asking = server.register_later("stark-tables", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+            server.spawn(asking, "asking for changes of input tables")
+
+    server.on_initialized.append(watch_tables)
