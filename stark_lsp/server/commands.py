@@ -115,7 +115,7 @@ def register(server: StarkServer, desk: Desk, proposals: Proposals, preflight: P
             uri, qualname = await target_at(server, arguments)
             wish = arguments[0] if isinstance(arguments[0], dict) else {}
             if isinstance(run := wish.get("run"), str):
-                view, new = await desk.optimize(uri, qualname, await kept.run(run))
+                view, new = await desk.optimize(uri, qualname, await asyncio.to_thread(desk.store().get, run))
             elif wish.get("again") is not True and (offer := await kept.standing(uri, qualname)) is not None:
                 server.spawn(kept.ask_again(offer), "asking whether to search anew")
                 return {"status": "asking", "run": offer.id}

@@ -122,8 +122,12 @@ async def test_a_table_that_is_written_beside_a_class_is_seen_at_once(tmp_path: 
         table.write_text(
             '[[stark.input]]\nclass = "net.py::Attention"\ninit_args = [8, 2]\nargs = [{shape = [1, 3, 8]}]\n'
         )
-        watched = [each for params in told for each in params.registrations if each.id == "stark-tables"]
-        patterns = [one["globPattern"] for one in watched[0].register_options["watchers"]]
+
+        def watched() -> list[types.Registration]:
+            return [each for params in told for each in params.registrations if each.id == "stark-tables"]
+
+        await editor.until(watched, "the registration")
+        patterns = [one["globPattern"] for one in watched()[0].register_options["watchers"]]
         assert patterns == ["**/pyproject.toml", "**/stark.toml"]
         created = types.FileEvent(table.as_uri(), types.FileChangeType.Created)
         editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([created]))

@@ -291,20 +291,17 @@ class Proposals:
             path = await self.write_review(view)
             self._server.say(f"STARK: this editor applies no edits from a server. The change is written to {path}")
             return
-        if prepared.edit.new_file is not None and not self._server.facts.create_files:
-            # The editor cannot create files in an edit; the user has just asked for this one.
-            try:
-                with open(prepared.edit.new_file.path, "x", encoding="utf-8", newline="") as file:
-                    file.write(prepared.edit.new_file.text)
-            except OSError as error:
-                self._server.say(f"STARK: {prepared.path} cannot be written: {error.strerror}.", error=True)
-                return
-        shared = prepared.edit.shared
+        new, shared = prepared.edit.new_file, prepared.edit.shared
+        # What the editor cannot create or change in an edit; the user has just asked for it.
+        ours = [(new.path, new.text, "x")] if new is not None and not self._server.facts.create_files else []
         if shared is not None and shared.changes and not by_the_editor(shared, self._server.facts):
+            ours.append((shared.path, shared.text, "w"))
+        for place, text, how in ours:
             try:
-                Path(shared.path).write_text(shared.text, encoding="utf-8")
+                with open(place, how, encoding="utf-8", newline="") as file:
+                    file.write(text)
             except OSError as error:
-                self._server.say(f"STARK: {shared.path} cannot be written: {error.strerror}.", error=True)
+                self._server.say(f"STARK: {place} cannot be written: {error.strerror}.", error=True)
                 return
         if edit is not None:
             reason = await self._server.apply(edit, f"Accept the STARK proposal for {name}")

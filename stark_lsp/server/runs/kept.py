@@ -179,16 +179,6 @@ class Kept:
             return None
         return view if await self._proposals.obstacle(view) is None else None
 
-    async def run(self, run: str) -> Run:
-        """Return an interrupted run by its id.
-
-        Raises
-        ------
-        BadInput
-            There is no such run.
-        """
-        return await asyncio.to_thread(self._desk.store().get, run)
-
     async def ask_again(self, view: RunView) -> None:
         """Ask whether to search anew although a proposal is open."""
         name = view.problem.class_name
