@@ -14,7 +14,7 @@ from stark_lsp.core.paper import as_in_paper
 from stark_lsp.core.run import Budget
 from stark_lsp.core.setting import declared
 from stark_lsp.core.settings import EvaluationSettings, SearchSettings
-from stark_lsp.core.status import Grounding, Isolation, WriteMode
+from stark_lsp.core.status import Grounding, Isolation, Mode, WriteMode
 from stark_lsp.runs import choice
 from stark_lsp.runs.options import DEFAULT_DOLLARS, RunOptions
 from stark_lsp.search.policies import make_policy
@@ -78,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     measuring.add_argument(
         "--mode",
-        choices=("eval", "as-constructed"),
-        default="eval",
+        choices=tuple(mode.value for mode in Mode),
+        default=Mode.EVAL.value,
         help="module mode to compare and time in (default: %(default)s)",
     )
     measuring.add_argument("--python", metavar="INTERPRETER", help="the Python that has torch (default: the project's)")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cli_cases import LINEAR, QUICK, here, stark, write
 
+from stark_lsp.core.status import Mode
+
 STANDALONE = "import torch\nimport torch.nn as nn\n\n\n"
 
 
@@ -184,3 +186,10 @@ def test_an_error_as_json_on_standard_output_is_nothing_but_json(tmp_path: Path,
     done = stark("optimize", tmp_path / "none.py", "--json", "-", state=state)
     refuse(done, "no such file")
     assert json.loads(done.stdout)["error"]["line"] is None
+
+
+@pytest.mark.parametrize("mode", [mode.value for mode in Mode])
+def test_every_mode_can_be_asked_for(
+    state: Path, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refuse(here(capsys, "optimize", "gone.py", "--mode", mode, state=state, cwd=tmp_path), "There is no such file.")
