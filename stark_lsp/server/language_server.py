@@ -245,6 +245,8 @@ class StarkServer(LanguageServer):
 
     def refuse(self, error: StarkError) -> dict[str, Any]:
         """Tell the user why something is not done, and return that as the answer of a command."""
+        if error.details:
+            self.log(error.details)
         self.say(wording.trouble(error), warning=True)
         return {"status": "error", "message": str(error)}
 
