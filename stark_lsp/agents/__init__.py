@@ -1,6 +1,5 @@
-"""What an agent says and where it says it: roles, anchors and their way through edits, and agents that ask a model.
+"""What an agent says and where it says it: anchors and their way through edits, and agents that ask a model.
 
-`roles`        the Protocols of plan, code and debug agents (defined in `core`, seen from here)
 `team`         the agents that a language model answers for: where an attempt of theirs can be followed
 `frame`        writes their questions
 `observations` past attempts as templates see them
@@ -15,7 +14,6 @@
 `edits`        what a candidate changed, held against them
 `models`       who answers: services, the editor, a transcript
 
-`anchors`      from a plan's marker comments to lines of the document
 `markers`      the marker comments of the paper's grounded instructions, read and written
 `alignment`    what to do when a plan changed more than comments: which lines, and where its spans belong
 `tracking`     anchors that stay with their lines while a person edits the document

@@ -17,8 +17,7 @@ from io import StringIO
 from typing import Any
 
 from stark_lsp.agents.blocks import PYTHON, code_blocks, json_beginning, json_object, unwrapped, without_blocks
-from stark_lsp.agents.grounding.edits import readable
-from stark_lsp.agents.grounding.markers import strip
+from stark_lsp.agents.grounding.edits import unmarked
 from stark_lsp.agents.patching import Edit, Misfit, applied
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.conversation import Answer, Question, Tool
@@ -319,9 +318,7 @@ def _checked(source: str, answer: Answer, cut: str) -> str:
             f"The source is too long: {len(source):,} characters, {MAX_SOURCE:,} at most.", text=capped(source, _KEPT)
         )
     source = source.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
-    if readable(source):
-        source = strip(source)
-    source = source.strip("\n") + "\n"
+    source = unmarked(source).strip("\n") + "\n"
     if encodable(source) != source:
         raise NoCandidate("The source holds characters that no file can hold.", text=capped(encodable(source), _KEPT))
     return source
@@ -353,12 +350,7 @@ def _edits(value: object) -> tuple[Edit, ...]:
             return ()
     given = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
     pairs = [(_string(one.get("search")), _string(one.get("replace"))) for one in given]
-    return tuple(Edit(*(_bare(text) for text in pair)) for pair in pairs)
-
-
-def _bare(text: str) -> str:
-    text = text.replace("\r\n", "\n")
-    return strip(text) if readable(text) else text
+    return tuple(Edit(*(unmarked(text.replace("\r\n", "\n")) for text in pair)) for pair in pairs)
 
 
 def _holds(value: object) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 
 from stark_lsp.agents.diagnosis import adds_up
-from stark_lsp.agents.grounding.edits import comparable, describe, report
+from stark_lsp.agents.grounding.edits import comparable, report
 from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.phrases import STATUS
 from stark_lsp.core.profile_phrases import TOP, duration, remarks, rest
@@ -143,7 +143,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         What the run goes on with: an attempt that was timed on another one says so.
     """
     plan = node.plan
-    edits = report(parent, node) if parent is not None else None
+    planned = plan if node.role is AgentRole.CODE else None
     shown = result(node.verdict, profile=profile, source=node.candidate.source)
     where = node.verdict.environment if node.verdict is not None else None
     if device and shown.ok and where is not None and where.device != device:
@@ -161,7 +161,7 @@ def attempt(node: Node, parent: Node | None, *, profile: bool, limit: int = PAST
         source=source_text(node.candidate.source, limit),
         left_out=False,
         remark=one_line(node.candidate.remark, MESSAGE),
-        outside=describe(edits) if edits is not None else "",
+        outside=report(parent.candidate, planned, node.candidate) if planned and parent is not None else "",
         result=shown,
     )
 

@@ -94,10 +94,6 @@ class PromptLibrary:
         except (OSError, ValueError) as error:
             raise BadInput(f"The file {name} of the prompts cannot be read: {error}.") from error
 
-    def reload(self) -> None:
-        """Forget what was read, so that the next `render` sees edited files."""
-        self._environment = None
-
     def _missing(self, name: str) -> BadInput:
         searched = ", ".join(str(folder) for folder in self._folders)
         return BadInput(f"There is no template {name}.", cure=f"Put it into one of: {searched}.")

@@ -25,8 +25,8 @@ from random import Random
 from stark_lsp.agents.answers import read_kernel, read_plan, tool_of
 from stark_lsp.agents.dialects import detect
 from stark_lsp.agents.frame import NEW_CLASS, Frame, combinable
-from stark_lsp.agents.grounding.check import document_anchors, ground, unmarked
-from stark_lsp.agents.grounding.edits import describe, edits
+from stark_lsp.agents.grounding.check import document_anchors, ground
+from stark_lsp.agents.grounding.edits import report, unmarked
 from stark_lsp.agents.lenses import FILE, Lens, choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.texts import one_line
@@ -290,9 +290,7 @@ class ModelTeam(_Asking):
         """Return the lines outside the anchors that were edited; empty if none, or if anchors bind nobody."""
         if self.settings.grounding is Grounding.OFF:
             return ""
-        names = (context.selected.candidate.class_name, candidate.class_name)
-        found = edits(plan.annotated_source, candidate.source, names)
-        return describe(found) if found is not None else ""
+        return report(context.selected.candidate, plan, candidate)
 
 
 class ModelSolo(_Asking):

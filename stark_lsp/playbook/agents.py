@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from stark_lsp.agents.grounding.anchors import annotate
+from stark_lsp.agents.grounding.markers import annotate
 from stark_lsp.agents.observations import bandwidth_gbs
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.candidate import Candidate

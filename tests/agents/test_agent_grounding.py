@@ -11,8 +11,8 @@ from agent_cases import FIRST, FIRST_PLAN, PROBLEM, ROOT, candidate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stark_lsp.agents.grounding.check import NO_MARKS, NOT_READABLE, document_anchors, ground, mark, unmarked
-from stark_lsp.agents.grounding.edits import Edits, describe, edits, is_marked, report
+from stark_lsp.agents.grounding.check import NO_MARKS, NOT_READABLE, document_anchors, ground, mark
+from stark_lsp.agents.grounding.edits import described, edited_outside, is_marked, report, unmarked
 from stark_lsp.agents.grounding.markers import annotate, parse
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Span
@@ -172,24 +172,19 @@ def test_every_mark_becomes_an_anchor_inside_the_document() -> None:
             assert anchor.text == "\n".join(PROBLEM.text.splitlines()[anchor.span.start : anchor.span.end + 1])
 
 
-def changed(source: str, *, within: tuple[int, ...] = (MOVED, MOVED + 1, MOVED + 2)) -> Edits:
-    found = edits(annotate(SLICE, [Span(within[0], within[-1])]), source, NAMES)
+def changed(source: str, *, within: tuple[int, ...] = (MOVED, MOVED + 1, MOVED + 2)) -> list[Span]:
+    found = edited_outside(annotate(SLICE, [Span(within[0], within[-1])]), source, NAMES)
     assert found is not None
     return found
 
 
 def test_edits_between_the_marks_are_inside() -> None:
-    found = changed(candidate().source)
-    assert found.outside == ()
-    assert found.inside == 3
-    assert describe(found) == ""
+    assert changed(candidate().source) == []
 
 
 def test_new_definitions_and_imports_are_helpers() -> None:
     kernel = '\nimport ctypes\n\n\n_CUDA = r"""\nint x;\n"""\n\n\ndef launch(x):\n    return x\n'
-    found = changed(candidate("return launch(x)", kernel).source)
-    assert found.outside == ()
-    assert set(found.helpers) == {"_CUDA", "launch"}
+    assert changed(candidate("return launch(x)", kernel).source) == []
 
 
 def test_a_function_renamed_between_marks_keeps_its_other_lines() -> None:
@@ -197,10 +192,8 @@ def test_a_function_renamed_between_marks_keeps_its_other_lines() -> None:
     before = f"def _old(x):\n{body}"
     annotated = annotate(before, [Span(0, 1), Span(7, 7)])
     after = before.replace("_old", "_new").replace("x + 1", "x + 2")
-    assert (found := edits(annotated, after)) is not None
-    assert (found.outside, found.helpers) == ((), ("_new",))
-    assert (found := edits(annotated, after.replace("y * 2", "y * 3"))) is not None
-    assert found.outside == (Span(2, 2),)
+    assert edited_outside(annotated, after) == []
+    assert edited_outside(annotated, after.replace("y * 2", "y * 3")) == [Span(2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -214,62 +207,59 @@ def test_a_function_renamed_between_marks_keeps_its_other_lines() -> None:
 )
 def test_edits_elsewhere_are_outside(old: str, new: str, line: str) -> None:
     found = changed(candidate().source.replace(old, new))
-    assert len(found.outside) == 1
-    near = LINES[max(0, found.outside[0].start - 1) : found.outside[0].end + 1]
+    assert len(found) == 1
+    near = LINES[max(0, found[0].start - 1) : found[0].end + 1]
     assert any(line in text for text in near)
-    assert describe(found) == f"line {found.outside[0].start + 1}"
+    assert described(found) == f"line {found[0].start + 1}"
 
 
 def test_comments_docstrings_and_spacing_are_no_edits() -> None:
     source = candidate().source.replace('"""Scale, shift, squash, and multiply with the input."""', '"""Faster."""')
     source = source.replace("super().__init__()", "super().__init__()  # as before\n\n")
-    assert changed(source).outside == ()
+    assert changed(source) == []
 
 
 def test_lines_added_next_to_an_anchor_are_inside() -> None:
     source = candidate("x = x.contiguous()\n        return x * torch.sigmoid(x * self.scale + self.shift)").source
-    assert changed(source).outside == ()
+    assert changed(source) == []
 
 
 def test_a_plan_without_marks_binds_nobody() -> None:
-    assert edits(SLICE, KERNEL, NAMES) is None
-    assert edits("", KERNEL, NAMES) is None
+    assert edited_outside(SLICE, KERNEL, NAMES) is None
+    assert edited_outside("", KERNEL, NAMES) is None
 
 
 def test_a_change_of_an_existing_kernel_outside_the_marks_is_seen() -> None:
     rows = KERNEL.splitlines()
     annotated = marked(KERNEL, rows.index("    if (i < n) y[i] = 0.0f;"))
-    inside = edits(annotated, KERNEL.replace("y[i] = 0.0f", "y[i] = 1.0f"))
-    outside = edits(annotated, KERNEL.replace("threadIdx.x;", "threadIdx.x + 1;"))
-    assert inside is not None
-    assert outside is not None
-    assert inside.outside == ()
-    assert outside.outside == (Span(5, 5),)
+    assert edited_outside(annotated, KERNEL.replace("y[i] = 0.0f", "y[i] = 1.0f")) == []
+    assert edited_outside(annotated, KERNEL.replace("threadIdx.x;", "threadIdx.x + 1;")) == [Span(5, 5)]
 
 
 def test_texts_of_any_size_are_compared_or_left_alone() -> None:
     many = "".join(f"a{number} = {number}\n" for number in range(20_000))
-    assert edits(marked(many, 0), many.replace("0\n", "1\n"), NAMES) is None
-    assert edits("# <<<IMPROVE BEGIN>>>\n" * 1_000, SLICE, NAMES) is None
+    assert edited_outside(marked(many, 0), many.replace("0\n", "1\n"), NAMES) is None
+    assert edited_outside("# <<<IMPROVE BEGIN>>>\n" * 1_000, SLICE, NAMES) is None
 
 
 def test_the_report_of_a_node_is_made_from_what_is_stored() -> None:
-    assert report(ROOT, FIRST) == Edits((), 3, ())
-    assert report(ROOT, replace(FIRST, role=AgentRole.DEBUG)) is None
-    assert report(ROOT, replace(FIRST, plan=None)) is None
+    edited = FIRST.candidate.source.replace("torch.ones(features)", "torch.ones(features) * 1.0")
+    assert FIRST.plan is not None
+    assert report(ROOT.candidate, FIRST.plan, FIRST.candidate) == ""
+    assert report(ROOT.candidate, FIRST.plan, replace(FIRST.candidate, source=edited)).startswith("line ")
 
 
 def test_many_places_are_told_in_short() -> None:
     spans = tuple(Span(3 * n, 3 * n + n % 2) for n in range(12))
-    assert describe(Edits(spans, 0, ())).startswith("line 1, lines 4–5, line 7")
-    assert describe(Edits(spans, 0, ())).endswith("and 4 more places")
+    assert described(spans).startswith("line 1, lines 4–5, line 7")
+    assert described(spans).endswith("and 4 more places")
 
 
 @given(st.text(st.sampled_from("ab\n }#x=1"), max_size=300), st.text(st.sampled_from("ab\n }#x=1"), max_size=300))
 @settings(max_examples=100, deadline=None)
 def test_no_pair_of_texts_breaks_the_comparison(before: str, after: str) -> None:
-    found = edits(marked(before + "end\n", 0), after, NAMES)
-    assert found is None or all(span.end < len((before + "end").splitlines()) + 1 for span in found.outside)
+    found = edited_outside(marked(before + "end\n", 0), after, NAMES)
+    assert found is None or all(span.end < len((before + "end").splitlines()) + 1 for span in found)
 
 
 def test_stripping_for_the_ablation_leaves_the_source_alone() -> None:

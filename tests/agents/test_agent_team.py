@@ -193,7 +193,7 @@ async def test_edits_outside_the_marks_are_noted_and_told_to_later_agents() -> N
     assert note[0] == 4
     assert note[1].startswith("Edits outside the marked lines: line ")
     node = Node(4, 0, AgentRole.CODE, made, FIRST_PLAN, FIRST.verdict)
-    assert report(ROOT, node) is not None
+    assert report(ROOT.candidate, FIRST_PLAN, made) != ""
     question = agents.frame.question(ModelRole.PLAN, context(ROOT, (ROOT, node)), TOOLS[ModelRole.PLAN])
     assert "also edited outside the marked lines" in question.body
 

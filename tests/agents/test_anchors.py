@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stark_lsp.agents.grounding.anchors import annotate, check, document_anchors, parse, realign, strip, to_document
+from stark_lsp.agents.grounding.alignment import check, realign
+from stark_lsp.agents.grounding.check import to_document
+from stark_lsp.agents.grounding.markers import annotate, parse, strip
 from stark_lsp.core.problem import SourceSlice, Span
-from stark_lsp.discovery.slicing import slice_of
 
 SOURCE = """\
 class Model:
@@ -184,13 +183,4 @@ def test_spans_of_a_rewritten_plan_find_their_original_lines() -> None:
 
 def test_a_span_of_a_slice_splits_where_the_document_has_other_lines_between() -> None:
     piece = SourceSlice("a\nb\n\nc\n", (3, 4, -1, 9))
-    assert to_document([Span(0, 3), Span(1, 1)], piece) == (Span(3, 4), Span(9, 9), Span(4, 4))
-
-
-def test_anchors_carry_the_text_of_their_document_lines() -> None:
-    document = "import torch.nn as nn\nUNUSED = 1\n\n" + SOURCE.replace("Model:", "Model(nn.Module):")
-    piece = slice_of(ast.parse(document), document, "Model")
-    line = piece.text.splitlines().index("        y = x * 2")
-    (anchor,) = document_anchors(annotate(piece.text, [Span(line, line)], ["double"]), piece, document)
-    assert document.splitlines()[anchor.span.start] == anchor.text == "        y = x * 2"
-    assert anchor.note == "double"
+    assert to_document(Span(0, 3), piece) == [Span(3, 4), Span(9, 9)]

@@ -204,9 +204,3 @@ async def test_a_key_in_the_editor_wins_over_the_environment(
     server = serve([WELL])
     await connect(server).ask(question())
     assert server.requests[0].headers["authorization"] == f"Bearer {TEST_KEY}"
-
-
-async def test_models_are_listed_page_by_page(serve: Any, connect: Any) -> None:
-    server = serve([WELL])
-    assert await connect(server).list_models() == server.models
-    assert len(server.everything) == 2

@@ -1,6 +1,6 @@
 """A server with the Messages API, for tests and for trying things out with no network.
 
-`server`   real HTTP on 127.0.0.1: `/v1/messages`, `/v1/messages/count_tokens`, `/v1/models`; also a command
+`server`   real HTTP on 127.0.0.1: `/v1/messages`, `/v1/messages/count_tokens`; also a command
 `replies`  what it answers, faults included
 `wire`     the form of a message, and of the events of a stream
 `chat`     the same of the chat completions API, `/v1/chat/completions`, which the server speaks too

@@ -22,7 +22,7 @@ MODELS = (
     "claude-sonnet-4-6",
     "claude-haiku-4-5-20251001",
 )
-"""What `/v1/models` lists, newest first."""
+"""Those there are, newest first."""
 
 _VERSION = re.compile(r"^claude-[a-z]+-(\d+)(?:-(\d{1,2}))?(?:-\d{8})?$")
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 if __package__ in (None, ""):  # run as a command
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -118,7 +118,7 @@ class MessagesServer:
     key
         The key that is asked for, as a bearer token or in `x-api-key`; None takes any.
     models
-        What `/v1/models` lists; a question to another one is refused. Empty takes any.
+        Those there are; a question to another one is refused. Empty takes any.
     manners
         Whether to refuse what the real service refuses.
     port
@@ -229,16 +229,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        """List models."""
-        owner = self.server.owner
-        url = urlsplit(self.path)
-        request = owner.record("GET", url.path, dict(self.headers.items()), {})
-        if not owner.admits(request.headers):
-            self._refuse(request, replies.unauthorized())
-        elif url.path == "/v1/models":
-            self._list_models(request, parse_qs(url.query))
-        else:
-            self._refuse(request, replies.fault(404, "not_found_error", f"Not found: {url.path}"))
+        """Refuse, for the record: nobody is to fetch anything, as a redirect that is followed would."""
+        path = urlsplit(self.path).path
+        request = self.server.owner.record("GET", path, dict(self.headers.items()), {})
+        self._refuse(request, replies.fault(404, "not_found_error", f"Not found: {path}"))
 
     def do_POST(self) -> None:
         """Answer a question, or count its tokens."""
@@ -335,22 +329,6 @@ class _Handler(BaseHTTPRequestHandler):
             return reply.usage
         written = len(reply.text) + len(reply.thinking) + len(wire.tool_json(reply) or "")
         return self.server.owner.counter.count(request.body, written)
-
-    def _list_models(self, request: Request, query: Mapping[str, list[str]]) -> None:
-        names = list(self.server.owner.models)
-        after = query.get("after_id", [""])[0]
-        begin = names.index(after) + 1 if after in names else 0
-        page = names[begin : begin + min(int(query.get("limit", ["20"])[0]), 4)]
-        entries = [
-            {"id": name, "type": "model", "display_name": name, "created_at": "2026-01-01T00:00:00Z"} for name in page
-        ]
-        answer = {
-            "data": entries,
-            "first_id": page[0] if page else None,
-            "last_id": page[-1] if page else None,
-            "has_more": begin + len(page) < len(names),
-        }
-        self._json(request, 200, answer)
 
     def _refuse(self, request: Request, reply: Reply) -> None:
         request.reply = reply

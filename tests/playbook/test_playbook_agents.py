@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stark_lsp.agents.grounding.anchors import strip
+from stark_lsp.agents.grounding.markers import strip
 from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.run import Rejection
 from stark_lsp.core.status import VerdictStatus

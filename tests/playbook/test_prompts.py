@@ -17,14 +17,13 @@ def test_every_strategy_has_an_advice() -> None:
     assert set(STRATEGIES) | {"tune", "leave"} <= names
 
 
-def test_an_override_wins_and_edits_are_seen_after_a_reload(tmp_path: Path) -> None:
+def test_an_override_wins_and_edits_are_seen(tmp_path: Path) -> None:
     (tmp_path / "advice").mkdir()
     mine = tmp_path / "advice" / "tune.md"
     mine.write_text("Mine: {{ name }}")
     library = PromptLibrary([tmp_path])
     assert library.render("advice/tune", name="a") == "Mine: a\n"
     mine.write_text("Changed: {{ name }}")
-    library.reload()
     assert library.render("advice/tune", name="a") == "Changed: a\n"
 
 

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stark_lsp.agents.grounding.alignment import check, located, meaning, realign
-from stark_lsp.agents.grounding.anchors import to_document
-from stark_lsp.agents.grounding.edits import MARKED_LINE, comparable, readable
-from stark_lsp.agents.grounding.markers import annotate, parse, strip
+from stark_lsp.agents.grounding.edits import MARKED_LINE, comparable, readable, spans_of
+from stark_lsp.agents.grounding.markers import annotate, parse
 from stark_lsp.agents.texts import one_line
 from stark_lsp.core.plan import Anchor
-from stark_lsp.core.problem import Problem, Span
+from stark_lsp.core.problem import Problem, SourceSlice, Span
 from stark_lsp.core.run import Node
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, split_lines
 from stark_lsp.discovery.syntax import parse as parse_python
@@ -121,11 +120,6 @@ def mark(source: str, spans: tuple[Span, ...], notes: tuple[str, ...]) -> str:
     return source
 
 
-def unmarked(source: str) -> str:
-    """Return a source without markers, as the ablation without grounding has it."""
-    return strip(source) if readable(source) else source
-
-
 def document_anchors(problem: Problem, selected: Node, grounded: GroundedPlan) -> tuple[Anchor, ...]:
     """Return the anchors of a plan on the document its problem was made from."""
     slice_text = problem.slice.text
@@ -139,16 +133,21 @@ def document_anchors(problem: Problem, selected: Node, grounded: GroundedPlan) -
         places = _in_slice(slice_text, source, grounded, problem)
     lines = split_lines(problem.text)
     anchors: dict[Span, str] = {}
-    fallback = _forward(problem)
+    fallback = _header(problem)
     for place, note in zip(places, grounded.notes, strict=True):
-        parts = to_document([place], problem.slice) if place is not None else ()
-        for part in parts or ((fallback,) if fallback is not None else ()):
+        for part in (to_document(place, problem.slice) if place is not None else []) or [fallback]:
             anchors[part] = "; ".join(text for text in dict.fromkeys((anchors.get(part, ""), note)) if text)
     return tuple(
         Anchor(part, "\n".join(lines[part.start : part.end + 1]), one_line(note, NOTE))
         for part, note in anchors.items()
         if part.end < len(lines)
     )
+
+
+def to_document(span: Span, source_slice: SourceSlice) -> list[Span]:
+    """Return lines of a slice as lines of its document: several spans where it has others between them, maybe none."""
+    numbers = (source_slice.to_document(line) for line in range(span.start, span.end + 1))
+    return spans_of(number for number in numbers if number is not None)
 
 
 def _in_slice(slice_text: str, source: str, grounded: GroundedPlan, problem: Problem) -> tuple[Span | None, ...]:
@@ -158,7 +157,8 @@ def _in_slice(slice_text: str, source: str, grounded: GroundedPlan, problem: Pro
     lines elsewhere has nothing to do with them. One that takes in the whole forward method says no more than its
     header.
     """
-    body, own = _method(slice_text, problem.qualname), _class(slice_text, problem.qualname)
+    found = _class(slice_text, problem.qualname)
+    body, own = _lines(_forward(found)), _lines(found)
     spans = realign(slice_text, annotate(source, grounded.spans))
     if len(spans) != len(grounded.spans):  # spans that cross were joined
         return (None,) * len(grounded.spans)
@@ -180,38 +180,28 @@ def _in_slice(slice_text: str, source: str, grounded: GroundedPlan, problem: Pro
     )
 
 
-def _class(text: str, qualname: str) -> Span | None:
-    """Return the lines of a class."""
+def _class(text: str, qualname: str) -> ast.ClassDef | None:
     try:
-        found = find_class(parse_python(text), qualname)
+        return next(iter(find_class(parse_python(text), qualname)), None)
     except SyntaxError:
         return None
-    return Span(first_line(found[0]), last_line(found[0])) if found else None
 
 
-def _method(text: str, qualname: str) -> Span | None:
-    """Return the lines of a class's `forward`, from its header to its end."""
-    node = _forward_node(text, qualname)
+def _forward(found: ast.ClassDef | None) -> ast.FunctionDef | None:
+    methods = (each for each in (found.body if found is not None else ()) if isinstance(each, ast.FunctionDef))
+    return next((method for method in methods if method.name == "forward"), None)
+
+
+def _lines(node: ast.stmt | None) -> Span | None:
     return None if node is None else Span(first_line(node), last_line(node))
 
 
-def _forward(problem: Problem) -> Span | None:
+def _header(problem: Problem) -> Span:
     """Return the header of `forward` in the document, or that of the class if it inherits its forward."""
-    node = _forward_node(problem.text, problem.qualname)
-    if node is None or not node.body:
+    node = _forward(_class(problem.text, problem.qualname))
+    if node is None:
         return Span(problem.class_span.start, problem.class_span.start)
     return Span(node.lineno - 1, max(node.lineno - 1, min(first_line(node.body[0]), node.lineno + 20) - 1))
-
-
-def _forward_node(text: str, qualname: str) -> ast.FunctionDef | None:
-    try:
-        classes = find_class(parse_python(text), qualname)
-    except SyntaxError:
-        return None
-    for statement in classes[0].body if classes else ():
-        if isinstance(statement, ast.FunctionDef) and statement.name == "forward":
-            return statement
-    return None
 
 
 def _string_lines(source: str) -> set[int]:

@@ -14,13 +14,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from stark_lsp.agents.grounding.alignment import meaning, opcodes
 from stark_lsp.agents.grounding.markers import parse as parse_markers
+from stark_lsp.agents.grounding.markers import strip
+from stark_lsp.core.candidate import Candidate
+from stark_lsp.core.plan import Plan
 from stark_lsp.core.problem import Span
-from stark_lsp.core.run import Node
-from stark_lsp.core.status import AgentRole
 from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import first_line, last_line, parse, split_lines
 
@@ -36,20 +36,8 @@ _WORK = 30_000_000
 """most of these times the lines of the shorter text, so that comparing them takes no more than a second or two."""
 
 
-@dataclass(frozen=True)
-class Edits:
-    """Where a candidate differs from the source it was made from."""
-
-    outside: tuple[Span, ...]
-    """Lines of the parent's source outside the anchors that were changed, removed, or inserted at."""
-    inside: int
-    """Lines of the parent's source inside the anchors that were changed or removed."""
-    helpers: tuple[str, ...]
-    """New names at module level, which are allowed."""
-
-
-def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edits | None:
-    """Return what `source` changed of a text with anchors.
+def edited_outside(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> list[Span] | None:
+    """Return the lines of a text with anchors that `source` changed, removed or inserted at outside of these.
 
     Parameters
     ----------
@@ -62,7 +50,7 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
 
     Returns
     -------
-    Edits | None
+    list[Span] | None
         None where nothing can be said: the plan marked nothing, or the texts are too large or too deeply nested to
         compare.
     """
@@ -82,48 +70,42 @@ def edits(annotated: str, source: str, names: tuple[str, str] = ("", "")) -> Edi
     if not before or not comparable([text for _, text in before], [text for _, text in after]):
         return None
     allowed = {line for span in parsed.spans for line in range(span.start, span.end + 1)}
-    outside, inside = _changed(before, after, allowed)
+    outside = _changed(before, after, allowed)
     if outside and helpers:
         # One that is an old function by a new name, which was changed between marks, kept its other lines.
         after = _lines(source, _silent(after_tree, ()), ("", ""))
         if comparable([text for _, text in before], [text for _, text in after]):
-            outside &= _changed(before, after, allowed)[0]
-    found = {name for statement in helpers for name in Definition(statement).binds}
-    return Edits(tuple(_spans(outside)), inside, tuple(sorted(found)))
+            outside &= _changed(before, after, allowed)
+    return spans_of(outside)
 
 
-def _changed(before: list[tuple[int, str]], after: list[tuple[int, str]], allowed: set[int]) -> tuple[set[int], int]:
-    """Return which lines outside of what is allowed were changed or inserted at, and how many inside were changed."""
+def _changed(before: list[tuple[int, str]], after: list[tuple[int, str]], allowed: set[int]) -> set[int]:
+    """Return which lines outside of what is allowed were changed or inserted at."""
     ordered = sorted(allowed)
     outside: set[int] = set()
-    inside = 0
     for kind, first, last, _, _ in opcodes(before, after):
         if kind == "equal":
             continue
         if first < last:
-            changed = [number for number, _ in before[first:last]]
-            inside += sum(number in allowed for number in changed)
-            outside.update(number for number in changed if number not in allowed)
+            outside.update(number for number, _ in before[first:last] if number not in allowed)
             continue
         above, below = before[max(0, first - 1)][0], before[min(first, len(before) - 1)][0]
         if above not in allowed and below not in allowed and not _between(ordered, above, below):
             outside.add(below)
-    return outside, inside
+    return outside
 
 
-def report(parent: Node, node: Node) -> Edits | None:
-    """Return what a node of the code agent changed of its parent; None where that says nothing."""
-    if node.role is not AgentRole.CODE or node.plan is None or not node.plan.annotated_source:
-        return None
-    names = (parent.candidate.class_name, node.candidate.class_name)
-    return edits(node.plan.annotated_source, node.candidate.source, names)
+def report(parent: Candidate, plan: Plan, candidate: Candidate) -> str:
+    """Return where a candidate changed its parent outside the anchors of its plan, in words; empty if nowhere."""
+    names = (parent.class_name, candidate.class_name)
+    return described(edited_outside(plan.annotated_source, candidate.source, names) or ())
 
 
-def describe(found: Edits) -> str:
-    """Return the lines outside the anchors that were changed, for instance `line 3, lines 7–9`; empty if none."""
+def described(spans: Sequence[Span]) -> str:
+    """Return lines as words, for instance `line 3, lines 7–9`."""
     places = [
         f"line {span.start + 1}" if span.start == span.end else f"lines {span.start + 1}–{span.end + 1}"
-        for span in found.outside
+        for span in spans
     ]
     more = f" and {len(places) - 8} more places" if len(places) > 8 else ""
     return ", ".join(places[:8]) + more
@@ -133,6 +115,11 @@ def readable(text: str) -> bool:
     """Whether markers can be read from a text in a reasonable time."""
     lengths = [len(line) for line in split_lines(text) if "improve" in line.lower()]
     return len(lengths) <= _MARKS and max(lengths, default=0) <= MARKED_LINE
+
+
+def unmarked(text: str) -> str:
+    """Return a text without markers, as far as they can be read."""
+    return strip(text) if readable(text) else text
 
 
 def is_marked(text: str) -> bool:
@@ -205,7 +192,8 @@ def _between(ordered: Sequence[int], above: int, below: int) -> bool:
     return place < len(ordered) and ordered[place] < below
 
 
-def _spans(lines: Iterable[int]) -> list[Span]:
+def spans_of(lines: Iterable[int]) -> list[Span]:
+    """Return the runs that lines come to."""
     spans: list[Span] = []
     for line in sorted(lines):
         if spans and spans[-1].end + 1 == line:

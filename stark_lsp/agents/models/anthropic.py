@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stark_lsp.agents.models import names
-from stark_lsp.agents.models.failures import ANTHROPIC, Trouble, TroubleKind, as_error, describe
+from stark_lsp.agents.models.failures import ANTHROPIC
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.secret import Secret, from_environment
@@ -62,32 +62,6 @@ class AnthropicModel(ServiceModel):
         if not self._name:
             self._name = names.default_model()
         return self._name
-
-    async def list_models(self) -> tuple[str, ...]:
-        """Return the names of the models that the service offers.
-
-        Raises
-        ------
-        Fault
-            The service cannot be reached.
-        BadInput
-            The key is not accepted, or the service has no such list.
-        """
-        await self.prepare()
-        found: list[str] = []
-        trouble: Trouble | None = None
-        breaks: tuple[type[Exception], ...] = (*self._breaks(), ValueError, AttributeError)
-        try:
-            client = await self._connected()
-            async for model in client.models.list(limit=100):
-                found.append(clean_text(str(model.id))[:200])
-                if len(found) >= 1000:
-                    break
-        except breaks as error:
-            trouble = self._refusal(error) or Trouble(TroubleKind.AGAIN, describe(error, self._credential))
-        if trouble is not None:
-            raise as_error(trouble, model="the list of models", server=self.server, tries=1)
-        return tuple(found)
 
     @property
     def _credential(self) -> Secret | None:

@@ -80,10 +80,6 @@ class Features:
         """Remember whether a model takes something."""
         self._known.setdefault((server, model), {})[feature] = takes
 
-    def forget(self) -> None:
-        """Know nothing again."""
-        self._known.clear()
-
 
 def refused(message: str, sent: frozenset[Feature]) -> Feature | None:
     """Return which of the things that were sent a service's refusal is about, None if it is about none of them."""

@@ -78,11 +78,6 @@ class Purse:
         return self._budget
 
     @property
-    def prices(self) -> Prices:
-        """What tokens cost."""
-        return self._prices
-
-    @property
     def reserved(self) -> tuple[int, float]:
         """Tokens and dollars that are set aside for calls under way."""
         entries = self._open.values()
