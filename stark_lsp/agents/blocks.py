@@ -32,40 +32,12 @@ class Block:
 
 def code_blocks(text: str) -> tuple[Block, ...]:
     """Return the fenced blocks of a text, in order; one that is never closed reaches to the end."""
-    blocks: list[Block] = []
-    fence, language, lines = "", "", list[str]()
-    for line in split_lines(text):
-        if not fence:
-            opening = _opening(line)
-            if opening is not None:
-                fence, language, lines = opening[1], opening[2].lower(), []
-            continue
-        bare = line.strip()
-        if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
-            blocks.append(Block(language, "".join(f"{each}\n" for each in lines)))
-            fence = ""
-            continue
-        lines.append(line)
-    if fence and lines:
-        blocks.append(Block(language, "".join(f"{each}\n" for each in lines), closed=False))
-    return tuple(blocks)
+    return _divided(text)[0]
 
 
 def without_blocks(text: str) -> str:
     """Return the text around fenced blocks."""
-    kept: list[str] = []
-    fence = ""
-    for line in split_lines(text):
-        opening = _opening(line)
-        if fence:
-            bare = line.strip()
-            if bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
-                fence = ""
-        elif opening is not None:
-            fence = opening[1]
-        else:
-            kept.append(line)
-    return "\n".join(kept).strip()
+    return "\n".join(_divided(text)[1]).strip()
 
 
 def unwrapped(text: str) -> str:
@@ -118,5 +90,22 @@ def json_beginning(text: str) -> tuple[dict[str, Any], str]:
     return fields, ""
 
 
-def _opening(line: str) -> re.Match[str] | None:
-    return _OPENING.match(line) if len(line) <= _LONGEST_OPENING else None
+def _divided(text: str) -> tuple[tuple[Block, ...], list[str]]:
+    """Return the fenced blocks of a text, and the lines around them."""
+    blocks: list[Block] = []
+    around: list[str] = []
+    fence, language, lines = "", "", list[str]()
+    for line in split_lines(text):
+        bare = line.strip()
+        if fence and bare and set(bare) == {fence[0]} and len(bare) >= len(fence):
+            blocks.append(Block(language, "".join(f"{each}\n" for each in lines)))
+            fence = ""
+        elif fence:
+            lines.append(line)
+        elif len(line) <= _LONGEST_OPENING and (opening := _OPENING.match(line)):
+            fence, language, lines = opening[1], opening[2].lower(), []
+        else:
+            around.append(line)
+    if fence and lines:
+        blocks.append(Block(language, "".join(f"{each}\n" for each in lines), closed=False))
+    return tuple(blocks), around

@@ -368,11 +368,9 @@ def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:
     return tuple(f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in alike(nodes))
 
 
-def _view(node: Node, context: Context, *, profile: bool, limit: int | None = None) -> Attempt:
+def _view(node: Node, context: Context, *, profile: bool, limit: int = PAST_SOURCE) -> Attempt:
     """Return a node for a template, with its parent where the context holds it."""
     known = {each.id: each for each in (*context.window, *context.siblings, context.selected, context.root)}
     parent = known.get(node.parent) if node.parent is not None else None
     device = context.reference.environment.device
-    if limit is None:
-        return attempt(node, parent, profile=profile, device=device)
     return attempt(node, parent, profile=profile, limit=limit, device=device)

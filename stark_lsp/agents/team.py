@@ -21,12 +21,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from stark_lsp.agents.answers import read_kernel, read_plan, tool_of
 from stark_lsp.agents.dialects import detect
 from stark_lsp.agents.frame import NEW_CLASS, Frame, combinable
 from stark_lsp.agents.grounding.check import document_anchors, ground
-from stark_lsp.agents.grounding.edits import report, unmarked
+from stark_lsp.agents.grounding.edits import report
 from stark_lsp.agents.lenses import FILE, Lens, choose, read_lenses
 from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.agents.texts import one_line
@@ -128,23 +129,24 @@ class _Asking:
                 raise  # the reference alone is too long, and will be in every question
             raise NoCandidate(error.message, final=True) from error
 
-    async def _candidate(
-        self, question: Question, answer: Answer, context: Context, failed: Node | None
-    ) -> tuple[Candidate, str]:
-        """Return the candidate of an answer, and what was said with it."""
+    async def _made(
+        self, role: ModelRole, context: Context, plan: Plan | None = None, failed: Node | None = None
+    ) -> Candidate:
+        """Return the candidate that is handed in, with what its author says of it."""
+        question, answer = await self._ask(role, context, plan=plan, failed=failed)
         # What the question shows last, which edits are to.
         shown = context.selected if failed is None or is_empty(failed) else failed
         return await self._read(question, answer, shown.candidate.source)
 
-    async def _read(self, question: Question, answer: Answer, shown: str) -> tuple[Candidate, str]:
+    async def _read(self, question: Question, answer: Answer, shown: str) -> Candidate:
         base = shown if self.settings.edits else None
 
-        def read() -> tuple[Candidate, str]:
+        def read() -> Candidate:
             said = read_kernel(answer, question, NEW_CLASS, self.problem.class_name, base)
             if said.remark:
                 self._note(question.attempt, said.remark)
             author = answer.model or question.model or self.model.name
-            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark, model=author), said.summary
+            return Candidate(said.source, detect(said.source), NEW_CLASS, said.remark, said.summary, author)
 
         return await asyncio.to_thread(read)
 
@@ -212,7 +214,7 @@ class ModelTeam(_Asking):
         NoCandidate
             The answer holds no candidate.
         """
-        return await self._repair(context)
+        return await self._made(ModelRole.DEBUG, context)
 
     async def correct(self, context: Context, failed: Node) -> Draft:
         """Return what the code or debug agent makes of its own candidate that failed, or of its answer without one.
@@ -225,34 +227,26 @@ class ModelTeam(_Asking):
         if failed.role is AgentRole.CODE and failed.plan is not None:
             candidate = await self._carry_out(context, failed.plan, failed)
         else:
-            candidate = await self._repair(context, failed)
+            candidate = await self._made(ModelRole.DEBUG, context, failed=failed)
         # What was said of the idea stays; a correction says little or nothing.
         return Draft(replace(candidate, summary=failed.candidate.summary or candidate.summary), failed.plan)
 
     async def _carry_out(self, context: Context, plan: Plan, failed: Node | None = None) -> Candidate:
+        candidate = await self._write(context, plan, failed)
         if self.settings.grounding is Grounding.OFF:
-            shown = replace(plan, annotated_source=unmarked(plan.annotated_source))
-        else:
-            shown = plan
-        candidate, said = await self._write(context, shown, failed)
-        outside = await asyncio.to_thread(self._outside, context, plan, candidate)
-        if outside:
-            text = f"Edits outside the marked lines: {outside}."
-            self._note(context.attempt, text)
-            if self.settings.grounding is Grounding.REFUSE:
-                raise NoCandidate(text, text=candidate.source)
-            candidate = replace(candidate, remark=f"{candidate.remark} {text}".strip())
-        return replace(candidate, summary=said)
+            return candidate
+        outside = await asyncio.to_thread(report, context.selected.candidate, plan, candidate)
+        if not outside:
+            return candidate
+        text = f"Edits outside the marked lines: {outside}."
+        self._note(context.attempt, text)
+        if self.settings.grounding is Grounding.REFUSE:
+            raise NoCandidate(text, text=candidate.source)
+        return replace(candidate, remark=f"{candidate.remark} {text}".strip())
 
-    async def _write(self, context: Context, plan: Plan, failed: Node | None) -> tuple[Candidate, str]:
-        """Return what the code agent hands in, and what it says of it."""
-        question, answer = await self._ask(ModelRole.CODE, context, plan=plan, failed=failed)
-        return await self._candidate(question, answer, context, failed)
-
-    async def _repair(self, context: Context, failed: Node | None = None) -> Candidate:
-        question, answer = await self._ask(ModelRole.DEBUG, context, failed=failed)
-        candidate, said = await self._candidate(question, answer, context, failed)
-        return replace(candidate, summary=said)
+    async def _write(self, context: Context, plan: Plan, failed: Node | None) -> Candidate:
+        """Return what the code agent hands in."""
+        return await self._made(ModelRole.CODE, context, plan, failed)
 
     def _lens(self, context: Context) -> Lens | None:
         """Return the side to look from, None where temperature makes plans differ."""
@@ -286,12 +280,6 @@ class ModelTeam(_Asking):
             expected_saving_ms=said.expected_saving_ms,
         )
 
-    def _outside(self, context: Context, plan: Plan, candidate: Candidate) -> str:
-        """Return the lines outside the anchors that were edited; empty if none, or if anchors bind nobody."""
-        if self.settings.grounding is Grounding.OFF:
-            return ""
-        return report(context.selected.candidate, plan, candidate)
-
 
 class ModelSolo(_Asking):
     """A single agent that does all: sampling, reflexion, or the agent of the search baseline.
@@ -316,18 +304,11 @@ class ModelSolo(_Asking):
         reference: Reference,
         role: ModelRole,
         settings: AgentSettings | None = None,
-        *,
-        prompts: PromptLibrary | None = None,
-        notes: Sequence[EarlierNote] = (),
-        tried: bool = True,
-        tune: int = 0,
-        on_note: Note | None = None,
+        **more: Any,
     ) -> None:
         if role not in (ModelRole.SAMPLING, ModelRole.REFLEXION):
             raise ValueError(f"{role.value} is not the role of a single agent")
-        super().__init__(
-            model, problem, reference, settings, prompts=prompts, notes=notes, tried=tried, tune=tune, on_note=on_note
-        )
+        super().__init__(model, problem, reference, settings, **more)
         self.role = role
 
     async def propose(self, context: Context, rng: Random) -> Draft:
@@ -351,10 +332,9 @@ class ModelSolo(_Asking):
         return await self._draft(context, failed)
 
     async def _draft(self, context: Context, failed: Node | None = None) -> Draft:
-        question, answer = await self._ask(self.role, context, failed=failed)
-        candidate, summary = await self._candidate(question, answer, context, failed)
-        title = one_line(summary.partition("\n")[0].partition(". ")[0], 100).rstrip(".")
-        return Draft(candidate, Plan(title, summary) if title else None)
+        candidate = await self._made(self.role, context, failed=failed)
+        title = one_line(candidate.summary.partition("\n")[0].partition(". ")[0], 100).rstrip(".")
+        return Draft(replace(candidate, summary=""), Plan(title, candidate.summary) if title else None)
 
 
 __all__ = ["ModelSolo", "ModelTeam", "Note"]

@@ -66,7 +66,7 @@ class ToolTeam(ModelTeam):
             replace(one, tools=self._tools) if one.role is ModelRole.CODE else one for one in super().rehearse(*roles)
         )
 
-    async def _write(self, context: Context, plan: Plan, failed: Node | None) -> tuple[Candidate, str]:
+    async def _write(self, context: Context, plan: Plan, failed: Node | None) -> Candidate:
         if failed is not None:
             return await super()._write(context, plan, failed)
         question = await asyncio.to_thread(
@@ -92,11 +92,11 @@ class ToolTeam(ModelTeam):
             mine = candidate.source if candidate is not None else mine
             question = await self._next(question, answer, candidate, trouble)
 
-    async def _taken(self, question: Question, answer: Answer, source: str) -> tuple[Candidate, str]:
+    async def _taken(self, question: Question, answer: Answer, source: str) -> Candidate:
         """Return what was tried last, of who hands nothing in that can be used."""
         given = replace(answer, stop=StopReason.COMPLETE, text="", tool_input={"source": source}, message="")
-        candidate, said = await self._read(question, given, source)
-        return replace(candidate, remark="Its author handed nothing in; this is what it tried last."), said
+        candidate = await self._read(question, given, source)
+        return replace(candidate, remark="Its author handed nothing in; this is what it tried last.")
 
     async def _handed_over(self, question: Question, answer: Answer, source: str) -> Candidate | None:
         """Return the candidate that a call is about, None if it is about none.
@@ -112,7 +112,7 @@ class ToolTeam(ModelTeam):
             raise NoCandidate(answer.message or "The call could not be read.")
         if answer.called not in STAGES:
             return None
-        return (await self._read(question, completed(answer, source), source))[0]
+        return await self._read(question, completed(answer, source), source)
 
     async def _next(self, question: Question, answer: Answer, candidate: Candidate | None, trouble: str) -> Question:
         """Return the question that follows a call, with its result; what was answered before has that already."""

@@ -194,7 +194,7 @@ async def _learned(setting: Setting) -> Team:
 async def _around(model: Model, setting: Setting) -> Team:
     """Build the agents around a model."""
     from stark_lsp.agents.models.journaled import JournaledModel
-    from stark_lsp.agents.models.prices import free, prices_of
+    from stark_lsp.agents.models.prices import prices_of
     from stark_lsp.agents.models.purse import Purse
     from stark_lsp.agents.prompts import PromptLibrary
     from stark_lsp.agents.team import ModelSolo, ModelTeam
@@ -206,50 +206,39 @@ async def _around(model: Model, setting: Setting) -> Team:
     # The first look at the name imports the SDK, which takes a second: the editor must not wait for it.
     name = await asyncio.to_thread(lambda: model.name)
     replayed = begun.choice.kind == REPLAY
-    prices = free() if replayed else await asyncio.to_thread(prices_of, begun.choice.kind)
+    prices = await asyncio.to_thread(prices_of, begun.choice.kind)
     roles = _roles(system)
     names = agents.models(roles, name)
     budget = replace(setting.budget, tokens=None, dollars=None) if replayed else _limited(setting, names, prices)
     purse = Purse(budget, prices, setting.spend, setting.on_spend)
     purse.check(names)
     journaled = JournaledModel(model, setting.journal, purse)
-    prompts = PromptLibrary(begun.options.prompt_dirs)
 
     def note(attempt: int, text: str) -> None:
         setting.log(f"attempt {attempt}: {text}")
 
+    about: dict[str, Any] = {
+        "settings": agents,
+        "prompts": PromptLibrary(begun.options.prompt_dirs),
+        "seed": run.seed,
+        "notes": begun.notes,
+        "tried": system.dynamic_windows,
+        "tune": begun.search.tune,
+        "on_note": note,
+    }
+    asked: ModelSolo | ModelTeam
     if system.solo is not None:
-        solo = ModelSolo(
-            journaled,
-            run.problem,
-            begun.reference,
-            system.solo,
-            agents,
-            prompts=prompts,
-            notes=begun.notes,
-            tried=system.dynamic_windows,
-            tune=begun.search.tune,
-            on_note=note,
-        )
-        # Shows a template that cannot be filled in before anything is paid for.
-        questions = await asyncio.to_thread(solo.rehearse, *roles)
-        team = Team(solo=solo)
+        asked = ModelSolo(journaled, run.problem, begun.reference, system.solo, **about)
+        team = Team(solo=asked)
     else:
-        about: dict[str, Any] = {
-            "prompts": prompts,
-            "seed": run.seed,
-            "notes": begun.notes,
-            "tried": system.dynamic_windows,
-            "tune": begun.search.tune,
-            "on_note": note,
-        }
         if system.tools:
             sources = Sources(setting.judge, setting.find, setting.search_notes, setting.say)
-            trio: ModelTeam = ToolTeam(sources, journaled, run.problem, begun.reference, agents, **about)
+            asked = ToolTeam(sources, journaled, run.problem, begun.reference, **about)
         else:
-            trio = ModelTeam(journaled, run.problem, begun.reference, agents, **about)
-        questions = await asyncio.to_thread(trio.rehearse, *roles)
-        team = Team(trio, trio, trio)
+            asked = ModelTeam(journaled, run.problem, begun.reference, **about)
+        team = Team(asked, asked, asked)
+    # Shows a template that cannot be filled in before anything is paid for.
+    questions = await asyncio.to_thread(asked.rehearse, *roles)
     seeds = await _seeds(setting)
     outlook = "" if replayed else _outlook(setting, len(seeds), questions, prices, name)
     if budget.dollars is not None and setting.budget.dollars is None:

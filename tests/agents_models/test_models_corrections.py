@@ -19,7 +19,7 @@ from agent_cases import answered
 from scripted import PROBLEM, REFERENCE, ROOT, Recorder, failed, make_engine, ok
 
 from stark_lsp.agents.models.journaled import JournaledModel
-from stark_lsp.agents.models.prices import free
+from stark_lsp.agents.models.prices import prices_of
 from stark_lsp.agents.models.purse import Purse
 from stark_lsp.agents.team import ModelSolo, ModelTeam
 from stark_lsp.agents.tool_team import FIRST_STEP, ToolTeam
@@ -131,7 +131,7 @@ def engine_of(
     judge: MarkJudge | None = None,
 ) -> Engine:
     judge = judge or MarkJudge()
-    purse = Purse(budget or Budget(), free())
+    purse = Purse(budget or Budget(), prices_of("replay"))
     asked = JournaledModel(model, journal, purse)
     system = find_system(options.system)
     agents: ModelSolo | ModelTeam = ModelTeam(asked, PROBLEM, REFERENCE)

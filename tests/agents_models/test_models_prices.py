@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stark_lsp.agents.models import names, prices
-from stark_lsp.agents.models.prices import FREE, Price, Prices
+from stark_lsp.agents.models.prices import Price, Prices
 from stark_lsp.core.conversation import Usage
 from stark_lsp.core.errors import BadInput
 
@@ -72,8 +72,8 @@ def test_the_bound_is_never_below_the_cost(price: Price, usage: Usage) -> None:
 
 @given(_usage)
 def test_what_is_free_costs_nothing(usage: Usage) -> None:
-    assert prices.free().cost("anything", usage) == 0.0
-    assert FREE.most(usage) == 0.0
+    assert prices.prices_of("replay").cost("anything", usage) == 0.0
+    assert Price(0.0, 0.0, 0.0, 0.0).most(usage) == 0.0
 
 
 def test_a_users_list_adds_models_and_takes_the_place_of_entries(tmp_path: Path) -> None:

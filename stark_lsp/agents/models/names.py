@@ -23,21 +23,14 @@ _NAME = re.compile(
 _DATE = re.compile(r"[-@]\d{8}$")
 
 
-@dataclass(frozen=True, order=True)
-class Version:
-    """A model's version."""
-
-    major: int
-    minor: int = 0
-
-
 @dataclass(frozen=True)
 class ModelName:
     """What a name of a Claude model says."""
 
     line: str
     """`haiku`, `sonnet`, `opus` …"""
-    version: Version
+    version: tuple[int, int]
+    """Major and minor."""
     date: str = ""
     """Date of the snapshot as `YYYYMMDD`, empty for the name without one."""
 
@@ -47,8 +40,7 @@ def parse(name: str) -> ModelName | None:
     match = _NAME.search(name.strip().lower())
     if match is None:
         return None
-    version = Version(int(match["major"]), int(match["minor"] or 0))
-    return ModelName(match["line"], version, match["date"] or "")
+    return ModelName(match["line"], (int(match["major"]), int(match["minor"] or 0)), match["date"] or "")
 
 
 def undated(name: str) -> str:
@@ -56,12 +48,11 @@ def undated(name: str) -> str:
     return _DATE.sub("", name.strip())
 
 
-def newest(names: typing.Iterable[str], line: str = DEFAULT_LINE) -> str | None:
-    """Return the newest model of a line; of two names of one version the one without a date."""
-    found = [(parsed, name) for name in names if (parsed := parse(name)) is not None and parsed.line == line]
-    if not found:
-        return None
-    return max(found, key=lambda entry: (entry[0].version, not entry[0].date, entry[0].date))[1]
+def newest(names: typing.Iterable[str]) -> str | None:
+    """Return the newest model of the default line; of two names of one version the one without a date."""
+    found = [(parsed, name) for name in names if (parsed := parse(name)) is not None and parsed.line == DEFAULT_LINE]
+    _, name = max(found, key=lambda entry: (entry[0].version, not entry[0].date, entry[0].date), default=(None, None))
+    return name
 
 
 def import_sdk(*modules: str) -> None:
@@ -121,7 +112,7 @@ def refuses_temperature(name: str) -> bool:
     https://platform.claude.com/docs/en/about-claude/model-deprecations.
     """
     parsed = parse(name)
-    return parsed is not None and parsed.version > Version(4, 6)
+    return parsed is not None and parsed.version > (4, 6)
 
 
 def thinks_unasked(name: str) -> bool:
@@ -131,4 +122,4 @@ def thinks_unasked(name: str) -> bool:
     (https://platform.claude.com/docs/en/models/sonnet-5-5/whats-new-sonnet-5-5), so these are left to choose the tool.
     """
     parsed = parse(name)
-    return parsed is not None and parsed.version >= Version(5)
+    return parsed is not None and parsed.version >= (5, 0)

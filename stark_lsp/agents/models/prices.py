@@ -67,10 +67,6 @@ class Price:
         return bound
 
 
-FREE = Price(0.0, 0.0, 0.0, 0.0)
-"""Of what costs nothing, such as a transcript."""
-
-
 @dataclass(frozen=True)
 class Prices:
     """A price list."""
@@ -93,12 +89,7 @@ class Prices:
         return None if price is None else price.cost(usage)
 
 
-def free() -> Prices:
-    """Return the price list of what costs nothing."""
-    return Prices(everything=FREE)
-
-
-def prices_of(kind: str, own: Path | None = None) -> Prices:
+def prices_of(kind: str) -> Prices:
     """Return the price list for a kind of model (`registry`).
 
     A transcript costs nothing. What the user pays for the editor's model is not known, whatever it is called.
@@ -109,8 +100,8 @@ def prices_of(kind: str, own: Path | None = None) -> Prices:
         The user's own price list cannot be read.
     """
     if kind == "replay":
-        return free()
-    return Prices() if kind == "editor" else load(own)
+        return Prices(everything=Price(0.0, 0.0, 0.0, 0.0))
+    return Prices() if kind == "editor" else load()
 
 
 def own_prices_path() -> Path:

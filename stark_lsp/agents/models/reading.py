@@ -53,7 +53,7 @@ def read_object(text: str) -> dict[str, Any]:
         raise ValueError(f"it is not JSON ({error.msg}, line {error.lineno})") from None
     if not isinstance(value, dict):
         raise ValueError("it is not an object")
-    return _clean_object(value)
+    return clean_object(value)
 
 
 def clean_object(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def clean_object(value: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         It holds what JSON does not have, or is too deep.
     """
-    return _clean_object(value)
+    return {clean_text(str(name)): _clean(entry, 1) for name, entry in value.items()}
 
 
 class AnswerReader:
@@ -293,10 +293,6 @@ def _dumped(value: Mapping[str, Any]) -> str:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, which JSON does not have")
-
-
-def _clean_object(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {clean_text(str(name)): _clean(entry, 1) for name, entry in value.items()}
 
 
 def _clean(value: Any, depth: int) -> Any:
