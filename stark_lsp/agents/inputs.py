@@ -7,7 +7,7 @@ import json
 
 from stark_lsp.core.problem import Problem
 from stark_lsp.core.status import InputSource
-from stark_lsp.discovery.slicing import Definition
+from stark_lsp.discovery.slicing import closure
 from stark_lsp.discovery.syntax import first_line, last_line, parse, split_lines
 
 
@@ -24,29 +24,13 @@ def inputs_source(problem: Problem) -> str:
 
 def _functions(problem: Problem, wanted: set[str]) -> str:
     """Return the functions, and the constants at module level that they use, as they stand in the document."""
-    tree = parse(problem.text)
-    definitions = [Definition(statement) for statement in tree.body if not isinstance(statement, ast.ClassDef)]
-    kept: set[int] = set()
-    while True:
-        more = {
-            number
-            for number, definition in enumerate(definitions)
-            if number not in kept and definition.binds & wanted and not _is_import(definition.node)
-        }
-        if not more:
-            break
-        kept |= more
-        wanted = wanted.union(*(definitions[number].uses for number in more))
+    left_out = (ast.ClassDef, ast.Import, ast.ImportFrom)
+    body = [statement for statement in parse(problem.text).body if not isinstance(statement, left_out)]
     lines = split_lines(problem.text)
-    parts = [definitions[number].node for number in sorted(kept)]
-    text, previous = [], None
-    for node in parts:
+    text, previous = list[str](), None
+    for node in (definition.node for definition in closure(body, (), wanted)):
         if previous is not None and (isinstance(node, ast.FunctionDef) or isinstance(previous, ast.FunctionDef)):
             text += ["", ""]
         text += lines[first_line(node) : last_line(node) + 1]
         previous = node
     return "".join(f"{line}\n" for line in text)
-
-
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.Import, ast.ImportFrom))

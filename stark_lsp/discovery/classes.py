@@ -148,9 +148,6 @@ class _Walk:
                 scope.bind_import(fact)
             else:
                 scope.bind_assignment(fact)
-                for target in fact.targets if isinstance(fact, ast.Assign) else [fact.target]:
-                    if isinstance(target, ast.Name):
-                        scope.bind(target.id, ())
 
     def _class(self, fact: ClassFact, scope: Scope, prefix: str) -> None:
         qualname = f"{prefix}{fact.name}"

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from functools import lru_cache
 
-from stark_lsp.discovery.syntax import Import, import_paths
+from stark_lsp.discovery.syntax import Import, import_paths, targets
 
 FILE = "<file>"
 """First part of the path of a class defined in the file."""
@@ -77,18 +77,11 @@ class Scope:
             else:
                 self.bind(name, {path})
 
-    def bind_assignment(self, statement: ast.stmt) -> None:
-        """Record an alias such as `Base = nn.Module`; other assignments hide what the name stood for."""
-        if isinstance(statement, ast.Assign):
-            targets, value = statement.targets, statement.value
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            targets, value = [statement.target], statement.value
-        else:
-            return
-        if isinstance(value, ast.Call):
-            return
-        paths = self.resolve(value)
-        for target in targets:
+    def bind_assignment(self, statement: ast.Assign | ast.AnnAssign) -> None:
+        """Record an alias such as `Base = nn.Module`; what is made by a call stands for nothing that is known."""
+        value = statement.value
+        paths = set[str]() if value is None or isinstance(value, ast.Call) else self.resolve(value)
+        for target in targets(statement):
             if isinstance(target, ast.Name):
                 self.bind(target.id, paths)
 

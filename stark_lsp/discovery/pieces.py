@@ -18,7 +18,7 @@ from functools import cached_property
 
 from stark_lsp.core.editing import LINE_END
 from stark_lsp.discovery.outline import STRING_OR_COMMENT, header_end, mask, outline
-from stark_lsp.discovery.syntax import BOM, blocks, first_line, keep_ends, parse, split_lines
+from stark_lsp.discovery.syntax import BOM, blocks, first_line, keep_ends, parse, split_lines, targets
 
 _DEFINITION = re.compile(r"(?:class|def|async[ \t]+def)\b")
 _GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
@@ -141,8 +141,7 @@ def _facts(statements: list[ast.stmt], ends: dict[int, int], lines: list[str], t
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found.append(node)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) for target in targets):
+            if any(isinstance(target, ast.Name) for target in targets(node)):
                 found.append(node)
         elif isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             end = node.end_lineno or node.lineno

@@ -13,9 +13,11 @@ What `get_inputs` or a `__main__` block need is not kept, unless the class refer
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from stark_lsp.core.problem import SourceSlice
+from stark_lsp.discovery.place import comment_top
 from stark_lsp.discovery.syntax import BOM, BUILTINS, blocks, find_class, first_line, last_line, split_lines
 
 
@@ -52,7 +54,7 @@ def slice_of(tree: ast.Module, text: str, qualname: str) -> SourceSlice:
     lines = split_lines(text.removeprefix(BOM))
     wanted: set[int] = set()
     for definition in kept:
-        wanted.update(range(_with_comments(lines, first_line(definition.node)), last_line(definition.node) + 1))
+        wanted.update(range(comment_top(lines, definition.node), last_line(definition.node) + 1))
     numbers: list[int] = []
     for number in sorted(wanted):
         if numbers and number > numbers[-1] + 1:
@@ -81,12 +83,12 @@ def needed_statements(tree: ast.Module, qualname: str, names: frozenset[str] = f
     start = [
         node for node in tree.body if first_line(node) <= target.lineno - 1 <= last_line(node) or _always_kept(node)
     ]
-    return _closure(tree, start, names | {qualname.partition(".")[0]})
+    return closure(tree.body, start, names | {qualname.partition(".")[0]})
 
 
-def _closure(tree: ast.Module, start: list[ast.stmt], names: frozenset[str]) -> tuple[Definition, ...]:
-    """Return `start` and all that binds or changes a name that it, or `names`, refers to."""
-    definitions = [Definition(node) for node in tree.body]
+def closure(body: Sequence[ast.stmt], start: Sequence[ast.stmt], names: Collection[str]) -> tuple[Definition, ...]:
+    """Return `start`, and of all statements those that bind or change one of `names` or a name that these refer to."""
+    definitions = [Definition(node) for node in body]
     binders: dict[str, list[int]] = {}
     for index, definition in enumerate(definitions):
         if not is_main_block(definition.node):
@@ -182,13 +184,6 @@ def _maybe_annotation(text: str) -> bool:
     """Say whether a string may be a quoted annotation; a wrong yes only keeps a statement more."""
     text = text.strip()
     return 0 < len(text) < 200 and (text[0].isalpha() or text[0] == "_") and text[-1] not in ".:" and "\n" not in text
-
-
-def _with_comments(lines: list[str], first: int) -> int:
-    """Return the first line of the comment block right above a statement."""
-    while first > 0 and lines[first - 1].startswith("#"):
-        first -= 1
-    return first
 
 
 def _blank_before(lines: list[str], previous: int, number: int) -> list[int]:

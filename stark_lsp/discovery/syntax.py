@@ -24,6 +24,7 @@ __all__ = [
     "last_line",
     "parse",
     "split_lines",
+    "targets",
 ]
 
 BUILTINS = frozenset(dir(builtins))
@@ -74,6 +75,11 @@ def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
         else:
             found.extend(part.body for part in inner)
     return found
+
+
+def targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    """Return what an assignment assigns to."""
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
 
 def class_names(tree: ast.Module) -> list[str]:

@@ -49,7 +49,7 @@ def find_tables(path: str) -> list[FoundTable]:
     found: list[FoundTable] = []
     for toml in toml_files(path):
         try:
-            found.extend(FoundTable(table, str(toml)) for table in _tables(toml))
+            found += _tables(toml)
         except BadInput:
             continue
     return found
@@ -57,7 +57,13 @@ def find_tables(path: str) -> list[FoundTable]:
 
 def names(table: FoundTable, path: str, qualname: str) -> bool:
     """Whether a table names a class of the file at `path`."""
-    return _names(table.table.get("class"), Path(table.path), path, qualname)
+    wanted = table.table.get("class")
+    if not isinstance(wanted, str):
+        return False
+    file, separator, name = wanted.rpartition("::")
+    if name != qualname:
+        return False
+    return not separator or os.path.realpath(Path(table.path).parent / file) == os.path.realpath(path)
 
 
 def check_tables(path: str, qualname: str) -> None:
@@ -70,8 +76,8 @@ def check_tables(path: str, qualname: str) -> None:
     """
     for toml in toml_files(path):
         for table in _tables(toml):
-            if _names(table.get("class"), toml, path, qualname):
-                _check(table, str(toml))
+            if names(table, path, qualname):
+                _check(table)
                 return
 
 
@@ -86,7 +92,7 @@ def toml_files(path: str) -> list[Path]:
     return found
 
 
-def _tables(toml: Path) -> list[dict[str, Any]]:
+def _tables(toml: Path) -> list[FoundTable]:
     try:
         stamp = toml.stat()
         raw = _read(str(toml), stamp.st_mtime_ns, stamp.st_size)
@@ -100,7 +106,8 @@ def _tables(toml: Path) -> list[dict[str, Any]]:
     tables = stark.get("input", []) if isinstance(stark, dict) else []
     if isinstance(tables, dict):
         tables = [tables]
-    return [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
+    given = tables if isinstance(tables, list) else []
+    return [FoundTable(table, str(toml)) for table in given if isinstance(table, dict)]
 
 
 @lru_cache(maxsize=32)
@@ -110,20 +117,11 @@ def _read(path: str, modified_ns: int, size: int) -> str:
         return json.dumps(tomllib.load(file), default=str)
 
 
-def _names(wanted: object, toml: Path, path: str, qualname: str) -> bool:
-    if not isinstance(wanted, str):
-        return False
-    file, separator, name = wanted.rpartition("::")
-    if name != qualname:
-        return False
-    return not separator or os.path.realpath(toml.parent / file) == os.path.realpath(path)
-
-
-def _check(table: dict[str, Any], path: str) -> None:
-    name = table.get("class")
+def _check(found: FoundTable) -> None:
+    table = found.table
 
     def refuse(message: str, cure: str) -> None:
-        raise BadInput(f"the input table of {name} {message}.", cure=cure, path=path)
+        raise BadInput(f"the input table of {table['class']} {message}.", cure=cure, path=found.path)
 
     for key in table.keys() - _KEYS:
         refuse(f"has an unknown key {key!r}", f"Known keys: {', '.join(sorted(_KEYS))}.")

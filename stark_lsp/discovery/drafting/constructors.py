@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stark_lsp.discovery.syntax import find_class
+from stark_lsp.discovery.syntax import find_class, targets
 
 DEPTH = 5
 """How deep classes of the file are followed into each other."""
@@ -220,13 +220,19 @@ def lineage(tree: ast.Module, node: ast.ClassDef) -> list[ast.ClassDef]:
     return found
 
 
-def parameters(function: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None, bool]]:
-    """Return the parameters behind `self`, each with its default and whether it is passed by name only."""
+def parameters(function: ast.FunctionDef, *, bound: bool = True) -> list[tuple[ast.arg, ast.expr | None, bool]]:
+    """Return the parameters, each with its default and whether it is passed by name only.
+
+    Parameters
+    ----------
+    bound
+        Whether it is a method, whose first one is `self`.
+    """
     arguments = [*function.args.posonlyargs, *function.args.args]
     defaults: list[ast.expr | None] = [None] * (len(arguments) - len(function.args.defaults))
     pairs = list(zip(arguments, [*defaults, *function.args.defaults], strict=True))
     static = any(getattr(decorator, "id", "") == "staticmethod" for decorator in function.decorator_list)
-    found = [(argument, default, False) for argument, default in (pairs if static else pairs[1:])]
+    found = [(argument, default, False) for argument, default in (pairs[1:] if bound and not static else pairs)]
     keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     return [*found, *((argument, default, True) for argument, default in keywords)]
 
@@ -247,9 +253,8 @@ class Constructor:
         for cls in reversed(lineage(tree, node)):
             for statement in cls.body:
                 if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-                    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                     value = evaluate(statement.value, {})
-                    self.own.update({t.id: value for t in targets if isinstance(t, ast.Name)})
+                    self.own.update({t.id: value for t in targets(statement) if isinstance(t, ast.Name)})
         init = method(tree, node, "__init__")
         if init is not None:
             self._run(init, args, kwargs, 0)
@@ -265,9 +270,8 @@ class Constructor:
     def _statements(self, body: list[ast.stmt], names: Namespace, init: ast.FunctionDef, depth: int) -> None:
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 value = evaluate(statement.value, names)
-                for target in targets:
+                for target in targets(statement):
                     self._bind(target, value, names)
             elif isinstance(statement, ast.AugAssign):
                 value = evaluate(ast.BinOp(statement.target, statement.op, statement.value), names)

@@ -20,15 +20,15 @@ from stark_lsp.discovery.drafting.wants import (
     part_of,
     wants,
 )
-from stark_lsp.discovery.syntax import find_class
+from stark_lsp.discovery.syntax import find_class, targets
 
 Given = dict[int | str | None, str | None]
 """Which argument that is followed is passed at a place or by a keyword."""
 
 
-def forward_facts(owner: Constructor, name: str = "forward") -> dict[str, Facts]:
-    """Return what is known of each parameter of a method; `parameter.0` for the parts of a tuple."""
-    function = method(owner.tree, owner.node, name)
+def forward_facts(owner: Constructor) -> dict[str, Facts]:
+    """Return what is known of each parameter of `forward`; `parameter.0` for the parts of a tuple."""
+    function = method(owner.tree, owner.node, "forward")
     if function is None:
         first = next((want for layer in owner.layers if (want := wants(layer)) is not None), None)
         return {"x": first} if first is not None else {}
@@ -60,7 +60,7 @@ class _Reader:
 
     def read(self, function: ast.FunctionDef) -> dict[str, Facts]:
         rest = [(function.args.vararg, None, False)] if function.args.vararg is not None else []
-        pairs = parameters(function) if self._owner is not None else _all(function)
+        pairs = parameters(function, bound=self._owner is not None)
         for argument, default, _ in (*pairs, *rest):
             self._facts[argument.arg] = Facts()
             self._same[argument.arg] = argument.arg
@@ -82,7 +82,7 @@ class _Reader:
     def _statement(self, statement: ast.stmt) -> None:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             source = self._flow(statement.value)
-            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            for target in targets(statement):
                 self._assign(target, statement.value, source)
         elif isinstance(statement, ast.AugAssign):
             self._flow(ast.BinOp(statement.target, statement.op, statement.value))
@@ -317,7 +317,7 @@ class _Reader:
     def _enter(self, function: ast.FunctionDef, owner: Constructor | None, given: Given) -> None:
         """Follow a method or function of the file."""
         if self._depth < DEPTH:
-            pairs = parameters(function) if owner is not None else _all(function)
+            pairs = parameters(function, bound=owner is not None)
             inner = _Reader(owner, self._depth + 1, self._tree).read(function)
             self._passed(inner, [argument.arg for argument, _, _ in pairs], given)
 
@@ -392,9 +392,3 @@ class _Reader:
         self._facts[whole] = Facts(least=place + 1 if place >= 0 else -place)
         self._joined[whole] = list(dict.fromkeys(parts)), place, len(parts) == len(items)
         return whole
-
-
-def _all(function: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr | None, bool]]:
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    defaults: list[ast.expr | None] = [None] * (len(arguments) - len(function.args.defaults))
-    return [(a, d, False) for a, d in zip(arguments, [*defaults, *function.args.defaults], strict=True)]

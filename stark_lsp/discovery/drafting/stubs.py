@@ -23,6 +23,7 @@ from stark_lsp.discovery.drafting.examples import usual
 from stark_lsp.discovery.drafting.flow import forward_facts
 from stark_lsp.discovery.drafting.guesses import PLANE, WIDTH, call_guess, size_of
 from stark_lsp.discovery.drafting.wants import Facts
+from stark_lsp.discovery.slicing import Definition
 from stark_lsp.discovery.syntax import find_class, first_line, last_line, parse, split_lines
 
 
@@ -119,13 +120,8 @@ def _suffix(text: str, tree: ast.Module, qualname: str) -> str:
 
 def _bound(tree: ast.Module) -> frozenset[str]:
     """Return the names that imports and definitions at the top level bind."""
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            found.add(node.name)
-    return frozenset(found)
+    wanted = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+    return frozenset(name for node in tree.body if isinstance(node, wanted) for name in Definition(node).binds)
 
 
 def _draft(tree: ast.Module, node: ast.ClassDef) -> Draft:

@@ -26,12 +26,10 @@ class Facts:
     """How many values it is unpacked into, if it is a tuple."""
     like: str = ""
     """Another argument of the same shape."""
-    plain: str = ""
-    """An expression, if it is no tensor at all."""
 
     def learn(self, other: Facts) -> None:
         """Take over what is not known yet."""
-        if self.parts or self.plain:
+        if self.parts:
             return
         agree = self.rank is None or other.rank is None or self.rank == other.rank
         self.rank = self.rank if self.rank is not None else other.rank
@@ -41,7 +39,7 @@ class Facts:
                 self.sizes.setdefault(place, size)
         self.kind = self.kind or other.kind
         self.high = self.high or other.high
-        self.parts = self.parts or other.parts
+        self.parts = other.parts
         self.like = self.like or other.like
 
 

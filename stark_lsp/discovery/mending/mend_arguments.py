@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from stark_lsp.discovery.drafting.annotations import inside, parsed
 from stark_lsp.discovery.drafting.drafts import Argument, Draft, Plain, Record, Tensor, Value
@@ -32,21 +31,22 @@ def missing(draft: Draft, failure: Failure) -> Iterator[Draft]:
     if not found:
         return
     names = re.findall(r"'(\w+)'", found[3])
-    own = failure.init if failure.stage != "forward" else failure.forward
-    if failure.stage != "forward" and not any(p.name in names for p in own) and _kind_of_any(own, "VAR_KEYWORD"):
+    calling = failure.stage == "forward"
+    own = {parameter.name: parameter for parameter in (failure.forward if calling else failure.init)}
+    if not calling and own.keys().isdisjoint(names) and any(p.kind == "VAR_KEYWORD" for p in own.values()):
         # What `**kwargs` hands on to a layer.
         for name in names:
             draft = draft.set_init(name, constructor_guess(name, None, {}))
         yield draft
         return
-    if failure.stage == "forward" and all(any(p.name == name for p in own) for name in names):
+    if own.keys() >= {*names}:
         for name in names:
-            draft = draft.set_call(name, call_value(draft, failure, name), named=_kind(own, name) == "KEYWORD_ONLY")
-        yield draft
-    elif all(any(p.name == name for p in own) for name in names):
-        for name in names:
-            value = constructor_guess(name, parsed(_annotation(own, name)), {})
-            draft = draft.set_init(name, value, named=_kind(own, name) == "KEYWORD_ONLY")
+            named = own[name].kind == "KEYWORD_ONLY"
+            if calling:
+                draft = draft.set_call(name, call_value(draft, failure, name), named=named)
+            else:
+                value = constructor_guess(name, parsed(own[name].annotation), {})
+                draft = draft.set_init(name, value, named=named)
         yield draft
     for argument in draft.init:
         if isinstance(argument.value, Record) and argument.value.maker == found[1]:
@@ -56,23 +56,11 @@ def missing(draft: Draft, failure: Failure) -> Iterator[Draft]:
             yield draft.set_init(argument.name, record)
 
 
-def _kind(parameters: tuple[Any, ...], name: str) -> str:
-    return next((p.kind for p in parameters if p.name == name), "")
-
-
-def _kind_of_any(parameters: tuple[Any, ...], kind: str) -> bool:
-    return any(p.kind == kind for p in parameters)
-
-
-def _annotation(parameters: tuple[Any, ...], name: str) -> str:
-    return next((p.annotation for p in parameters if p.name == name), "")
-
-
 def call_value(draft: Draft, failure: Failure, name: str) -> Value:
     """Return a first value for an argument of the call that had none."""
     tensors = [tensor for tensor in draft.tensors() if len(tensor.shape) > 1]
     width = tensors[0].shape[-1] if tensors and tensors[0].kind == "randn" else WIDTH
-    note = inside(parsed(_annotation(failure.forward, name)))
+    note = inside(parsed(next((p.annotation for p in failure.forward if p.name == name), "")))
     value = call_guess(name, note, Facts(), width)
     if isinstance(value, Plain) and value.text == "None":
         value = call_guess(name, None, Facts(), width)
@@ -99,8 +87,9 @@ def absent(draft: Draft, failure: Failure) -> Iterator[Draft]:
     for name in nothing:
         together = together.set_call(name, call_value(draft, failure, name))
     yield together
+    spread = {p.name for p in failure.forward if p.kind.startswith("VAR_")}
     for name in dict.fromkeys([*nothing, *mentioned, *statement]):
-        if _kind(failure.forward, name).startswith("VAR_"):
+        if name in spread:
             continue
         value = given.get(name)
         if value is None or (isinstance(value, Plain) and value.text == "None"):

@@ -356,11 +356,7 @@ def layers(draft: Draft, failure: Failure) -> Iterator[Draft]:
 
 def subscripted(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """`ratio[index]`, where a number stands."""
-    if (
-        "not subscriptable" not in failure.message
-        and "no len()" not in failure.message
-        and "not iterable" not in failure.message
-    ):
+    if not re.search(r"not subscriptable|no len\(\)|not iterable", failure.message):
         return
     for statement in failure.statements[-1:]:
         names = statement.get("names") or {}

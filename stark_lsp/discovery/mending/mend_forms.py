@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -33,19 +33,12 @@ def _as(tensor: Tensor, kind: str, high: int, form: str = "same") -> Tensor:
 def ranks(draft: Draft, failure: Failure) -> Iterator[Draft]:
     """Another number of dimensions: one that the message tells, else any."""
     told = _told_ranks(failure)
-    everything = [rank for rank in (3, 4, 2, 5, 1) if rank not in told]
-    for ranks in (told, everything):
-        if ranks is everything and told:
-            return
-        for name in suspects(draft, failure):
-            for rank in ranks:
-                for form in range(3):
-                    yield draft.each(partial(reshaped, rank=rank, form=form), name)
+    yield from any_rank(draft, failure, told) if told else any_rank(draft, failure)
 
 
-def any_rank(draft: Draft, failure: Failure) -> Iterator[Draft]:
+def any_rank(draft: Draft, failure: Failure, wanted: Iterable[int] = (3, 4, 2, 5, 1)) -> Iterator[Draft]:
     for name in suspects(draft, failure):
-        for rank in (3, 4, 2, 5, 1):
+        for rank in wanted:
             for form in range(3):
                 yield draft.each(partial(reshaped, rank=rank, form=form), name)
 

@@ -137,7 +137,7 @@ def _pairs(failure: Failure) -> list[tuple[int, int]]:
             left, right = flat
             if fact["op"] == "Mod" and right > 0:
                 found.append((left, right * max(1, round(left / right))))
-            elif fact["op"] in ("Eq", "NotEq") or fact["op"] in ("LtE", "Lt", "Gt", "GtE"):
+            elif fact["op"] in ("Eq", "NotEq", "LtE", "Lt", "Gt", "GtE"):
                 found += [(left, right), (right, left)]
         elif len(values) == 2 and all(isinstance(value, list) for value in values):
             found += [(a, b) for a, b in zip(*values, strict=False) if type(a) is int and type(b) is int]
