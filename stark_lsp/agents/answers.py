@@ -23,7 +23,7 @@ from stark_lsp.agents.texts import capped, clean, encodable, one_line
 from stark_lsp.core.conversation import Answer, Question, Tool
 from stark_lsp.core.roles import NoCandidate
 from stark_lsp.core.status import ModelRole, StopReason
-from stark_lsp.discovery.syntax import find_class, parse
+from stark_lsp.discovery.syntax import find_class, is_python, parse
 
 MAX_SOURCE = 200_000
 """Characters a source may have."""
@@ -212,7 +212,7 @@ def read_kernel(
     elif fields:
         given = _string(fields.get("source") or fields.get("code"))
         # Some wrap it in a block, or write around it what belongs into the summary.
-        source = given if _is_python(given) else _in_block(given, wanted)
+        source = given if is_python(given) else _in_block(given, wanted)
         whole = cut not in ("source", "code")
         summary = _said(fields, "summary", MAX_ADVICE) or _said(fields, "cause", MAX_ADVICE)
     else:
@@ -281,14 +281,6 @@ def _in_block(given: str, names: tuple[str, ...]) -> str:
     """Return the block in a field that defines the class; without one, all of it."""
     found, _ = _from_text(given, names)
     return found if _defines(names).search(found) else unwrapped(given)
-
-
-def _is_python(source: str) -> bool:
-    try:
-        parse(source)
-    except SyntaxError:
-        return False
-    return True
 
 
 def _renamed(source: str, old: str, new: str) -> str:

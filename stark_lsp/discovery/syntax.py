@@ -20,6 +20,7 @@ __all__ = [
     "find_class",
     "first_line",
     "import_paths",
+    "is_python",
     "keep_ends",
     "last_line",
     "parse",
@@ -48,6 +49,15 @@ def check_compiles(text: str) -> None:
         raise
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise SyntaxError(f"not readable as Python: {error}") from error
+
+
+def is_python(text: str) -> bool:
+    """Whether a text can be parsed."""
+    try:
+        parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def first_line(node: ast.stmt) -> int:

@@ -95,7 +95,21 @@ class Facts:
 
     @cached_property
     def unseen(self) -> bool:
-        return _unseen(self)
+        """Whether it may bind or change anything when it is executed: `exec`, `globals()`, `sys.modules`."""
+        if self.at_once & _WILD:
+            return True
+        for part, _ in walk(self.node, later=False):
+            if isinstance(part, (ast.Attribute, ast.Subscript)):
+                if not isinstance(part.ctx, ast.Load):
+                    if not root_names([part]):
+                        return True  # type(net).forward = f
+                    if any(isinstance(inner, ast.Attribute) and inner.attr == "__class__" for inner in ast.walk(part)):
+                        return True
+                if isinstance(part, ast.Attribute) and part.attr in ("__dict__", "__globals__"):
+                    return True
+                if isinstance(part, ast.Attribute) and part.attr == "modules" and root_names([part]) == {"sys"}:
+                    return True
+        return False
 
 
 class _Statement:
@@ -382,24 +396,6 @@ def _handed(value: ast.expr) -> set[str]:
     if isinstance(value, ast.BoolOp):
         return {name for part in value.values for name in _handed(part)}
     return _handed(value.value) if isinstance(value, ast.NamedExpr) else set()
-
-
-def _unseen(statement: Facts) -> bool:
-    """Whether a statement, when it is executed, may bind or change anything: `exec`, `globals()`, `sys.modules`."""
-    if statement.at_once & _WILD:
-        return True
-    for part, _ in walk(statement.node, later=False):
-        if isinstance(part, (ast.Attribute, ast.Subscript)):
-            if not isinstance(part.ctx, ast.Load):
-                if not root_names([part]):
-                    return True  # type(net).forward = f
-                if any(isinstance(inner, ast.Attribute) and inner.attr == "__class__" for inner in ast.walk(part)):
-                    return True
-            if isinstance(part, ast.Attribute) and part.attr in ("__dict__", "__globals__"):
-                return True
-            if isinstance(part, ast.Attribute) and part.attr == "modules" and root_names([part]) == {"sys"}:
-                return True
-    return False
 
 
 def _changes_others(node: ast.stmt) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import InputSpec
 from stark_lsp.core.status import InputSource
+from stark_lsp.proposals.module_file import free_path
 
 _TEXT = '''\
 """{new} does what {original} of {file} does. Written by STARK for you to keep and change."""
@@ -145,7 +146,8 @@ def kernel_test(
     if inputs.source is InputSource.NONE:
         raise BadInput(f"{original} has no inputs to test it with.", cure="Add get_inputs() first.", path=str(path))
     root = project_root(path)
-    target = _free(_folder(path, root) / f"test_{re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', _plain(new)).lower()}_stark.py")
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", new.replace(".", "_")).lower()
+    target = free_path(_folder(path, root) / f"test_{name}_stark.py")
     up, source, module = 0, _import_root(path), _module(path)
     while target.parents[up] not in (source, *source.parents):
         up += 1
@@ -183,13 +185,6 @@ def _folder(path: Path, root: Path) -> Path:
     return root / "tests"
 
 
-def _free(path: Path) -> Path:
-    number, free = 2, path
-    while free.exists():
-        free, number = path.with_name(f"{path.stem}{number}.py"), number + 1
-    return free
-
-
 def _import_root(path: Path) -> Path:
     """Return the folder from which a file is imported: the one above its outermost package."""
     folder = path.parent
@@ -200,10 +195,6 @@ def _import_root(path: Path) -> Path:
 
 def _module(path: Path) -> str:
     return ".".join(path.relative_to(_import_root(path)).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _plain(name: str) -> str:
-    return name.replace(".", "_")
 
 
 def _inputs(spec: InputSpec) -> str:

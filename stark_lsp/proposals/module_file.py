@@ -49,15 +49,14 @@ def new_file(problem: Problem, candidate: Candidate, pieces: Pieces, comment: st
     if late := [(piece, rename(piece.text, plan.names)) for piece in plan.inserted if piece.late]:
         text += "\n\n" + joined(late)
     check_compiles(text)
-    return NewFile(_free_path(problem), text, name)
-
-
-def _free_path(problem: Problem) -> str:
     path = Path(problem.path)
-    base = f"{path.stem}_{problem.qualname.replace('.', '_').lower()}_stark"
-    number = 1
-    while True:
-        candidate = path.with_name(f"{base}{'' if number == 1 else number}.py")
-        if not os.path.lexists(candidate):
-            return str(candidate)
-        number += 1
+    own = path.with_name(f"{path.stem}_{problem.qualname.replace('.', '_').lower()}_stark.py")
+    return NewFile(str(free_path(own)), text, name)
+
+
+def free_path(path: Path) -> Path:
+    """Return the path of a file of Python, numbered if there is something at it already."""
+    number, free = 2, path
+    while os.path.lexists(free):
+        free, number = path.with_name(f"{path.stem}{number}.py"), number + 1
+    return free

@@ -10,7 +10,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.errors import Fault
 from stark_lsp.discovery.layout import LineEdit
 from stark_lsp.discovery.slicing import Definition, NoSuchClass, needed_statements
-from stark_lsp.discovery.syntax import BOM, Import, first_line, import_paths, last_line, parse, split_lines
+from stark_lsp.discovery.syntax import BOM, Import, first_line, import_paths, is_python, last_line, parse, split_lines
 from stark_lsp.proposals.accepted import cut, find_accepted
 from stark_lsp.proposals.provenance import is_ours
 from stark_lsp.proposals.scopes import own_nodes, reads, stored, without
@@ -163,19 +163,11 @@ def _piece(definition: Definition, lines: list[str], shared_lines: set[int], dro
         while top > 0 and lines[top - 1].startswith("#") and not is_ours(lines[top - 1]):
             top -= 1
         text = "".join(f"{lines[number]}\n" for number in range(top, last + 1) if number not in dropped)
-        if dropped & set(range(first, last + 1)) and not _parses(text):
+        if dropped & set(range(first, last + 1)) and not is_python(text):
             text = ast.unparse(definition.node) + "\n"  # nothing else stood in a block
     while top - blank > 0 and not lines[top - blank - 1].strip():
         blank += 1
     return Piece(definition, text, blank)
-
-
-def _parses(text: str) -> bool:
-    try:
-        parse(text)
-    except SyntaxError:
-        return False
-    return True
 
 
 def _shared_lines(tree: ast.Module) -> set[int]:

@@ -121,7 +121,7 @@ def _where(run: Run, environment: Environment) -> str:
     parts.append(f"torch {environment.torch}")
     if environment.cuda and environment.device_type == "cuda":
         parts.append(f"CUDA {environment.cuda}")
-    mode = "in eval mode" if run.problem.mode is Mode.EVAL else "as constructed"
+    mode = {Mode.EVAL: "in eval mode", Mode.TRAINING: "in training mode"}.get(run.problem.mode, "as constructed")
     mode += ", gradients recorded," if environment.gradients else ""
     return f"Measured {mode} with empty caches on {', '.join(parts)}."
 

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping
 
 from stark_lsp.core.editing import Replacement, apply_edits
 from stark_lsp.discovery.syntax import keep_ends, parse
-from stark_lsp.proposals.scopes import COMPREHENSION, FUNCTION, arguments_of, own_nodes, stored
+from stark_lsp.proposals.scopes import (
+    COMPREHENSION,
+    FUNCTION,
+    annotations_of,
+    arguments_of,
+    hidden_in,
+    stored,
+    variables_of,
+)
 
 
 def rename(text: str, names: Mapping[str, str]) -> str:
@@ -76,12 +84,8 @@ class _Renamer:
                     self._each(statement.targets, shadow, before | own)
                 before |= own
         elif isinstance(node, COMPREHENSION):
-            own = frozenset(
-                part.id for generator in node.generators for part in ast.walk(generator.target)
-                if isinstance(part, ast.Name)
-            )  # fmt: skip
-            self.visit(node.generators[0].iter, shadow, local)
-            first = node.generators[0].iter
+            own, first = variables_of(node), node.generators[0].iter
+            self.visit(first, shadow, local)
             for child in ast.iter_child_nodes(node):
                 for part in ast.iter_child_nodes(child) if isinstance(child, ast.comprehension) else [child]:
                     if part is not first:
@@ -108,18 +112,15 @@ class _Renamer:
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, shadow: frozenset[str], local: frozenset[str], module: bool
     ) -> None:
         arguments = node.args
-        everyone = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        everyone += [part for part in (arguments.vararg, arguments.kwarg) if part is not None]
-        annotations = [argument.annotation for argument in everyone] + [node.returns]
+        annotations = annotations_of(node)
         for annotation in annotations:
             self._annotation(annotation, shadow | local)
         self._each([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults, *annotations], shadow, local)
         if module:
             self._define(node, "def")
-        declared = {name for part in own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names}
-        inner = (shadow | arguments_of(arguments) | stored(node.body)) - declared
+        inner = hidden_in(node, shadow)
         for statement in node.body:
-            self.visit(statement, frozenset(inner), frozenset())
+            self.visit(statement, inner, frozenset())
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, word: str) -> None:
         if node.name not in self._names:
@@ -157,9 +158,9 @@ class _Renamer:
         for alias, other in added:
             node.names.insert(node.names.index(alias), other)
 
-    def _annotation(self, annotation: ast.expr | None, shadow: frozenset[str]) -> None:
+    def _annotation(self, annotation: ast.expr, shadow: frozenset[str]) -> None:
         """Rename inside a quoted annotation."""
-        for part in ast.walk(annotation) if annotation is not None else ():
+        for part in ast.walk(annotation):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 for old in self._names:
                     if old not in shadow and re.search(rf"\b{re.escape(old)}\b", part.value):

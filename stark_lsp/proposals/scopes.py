@@ -13,6 +13,7 @@ from stark_lsp.discovery.syntax import parse
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 Scoped = tuple[ast.AST, frozenset[str]]
 """A node, and the names that scopes around it hide."""
@@ -21,6 +22,18 @@ Scoped = tuple[ast.AST, frozenset[str]]
 def arguments_of(arguments: ast.arguments) -> frozenset[str]:
     """Return the names of a function's parameters."""
     return frozenset(part.arg for part in ast.walk(arguments) if isinstance(part, ast.arg))
+
+
+def hidden_in(function: ast.FunctionDef | ast.AsyncFunctionDef, hidden: frozenset[str]) -> frozenset[str]:
+    """Return the names that are hidden in the body of a function, given those that are where it stands."""
+    declared = {name for node in own_nodes(function.body) if isinstance(node, ast.Global) for name in node.names}
+    return (hidden | arguments_of(function.args) | stored(function.body)) - declared
+
+
+def variables_of(node: Comprehension) -> frozenset[str]:
+    """Return the names that a comprehension gives to what it goes through."""
+    parts = (part for generator in node.generators for part in ast.walk(generator.target))
+    return frozenset(part.id for part in parts if isinstance(part, ast.Name))
 
 
 def own_nodes(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -90,10 +103,7 @@ def walk(node: ast.AST, *, later: bool = True) -> Iterator[Scoped]:
             now = [*part.decorator_list, *_defaults(part.args), *annotations_of(part)]
             pending.extend((inner, hidden) for inner in now)
             if later:
-                declared = {
-                    name for inner in own_nodes(part.body) if isinstance(inner, ast.Global) for name in inner.names
-                }
-                own = (hidden | arguments_of(part.args) | stored(part.body)) - declared
+                own = hidden_in(part, hidden)
                 pending.extend((inner, own) for inner in part.body)
         elif isinstance(part, ast.Lambda):
             pending.extend((inner, hidden) for inner in _defaults(part.args))
@@ -101,12 +111,7 @@ def walk(node: ast.AST, *, later: bool = True) -> Iterator[Scoped]:
                 pending.append((part.body, hidden | arguments_of(part.args)))
         elif isinstance(part, COMPREHENSION):
             first = part.generators[0].iter
-            own = hidden | {
-                inner.id
-                for generator in part.generators
-                for inner in ast.walk(generator.target)
-                if isinstance(inner, ast.Name)
-            }
+            own = hidden | variables_of(part)
             pending.append((first, hidden))
             for child in _children(part):
                 inside = _children(child) if isinstance(child, ast.comprehension) else [child]

@@ -6,10 +6,12 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import InputSpec, Problem, SourceSlice, Span
 from stark_lsp.core.run import Budget, Node, Run
-from stark_lsp.core.status import AgentRole, RunState, VerdictStatus
+from stark_lsp.core.status import AgentRole, Mode, RunState, VerdictStatus
 from stark_lsp.core.verdict import Baselines, Environment, Interval, Reference, Timing, Verdict
 from stark_lsp.proposals.diff import unified
 from stark_lsp.proposals.provenance import provenance_comment
@@ -96,3 +98,12 @@ def test_it_says_whether_gradients_were_recorded() -> None:
     assert "in eval mode with empty caches on" in comment()
     recorded = replace(VERDICT, environment=replace(ENVIRONMENT, gradients=True))
     assert "in eval mode, gradients recorded, with empty caches on AMD" in comment(recorded)
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [(Mode.EVAL, "in eval mode"), (Mode.AS_CONSTRUCTED, "as constructed"), (Mode.TRAINING, "in training mode")],
+)
+def test_it_says_in_which_mode(mode: Mode, words: str) -> None:
+    run = replace(RUN, problem=replace(RUN.problem, mode=mode))
+    assert f"Measured {words} with empty caches on AMD" in comment(run=run)
