@@ -10,7 +10,7 @@
 | `stark-tools` | plan, code with tools, debug | dynamic | `epsilon-greedy` |
 
 `stark` is the paper's system; `sampling` and `reflexion` are its baselines (Table 1), the next two its ablation
-(Table 3); `stark-tools` is ours. A new system is one more `register`.
+(Table 3); `stark-tools` is ours. A new system is one more line in the table below.
 """
 
 from __future__ import annotations
@@ -44,45 +44,30 @@ class System:
         return AgentRole.CODE if self.solo is None else AgentRole(self.solo.value)
 
 
-_systems: dict[str, System] = {}
-
-
-def register(system: System) -> System:
-    """Register a system under its name.
-
-    Raises
-    ------
-    ValueError
-        The name is taken.
-    """
-    if system.name in _systems:
-        raise ValueError(f"there is already a system named {system.name!r}")
-    _systems[system.name] = system
-    return system
+_ALL = (
+    System("stark", "epsilon-greedy"),
+    System("sampling", "best-of-k", solo=ModelRole.SAMPLING, dynamic_windows=False),
+    System("reflexion", "linear", solo=ModelRole.REFLEXION, dynamic_windows=False),
+    System("search-agent", "epsilon-greedy", solo=ModelRole.REFLEXION),
+    System("ma-only", "best-of-k", dynamic_windows=False, repairs=True),
+    System("stark-tools", "epsilon-greedy", tools=True),
+)
 
 
 def system_names() -> tuple[str, ...]:
     """Return the names of all systems, the paper's own first."""
-    return tuple(_systems)
+    return tuple(system.name for system in _ALL)
 
 
 def find_system(name: str) -> System:
-    """Return the system registered under `name`.
+    """Return the system of a name.
 
     Raises
     ------
     BadInput
         There is none.
     """
-    system = _systems.get(name)
+    system = next((system for system in _ALL if system.name == name), None)
     if system is None:
         raise BadInput(f"There is no system named {name!r}.", cure=f"Choose from: {', '.join(system_names())}.")
     return system
-
-
-register(System("stark", "epsilon-greedy"))
-register(System("sampling", "best-of-k", solo=ModelRole.SAMPLING, dynamic_windows=False))
-register(System("reflexion", "linear", solo=ModelRole.REFLEXION, dynamic_windows=False))
-register(System("search-agent", "epsilon-greedy", solo=ModelRole.REFLEXION))
-register(System("ma-only", "best-of-k", dynamic_windows=False, repairs=True))
-register(System("stark-tools", "epsilon-greedy", tools=True))

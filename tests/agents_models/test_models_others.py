@@ -209,9 +209,7 @@ async def test_a_missing_editor_or_model_is_told() -> None:
         await registry.build("nobody", Wanted())
 
 
-async def test_a_user_may_add_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_builders", dict(registry._builders))
-
+async def test_a_further_model_is_one_more_builder(monkeypatch: pytest.MonkeyPatch) -> None:
     class Mine:
         name = "mine"
 
@@ -221,10 +219,10 @@ async def test_a_user_may_add_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
         async def close(self) -> None:
             """Do nothing."""
 
-    @registry.register("mine")
     async def _mine(wanted: Wanted) -> Mine:
         return Mine()
 
+    monkeypatch.setitem(registry.BUILDERS, "mine", _mine)
     assert (await (await registry.build("mine", Wanted())).ask(question())).text == question().body
 
 

@@ -14,7 +14,7 @@ from test_tree import trees
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.eligibility import Standing
-from stark_lsp.search.policies import Policy, make_policy, policy_names, register
+from stark_lsp.search.policies import Policy, make_policy, policy_names
 from stark_lsp.search.tree import Tree
 
 NONE: frozenset[int] = frozenset()
@@ -163,10 +163,7 @@ def test_an_attempt_in_flight_is_a_virtual_loss() -> None:
     assert {select(tree, {2: 1}, seed, epsilon=1.0) for seed in range(50)} == {1}
 
 
-def test_the_registry_knows_its_policies() -> None:
+def test_policies_are_made_by_name() -> None:
     assert policy_names() == ("best-of-k", "epsilon-greedy", "evolutionary", "greedy", "linear", "mcts")
     with pytest.raises(BadInput, match=r"no search policy named 'ucb'.*auto, best-of-k, epsilon-greedy"):
         policy(policy="ucb")
-    for taken in ("greedy", "auto"):
-        with pytest.raises(ValueError, match=f"already a policy named '{taken}'"):
-            register(taken)(lambda settings: policy())

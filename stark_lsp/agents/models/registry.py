@@ -1,10 +1,4 @@
-"""Models by name: who can be asked, and how each is built.
-
-A further one is added by a function:
-
-    @register("mine")
-    async def _mine(wanted: Wanted) -> Model: ...
-"""
+"""Models by name: who can be asked, and how each is built."""
 
 from __future__ import annotations
 
@@ -51,22 +45,10 @@ class Wanted:
 ModelBuilder = Callable[[Wanted], Awaitable[Model]]
 """Builds a model; raises BadInput where what it needs is not there."""
 
-_builders: dict[str, ModelBuilder] = {}
-
-
-def register(kind: str) -> Callable[[ModelBuilder], ModelBuilder]:
-    """Register a builder under the word before the colon."""
-
-    def add(builder: ModelBuilder) -> ModelBuilder:
-        _builders[kind] = builder
-        return builder
-
-    return add
-
 
 def available() -> tuple[str, ...]:
     """Words that can be asked for."""
-    return tuple(sorted(_builders))
+    return tuple(BUILDERS)
 
 
 async def build(kind: str, wanted: Wanted) -> Model:
@@ -77,13 +59,12 @@ async def build(kind: str, wanted: Wanted) -> Model:
     BadInput
         There is none of that kind, or what it needs is not there.
     """
-    builder = _builders.get(kind)
+    builder = BUILDERS.get(kind)
     if builder is None:
         raise BadInput(f"There is no model {kind[:80]!r}.", cure=f"Choose one of: {', '.join(available())}.")
     return await builder(wanted)
 
 
-@register("anthropic")
 async def _anthropic(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.anthropic import AnthropicModel
 
@@ -94,7 +75,6 @@ async def _anthropic(wanted: Wanted) -> Model:
     return model
 
 
-@register("openai")
 async def _openai(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.openai import OpenAIModel
 
@@ -105,7 +85,6 @@ async def _openai(wanted: Wanted) -> Model:
     return model
 
 
-@register("editor")
 async def _editor(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.editor import EditorModel
 
@@ -114,9 +93,17 @@ async def _editor(wanted: Wanted) -> Model:
     return EditorModel(wanted.editor)
 
 
-@register("replay")
 async def _replay(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.replay import ReplayModel
 
     name = f"replay:{wanted.argument}" if wanted.argument else "replay"
     return ReplayModel(wanted.exchanges, name, lenses=wanted.lenses)
+
+
+BUILDERS: dict[str, ModelBuilder] = {
+    "anthropic": _anthropic,
+    "editor": _editor,
+    "openai": _openai,
+    "replay": _replay,
+}
+"""By the word before the colon."""

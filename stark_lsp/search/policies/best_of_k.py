@@ -16,14 +16,12 @@ from random import Random
 
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.eligibility import Eligibility, Standing
-from stark_lsp.search.policies.registry import register
 from stark_lsp.search.systems import find_system
 from stark_lsp.search.tree import Tree
 
 RECENT = 64
 
 
-@register("best-of-k")
 class BestOfK:
     """The root, but first failed samples that may be repaired, the newest first."""
 

@@ -15,14 +15,12 @@ from random import Random
 
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.eligibility import Eligibility, Standing
-from stark_lsp.search.policies.registry import register
 
 ELITE = 6
 NEWCOMERS = 4
 TOURNAMENT = 3
 
 
-@register("evolutionary")
 class Evolutionary:
     """The winner of a tournament among the best and the newest nodes."""
 

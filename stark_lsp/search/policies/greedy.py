@@ -6,10 +6,8 @@ from random import Random
 
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.eligibility import Eligibility, Standing
-from stark_lsp.search.policies.registry import register
 
 
-@register("greedy")
 class Greedy:
     """Always the best-scored node that may be expanded."""
 

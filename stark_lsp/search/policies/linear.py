@@ -14,10 +14,8 @@ from random import Random
 
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.eligibility import Eligibility, Standing
-from stark_lsp.search.policies.registry import register
 
 
-@register("linear")
 class Linear:
     """The newest attempt that may be expanded."""
 

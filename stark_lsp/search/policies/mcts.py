@@ -34,7 +34,6 @@ from random import Random
 from stark_lsp.core.settings import SearchSettings
 from stark_lsp.search.backup import SCALE
 from stark_lsp.search.eligibility import Eligibility, Standing
-from stark_lsp.search.policies.registry import register
 from stark_lsp.search.tree import Tree
 
 EXPLORATION = 0.5
@@ -45,7 +44,6 @@ TRUSTED = 64
 """So deep a descent goes without knowing whether there is anything to expand at its end."""
 
 
-@register("mcts")
 class MonteCarloTreeSearch:
     """The node at which the descent by upper confidence bounds ends."""
 

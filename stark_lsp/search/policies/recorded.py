@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from stark_lsp.search.eligibility import Standing
-from stark_lsp.search.policies.registry import Policy
+from stark_lsp.search.policies.policy import Policy
 
 
 class Recorded:
