@@ -17,6 +17,7 @@ from stark_lsp import __version__
 from stark_lsp.agents.models.anthropic import AnthropicModel
 from stark_lsp.agents.models.prices import prices_of
 from stark_lsp.agents.models.sdk import installable, missing
+from stark_lsp.agents.models.secret import ANTHROPIC_KEY, ANTHROPIC_TOKEN, OPENAI_KEY
 from stark_lsp.cli.checks import isolation, toolchain
 from stark_lsp.cli.checks.health import Check, Health, first_line
 from stark_lsp.cli.checks.isolation import Report
@@ -26,7 +27,6 @@ from stark_lsp.cli.terminal.failures import FAULT, OK
 from stark_lsp.core.errors import StarkError
 from stark_lsp.evaluation.interpreters import probe
 from stark_lsp.evaluation.lookup import find_interpreter
-from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE
 from stark_lsp.store import RunStore
 from stark_lsp.store.paths import default_store_path, state_dir
 
@@ -108,9 +108,9 @@ def _torch(python: str | None) -> tuple[str | None, tuple[Check, ...], bool]:
 
 def _model() -> Check:
     """Return who would answer as the agents; nobody is asked."""
-    found = next((name for name in (KEY_VARIABLE, TOKEN_VARIABLE) if os.environ.get(name, "").strip()), None)
+    found = next((name for name in (ANTHROPIC_KEY, ANTHROPIC_TOKEN) if os.environ.get(name, "").strip()), None)
     if found is None:
-        return Check("language model", Health.ABSENT, f"{KEY_VARIABLE} is not set; the playbook works without a key")
+        return Check("language model", Health.ABSENT, f"{ANTHROPIC_KEY} is not set; the playbook works without a key")
     model = AnthropicModel()
     if missing("anthropic") and installable():
         told = f"asked at {model.server}, by {found}; its SDK is installed when a run in the editor first needs it"
@@ -125,16 +125,16 @@ def _model() -> Check:
 
 def _openai() -> tuple[Check, ...]:
     """Return whom models of `openai:NAME` are asked of, where the environment says anything on it; nobody is asked."""
-    from stark_lsp.agents.models.openai import BASE_URL_VARIABLE, KEY_VARIABLE, OpenAIModel, check
+    from stark_lsp.agents.models.openai import BASE_URL_VARIABLE, OpenAIModel, check
 
-    found = [name for name in (BASE_URL_VARIABLE, KEY_VARIABLE) if os.environ.get(name, "").strip()]
+    found = [name for name in (BASE_URL_VARIABLE, OPENAI_KEY) if os.environ.get(name, "").strip()]
     if not found:
         return ()
     try:
         check("")
     except StarkError as error:
         return (Check("openai:NAME", Health.ABSENT, error.message, error.cure),)
-    key = "a key" if KEY_VARIABLE in found else "no key"
+    key = "a key" if OPENAI_KEY in found else "no key"
     return (Check("openai:NAME", Health.GOOD, f"at {OpenAIModel('').server}, by {' and '.join(found)}; {key} is sent"),)
 
 

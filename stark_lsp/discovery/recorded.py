@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.toml import tomllib
 from stark_lsp.discovery.tables import DTYPES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Described = Mapping[str, Any]
 """A value as `judge/inputs/record.py` describes it."""

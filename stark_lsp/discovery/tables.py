@@ -12,18 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import BadInput
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from stark_lsp.core.toml import tomllib
 
 KINDS = ("randn", "rand", "randint", "zeros", "ones", "value")
 """How the values of an input are made."""

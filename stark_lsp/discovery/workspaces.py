@@ -7,6 +7,7 @@ from pathlib import Path
 
 REPOSITORIES = (".git", ".hg", ".jj", ".svn")
 _MARKS = (*REPOSITORIES, "stark.toml", "pyproject.toml")
+_ROOT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 
 
 def workspace(path: str) -> str:
@@ -23,3 +24,9 @@ def workspace(path: str) -> str:
         if any((folder / mark).exists() for mark in _MARKS):
             return str(folder)
     return str(own)
+
+
+def project_root(path: Path) -> Path:
+    """Return the nearest folder above a file that is the root of a Python project, else the nearest that is there."""
+    there = [folder for folder in path.absolute().parents if folder.is_dir()]
+    return next((folder for folder in there if any((folder / mark).exists() for mark in _ROOT)), there[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import VerdictStatus
 from stark_lsp.core.verdict import Baselines, EditCheck, Environment, Reference, Stage, Verdict
 from stark_lsp.core.wire import WireError, from_wire, to_wire
+from stark_lsp.discovery.workspaces import project_root
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerState, WorkerTimeout
 from stark_lsp.integrity import Reading, Refusal, read, told
 
@@ -423,18 +423,7 @@ async def open_judge(
     BadInput
         The interpreter cannot be run.
     """
-    folder = _working_directory(problem.path)
+    folder = str(project_root(Path(problem.path)))
     judge = WorkerJudge(problem, settings, cache_dir, lambda: Supervisor(interpreter, folder, log, variables), notice)
     await judge.start()
     return judge
-
-
-def _working_directory(path: str) -> str:
-    """Return the project's root, the nearest existing folder if the file's own is gone."""
-    folder = Path(path).absolute().parent
-    while not folder.is_dir():
-        folder = folder.parent
-    for place in (folder, *folder.parents):
-        if any((place / mark).exists() for mark in ("pyproject.toml", "setup.py", "setup.cfg", ".git")):
-            return os.fspath(place)
-    return os.fspath(folder)

@@ -10,17 +10,13 @@ import base64
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path, user_config_path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from stark_lsp.core.toml import tomllib
 
 
 def environments(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stark_lsp.core.errors import Fault
@@ -19,7 +20,8 @@ from stark_lsp.discovery.drafting.stubs import Stub
 from stark_lsp.discovery.mending import mend
 from stark_lsp.discovery.mending.failures import STAGES, Failure, read_failure
 from stark_lsp.discovery.mending.mend_constructors import narrow
-from stark_lsp.evaluation.judge import START_LIMIT_S, _working_directory
+from stark_lsp.discovery.workspaces import project_root
+from stark_lsp.evaluation.judge import START_LIMIT_S
 from stark_lsp.evaluation.supervisor import Supervisor, WorkerTimeout
 
 TRIES = 400
@@ -87,7 +89,7 @@ async def find_inputs(
     }
 
     async def start() -> Supervisor:
-        worker = Supervisor(interpreter, _working_directory(path), log, variables)
+        worker = Supervisor(interpreter, str(project_root(Path(path))), log, variables)
         try:
             await worker.start()
             await worker.request("try_class", params, limit_s=START_LIMIT_S, progress=lambda text: tell(text, 0.0))

@@ -10,6 +10,7 @@ from typing import Any
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.problem import InputSpec
 from stark_lsp.core.status import InputSource
+from stark_lsp.discovery.workspaces import project_root
 from stark_lsp.proposals.module_file import free_path
 
 _TEXT = '''\
@@ -167,12 +168,6 @@ def kernel_test(
         mode=mode,
     )
     return KernelTest(target, text)
-
-
-def project_root(path: Path) -> Path:
-    """Return the nearest folder above a file that is the root of a project, or the file's own."""
-    marks = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
-    return next((folder for folder in path.parents if any((folder / mark).exists() for mark in marks)), path.parent)
 
 
 def _folder(path: Path, root: Path) -> Path:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from stark_lsp.agents.models.secret import ANTHROPIC_TOKEN
 from stark_lsp.core.errors import BadInput
-from stark_lsp.runs.providers import TOKEN_VARIABLE, Providers
+from stark_lsp.runs.providers import Providers
 
 AUTO = "auto"
 PLAYBOOK = "playbook"
@@ -162,6 +163,6 @@ async def _auto(providers: Providers) -> ModelChoice:
 
 
 async def _may_ask(providers: Providers) -> bool:
-    if os.environ.get(TOKEN_VARIABLE, "").strip():
+    if os.environ.get(ANTHROPIC_TOKEN, "").strip():
         return True
     return await providers.find_key() is not None

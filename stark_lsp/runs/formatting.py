@@ -11,7 +11,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,16 +18,12 @@ from pathlib import Path
 from stark_lsp.core.editing import Replacement, apply_edits, newline_of, split_lines
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import KernelPlace, WriteMode
+from stark_lsp.core.toml import tomllib
 from stark_lsp.discovery.layout import indent_of
 from stark_lsp.discovery.syntax import parse
 from stark_lsp.proposals.accepted import digest_of
 from stark_lsp.proposals.edit import ProposalEdit, build_edit
 from stark_lsp.proposals.provenance import provenance_comment
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SECONDS = 10.0
 """A formatter that takes longer is given up."""

@@ -6,14 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stark_lsp.agents.models.secret import ANTHROPIC_KEY, Secret, from_environment
+
 if TYPE_CHECKING:
     from stark_lsp.agents.models.editor import EditorChannel
     from stark_lsp.agents.models.sdk import Agree
-    from stark_lsp.agents.models.secret import Secret
-
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
-TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
-"""Some servers with the Messages API take a bearer token instead of a key."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,5 @@ class Providers:
         BadInput
             What stands in the environment cannot be a key.
         """
-        from stark_lsp.agents.models.secret import from_environment
-
         found = None if self.key is None else await self.key()
-        return found if found is not None else from_environment(KEY_VARIABLE)
+        return found if found is not None else from_environment(ANTHROPIC_KEY)

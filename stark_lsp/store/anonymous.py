@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
-"""Environment variables whose values must not stand in a transcript."""
+from stark_lsp.agents.models.secret import VARIABLES
 
 _KEY = re.compile(r"sk-(?:ant|proj|or|svcacct)-[0-9A-Za-z_-]{16,}")
 _REMOVED = "[key removed]"
@@ -25,7 +24,7 @@ _SHORTEST_KEY = 8
 
 def without_keys(document: Any) -> Any:
     """Return a wire form in which no API key stands, should one have come into a message of a service."""
-    known = [os.environ.get(name, "").strip() for name in KEY_VARIABLES]
+    known = [os.environ.get(name, "").strip() for name in VARIABLES]
     patterns = [re.escape(key) for key in known if len(key) >= _SHORTEST_KEY]
     pattern = re.compile("|".join([*patterns, _KEY.pattern]))
     return _mapped(document, lambda text: pattern.sub(_REMOVED, text))

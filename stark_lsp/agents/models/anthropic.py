@@ -17,7 +17,7 @@ from stark_lsp.agents.models import names
 from stark_lsp.agents.models.failures import ANTHROPIC
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
-from stark_lsp.agents.models.secret import Secret, from_environment
+from stark_lsp.agents.models.secret import ANTHROPIC_TOKEN, Secret, from_environment
 from stark_lsp.agents.models.service import ServiceModel
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
-TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 VERSION_WITH_TEMPERATURE = "2023-06-01"
 
@@ -168,7 +167,7 @@ def _token() -> Secret:
     BadInput
         There is none, or it cannot be sent.
     """
-    token = from_environment(TOKEN_VARIABLE)
+    token = from_environment(ANTHROPIC_TOKEN)
     if token is None:
         raise BadInput(
             "There is no API key for the model.",

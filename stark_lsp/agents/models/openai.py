@@ -22,7 +22,7 @@ from stark_lsp.agents.models.failures import OPENAI
 from stark_lsp.agents.models.features import Feature
 from stark_lsp.agents.models.reading import AnswerReader, clean_text
 from stark_lsp.agents.models.sdk import installable, missing
-from stark_lsp.agents.models.secret import Secret, from_environment
+from stark_lsp.agents.models.secret import OPENAI_KEY, Secret, from_environment
 from stark_lsp.agents.models.service import ServiceModel
 from stark_lsp.core.conversation import Question, Turn
 from stark_lsp.core.errors import BadInput
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
-KEY_VARIABLE = "OPENAI_API_KEY"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 _NO_KEY = "none"
@@ -149,13 +148,13 @@ def find_key(base_url: str = "") -> Secret | None:
     """
     address = base_url or _usual()
     if _origin(address) == _origin(_usual()):
-        key = from_environment(KEY_VARIABLE)
+        key = from_environment(OPENAI_KEY)
         if key is not None:
             return key
     if _origin(address) == _origin(DEFAULT_BASE_URL):
         raise BadInput(
             "There is no API key for OpenAI.",
-            cure=f"Set {KEY_VARIABLE}; or name your own server, as in openai:NAME@http://localhost:11434/v1.",
+            cure=f"Set {OPENAI_KEY}; or name your own server, as in openai:NAME@http://localhost:11434/v1.",
         )
     return None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -19,11 +18,7 @@ from typing import Any
 from stark_lsp.agents.models.names import undated
 from stark_lsp.core.conversation import Usage
 from stark_lsp.core.errors import BadInput
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from stark_lsp.core.toml import tomllib
 
 PRICES_VARIABLE = "STARK_PRICES"
 """Environment variable that names another file of the user's own prices."""

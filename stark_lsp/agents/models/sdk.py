@@ -25,6 +25,7 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 import stark_lsp
+from stark_lsp.agents.models.secret import VARIABLES
 from stark_lsp.contract.scratch import make_scratch, remove_scratch
 from stark_lsp.core.errors import BadInput
 
@@ -45,7 +46,6 @@ if importlib.util.find_spec("pip") is None:
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 """Runs pip, from Python's own installer of it where the environment has none."""
-_SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 
 
 def missing(package: str) -> bool:
@@ -119,7 +119,7 @@ async def _install(package: str, command: str) -> None:
 
 async def _run(command: list[str]) -> tuple[int, str]:
     """Return exit code and output; whoever is cancelled leaves nothing behind."""
-    environment = {name: value for name, value in os.environ.items() if name not in _SECRETS}
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,

@@ -8,6 +8,9 @@ from typing import Any
 
 from stark_lsp.core.errors import BadInput
 
+ANTHROPIC_KEY, ANTHROPIC_TOKEN, OPENAI_KEY = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"
+VARIABLES = (ANTHROPIC_KEY, ANTHROPIC_TOKEN, OPENAI_KEY)
+"""Environment variables that hold a key; some servers with the Messages API take a bearer token instead."""
 MASK = "…key…"
 """What stands wherever the key would."""
 

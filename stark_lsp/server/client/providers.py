@@ -37,7 +37,8 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
     BadInput
         The editor's model is wanted, and cannot be asked.
     """
-    from stark_lsp.runs.providers import KEY_VARIABLE, TOKEN_VARIABLE, Providers
+    from stark_lsp.agents.models.secret import ANTHROPIC_KEY, ANTHROPIC_TOKEN
+    from stark_lsp.runs.providers import Providers
 
     kind = model.strip().partition(":")[0].lower()
     editor = None
@@ -53,7 +54,8 @@ async def lend(server: StarkServer, keys: KeyHolder, model: str) -> Providers:
     if kind not in ("auto", "anthropic") or LENT_KEY not in server.provides:
         return Providers(editor=editor, agree=agree)
     # The user is asked to type a key only where the service is what they want, and nothing else will do.
-    ask = kind == "anthropic" and not any(os.environ.get(name, "").strip() for name in (KEY_VARIABLE, TOKEN_VARIABLE))
+    named = (ANTHROPIC_KEY, ANTHROPIC_TOKEN)
+    ask = kind == "anthropic" and not any(os.environ.get(name, "").strip() for name in named)
     found: list[Secret | None] = []
 
     async def key() -> Secret | None:
