@@ -6,6 +6,7 @@ import ast
 
 from stark_lsp.core.agent_settings import DIALECTS
 from stark_lsp.core.errors import BadInput
+from stark_lsp.core.parsing import last_name
 from stark_lsp.core.status import Dialect
 from stark_lsp.discovery.syntax import parse
 
@@ -45,7 +46,7 @@ def detect(source: str) -> Dialect:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.update(Dialect.TRITON for decorator in node.decorator_list if _is_triton(decorator))
         elif isinstance(node, ast.Call):
-            name = _last_name(node.func)
+            name = last_name(node.func)
             if name == "load_inline":
                 found.add(Dialect.RAW if _says_raw(node) else Dialect.INLINE)
             elif name in ("CDLL", "PyDLL", "_compile_kernel"):
@@ -64,7 +65,3 @@ def _is_triton(decorator: ast.expr) -> bool:
     if isinstance(node, ast.Attribute):
         return isinstance(node.value, ast.Name) and node.value.id == "triton" and node.attr == "jit"
     return False
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

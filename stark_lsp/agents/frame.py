@@ -50,7 +50,7 @@ from stark_lsp.agents.observations import (
     titles,
 )
 from stark_lsp.agents.prompts import PromptLibrary
-from stark_lsp.agents.texts import capped, clean, fenced, one_line, quoted
+from stark_lsp.agents.texts import capped, clean, fenced, listed, one_line, quoted
 from stark_lsp.core.agent_settings import AgentSettings
 from stark_lsp.core.conversation import Question, Tool
 from stark_lsp.core.plan import Plan
@@ -258,7 +258,7 @@ class Frame:
         past = [node for node in context.window if node.id not in (selected.id, context.root.id)]
         planned = plan if plan is not None else selected.plan if role is ModelRole.DEBUG else None
         tried = context.siblings[-LISTED:] if self._tried and role in _LOOKING_BACK else ()
-        listed = titles(tried, profiled=self.settings.profile)
+        titled = titles(tried, profiled=self.settings.profile)
         shown_too = {selected.id, context.root.id, *(node.id for node in (*past, *context.siblings))}
         others = [node for node in context.made if node.id not in shown_too] if role in _LOOKING_BACK else []
         made = sum(node.parent is not None for node in context.made)
@@ -268,14 +268,14 @@ class Frame:
             "diagnosis": self.diagnosis(selected).sentences if profiled and not alone else (),
             "combinable": [node.id for node in combinable(context)] if self.merging and role is ModelRole.PLAN else [],
             "attempts": [] if alone else [self._past(node, context, planned, role) for node in past],
-            "tried": listed,
+            "tried": titled,
             "tried_more": max(0, len(context.siblings) - LISTED),
             "elsewhere": titles(others[-LISTED:], profiled=self.settings.profile)
             if self._tried and self.settings.history
             else (),
             "made": made,
             "many": self._tried and made >= MANY_ATTEMPTS,
-            "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in listed})))
+            "alike": _groups((selected, *past, *(node for node in tried if node.id in {one[0] for one in titled})))
             if role in _LOOKING_BACK
             else (),
             "difference": {"id": context.last_correct.id, "text": difference(context.last_correct, selected)}
@@ -365,7 +365,7 @@ def _correction(failed: Node) -> dict[str, str]:
 
 def _groups(nodes: Sequence[Node]) -> tuple[str, ...]:
     """Return the attempts that cannot be told apart by their times, each group as `1, 2 and 3`."""
-    return tuple(f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in alike(nodes))
+    return tuple(listed(*map(str, group)) for group in alike(nodes))
 
 
 def _view(node: Node, context: Context, *, profile: bool, limit: int = PAST_SOURCE) -> Attempt:

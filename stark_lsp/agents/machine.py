@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stark_lsp.agents.observations import three
-from stark_lsp.agents.texts import one_line
+from stark_lsp.agents.texts import listed, one_line
 from stark_lsp.core.device import Device
 from stark_lsp.core.profile_phrases import amount
 
@@ -25,13 +25,13 @@ def machine_lines(device: Device | None) -> tuple[str, ...]:
 
 
 def _gpu(device: Device) -> list[str]:
-    holds = _listed(
+    holds = listed(
         f"{device.threads} threads" if device.threads else "",
         f"{device.registers} registers" if device.registers else "",
         f"{amount(device.shared_bytes)} of shared memory" if device.shared_bytes else "",
     )
     most = f", with cudaFuncSetAttribute {amount(asked)}" if (asked := device.block_shared_bytes_asked) else ""
-    block = _listed(
+    block = listed(
         f"{device.block_registers} registers" if device.block_registers else "",
         f"{amount(device.block_shared_bytes)} of shared memory{most}" if device.block_shared_bytes else "",
     )
@@ -67,8 +67,3 @@ def _toolkit(device: Device) -> str:
     absent = [name for name in _LIBRARIES if name not in dict(device.libraries)]
     found = f"; headers of {', '.join(there)}" if there else ""
     return f"nvcc {device.nvcc}{found}" + (f"; not installed: {', '.join(absent)}" if absent else "")
-
-
-def _listed(*parts: str) -> str:
-    given = [part for part in parts if part]
-    return given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}" if given else ""

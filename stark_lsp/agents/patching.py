@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from os.path import commonprefix
 
-from stark_lsp.agents.texts import omits
+from stark_lsp.agents.texts import listed, omits
 
 SHOWN = 8
 """Lines of the source that are shown for an edit that fits nowhere."""
@@ -165,8 +165,8 @@ def _line(source: str, at: int) -> int:
 
 
 def _several(lines: Sequence[int]) -> str:
-    shown = ", ".join(map(str, lines[:-1]))
-    return f"what it searches for begins at lines {shown} and {lines[-1]}. Quote more lines around the one you mean."
+    shown = listed(*map(str, lines))
+    return f"what it searches for begins at lines {shown}. Quote more lines around the one you mean."
 
 
 def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:

@@ -35,6 +35,12 @@ def one_line(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
+def listed(*parts: str) -> str:
+    """Return texts as `a, b and c`, empty ones left out."""
+    given = [part for part in parts if part]
+    return given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}" if given else ""
+
+
 def omits(line: str) -> bool:
     """Whether a line of code stands for lines that a model left out."""
     return _OMISSION.match(line) is not None

@@ -14,6 +14,11 @@ ONE_AT_A_TIME = threading.Lock()
 # fails with SystemError when two are; and what warnings are ignored is no thread's own either.
 
 
+def last_name(node: ast.AST) -> str:
+    """Return `c` for `c` and for `a.b.c`, empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def parse(text: str) -> ast.Module:
     """Return the syntax tree of `text`; line numbers are those of `text`, a byte order mark is ignored.
 

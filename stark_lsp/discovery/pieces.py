@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from stark_lsp.core.editing import LINE_END
+from stark_lsp.core.parsing import last_name
 from stark_lsp.discovery.outline import STRING_OR_COMMENT, header_end, mask, outline
 from stark_lsp.discovery.syntax import BOM, blocks, first_line, keep_ends, parse, split_lines, targets
 
@@ -156,18 +157,13 @@ def _facts(statements: list[ast.stmt], ends: dict[int, int], lines: list[str], t
             start, stop = _name_columns(lines[node.lineno - 1])
             line = node.lineno - 1
             found.append(ClassFact(node.name, first, last, inner, node.bases, line, start, stop, forward, typing))
-        elif isinstance(node, ast.If) and _for_type_checkers(node.test):
+        elif isinstance(node, ast.If) and last_name(node.test) == "TYPE_CHECKING":
             found.extend(_facts(node.body, ends, lines, True))
             found.extend(_facts(node.orelse, ends, lines, typing))
         else:
             for block in blocks(node):
                 found.extend(_facts(block, ends, lines, typing))
     return found
-
-
-def _for_type_checkers(test: ast.expr) -> bool:
-    """Whether a condition is `TYPE_CHECKING` or `typing.TYPE_CHECKING`."""
-    return (test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")) == "TYPE_CHECKING"
 
 
 def _name_columns(line: str) -> tuple[int, int]:

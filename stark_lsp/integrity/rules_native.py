@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from stark_lsp.core.parsing import last_name
 from stark_lsp.integrity.facts import Note, Refusal, Rule, listed
 from stark_lsp.integrity.native import NAME, OTHER, STRING, Function, Token
 from stark_lsp.integrity.rules_python import IMPORTABLE
@@ -268,8 +269,10 @@ def _python(native: Native, tokens: list[Token]) -> Iterator[Refusal]:
 
 def unused(source: Source) -> Iterator[Refusal]:
     """Kernels that nothing launches as far as the text shows; Triton functions beside one that is used may be left."""
-    named = Counter(map(_named, source.names.nodes))
-    left = [jit for jit in source.jit_functions if named[jit.name] <= sum(_named(n) == jit.name for n in ast.walk(jit))]
+    named = Counter(map(last_name, source.names.nodes))
+    left = [
+        jit for jit in source.jit_functions if named[jit.name] <= sum(last_name(n) == jit.name for n in ast.walk(jit))
+    ]
     if len(left) == len(source.jit_functions):
         for jit in left:
             yield Refusal(Rule.UNUSED, f"The kernel {jit.name} is never launched.", jit.lineno)
@@ -295,10 +298,6 @@ def unused(source: Source) -> Iterator[Refusal]:
         native, function = exported[0]
         line = native.line(native.unit.tokens[function.begin].at)
         yield Refusal(Rule.UNUSED, f"Nothing calls the kernel {function.name}.", line)
-
-
-def _named(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def notes(source: Source) -> Iterator[Note]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from stark_lsp.core.editing import Replacement, apply_edits, keep_ends
-from stark_lsp.core.parsing import BOM, parse
+from stark_lsp.core.parsing import BOM, last_name, parse
 
 NAME = "TUNE"
 CONDITION = "if"
@@ -156,16 +156,12 @@ def _constant(tree: ast.Module, name: str, line: int, lines: list[str]) -> tuple
     assert isinstance(found[0], (ast.Assign, ast.AnnAssign))
     node = found[0].value
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-        node = node.args[0] if _last_name(node.func) == "constexpr" else node
+        node = node.args[0] if last_name(node.func) == "constexpr" else node
     value = _literal(node)
     if node is None or not _is_value(value):
         raise Misdeclared(f"{name} must be a number written out, such as {name} = 128.", found[0].lineno)
     assert isinstance(value, (int, float))
     return _span(node, lines), value
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _literal(node: ast.expr | None) -> object:

@@ -222,7 +222,7 @@ def _locate_similar(wanted: list[str], lines: list[str], near: int) -> Span | No
 def _difference(before: str, after: str) -> tuple[Position, Position, str]:
     """Return the one edit that turns `before` into `after`: what lies between their common ends."""
     head = _common(before, after)
-    tail = _common_tail(before[head:], after[head:])
+    tail = _common(before[head:][::-1], after[head:][::-1])
     if LINE_END.search(before, head, len(before) - tail) or LINE_END.search(after, head, len(after) - tail):
         # Whole lines: a cut in the middle of a line says less about what moved where.
         head = before.rfind("\n", 0, head) + 1
@@ -241,17 +241,6 @@ def _common(a: str, b: str) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_tail(a: str, b: str) -> int:
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
             low = middle
         else:
             high = middle - 1

@@ -197,48 +197,36 @@ def as_error(
     """
     words = trouble.words.rstrip(".")
     details = f"status {trouble.status}, request {trouble.request_id or 'unknown'}, {server}: {trouble.words}"
-    if trouble.kind is TroubleKind.KEY:
-        return BadInput(
-            f"{server} did not accept the API key ({words}).",
-            cure=f"Set another one: {service.key}.",
-            details=details,
-        )
-    if trouble.kind is TroubleKind.CREDIT:
-        return BadInput(
+    told = {
+        TroubleKind.KEY: (f"{server} did not accept the API key ({words}).", f"Set another one: {service.key}."),
+        TroubleKind.CREDIT: (
             f"{server} wants to be paid first ({words}).",
-            cure=f"See {service.billing}, or choose the model playbook, which costs nothing.",
-            details=details,
-        )
-    if trouble.kind is TroubleKind.PERMISSION:
-        return BadInput(
+            f"See {service.billing}, or choose the model playbook, which costs nothing.",
+        ),
+        TroubleKind.PERMISSION: (
             f"The API key may not use {model} ({words}).",
-            cure="Choose another model, or another key.",
-            details=details,
-        )
-    if trouble.kind is TroubleKind.MODEL:
-        return BadInput(
+            "Choose another model, or another key.",
+        ),
+        TroubleKind.MODEL: (
             f"{server} has no model {model} ({words}).",
-            cure=f"Choose another one, {service.another}; or check {service.address}.",
-            details=details,
-        )
-    if trouble.kind is TroubleKind.ELSEWHERE:
-        return BadInput(
+            f"Choose another one, {service.another}; or check {service.address}.",
+        ),
+        TroubleKind.ELSEWHERE: (
             f"{server} is not where questions are answered ({words}).",
-            cure=f"Name the right address in {service.address}, if you trust it.",
-            details=details,
-        )
-    if trouble.kind is TroubleKind.TOO_LONG:
-        return TooLong(
+            f"Name the right address in {service.address}, if you trust it.",
+        ),
+        TroubleKind.TOO_LONG: (
             f"The question is longer than {model} can read ({words}).",
-            cure="Choose a model with a larger context, or lower the role's max_tokens or the search's window size.",
-            details=details,
-        )
-    if trouble.kind is TroubleKind.REFUSED:
-        return BadInput(
+            "Choose a model with a larger context, or lower the role's max_tokens or the search's window size.",
+        ),
+        TroubleKind.REFUSED: (
             f"{server} refused the question ({words}).",
-            cure="Check the model's name and the settings of its roles, such as max_tokens.",
-            details=details,
-        )
+            "Check the model's name and the settings of its roles, such as max_tokens.",
+        ),
+    }
+    if trouble.kind in told:
+        message, cure = told[trouble.kind]
+        return (TooLong if trouble.kind is TroubleKind.TOO_LONG else BadInput)(message, cure=cure, details=details)
     if not waited:
         minutes = max(1, round((trouble.retry_after or 0.0) / 60))
         return NotNow(

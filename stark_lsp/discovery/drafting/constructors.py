@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stark_lsp.core.parsing import last_name
 from stark_lsp.discovery.syntax import find_class, targets
 
 DEPTH = 5
@@ -150,7 +151,7 @@ def _calculate(function: Callable[[Any, Any], Any] | None, left: Any, right: Any
 
 
 def _call(node: ast.Call, names: Namespace) -> Any:
-    kind = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    kind = last_name(node.func)
     args = [evaluate(argument, names) for argument in node.args if not isinstance(argument, ast.Starred)]
     kwargs = {keyword.arg: evaluate(keyword.value, names) for keyword in node.keywords if keyword.arg}
     if kind in ("int", "round", "max", "min", "abs", "len", "ceil", "float", "tuple", "list", "sum"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from stark_lsp.core.parsing import last_name
 from stark_lsp.discovery.drafting.constructors import DEPTH, UNKNOWN, Constructor, Layer, evaluate, method, parameters
 from stark_lsp.discovery.drafting.wants import (
     KEEPING,
@@ -306,7 +307,7 @@ class _Reader:
             layer = layer[0]
         if isinstance(layer, Layer):
             return self._through(layer, given)
-        kind = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        kind = last_name(function)
         if isinstance(function, ast.Name) and self._tree is not None:
             target = next((n for n in self._tree.body if isinstance(n, ast.FunctionDef) and n.name == kind), None)
             if target is not None:
