@@ -117,9 +117,21 @@ def functions(name: str, suffix: str, call: Described, comment: str) -> str:
 def _arguments(call: Described) -> str:
     args, kwargs = call["args"], call["kwargs"]
     if kwargs and not args:
-        return "{" + ", ".join(f'"{key}": {_code(value)}' for key, value in kwargs.items()) + "}"
-    note = f"  # and by name: {', '.join(kwargs)}" if kwargs else ""
-    return f"[{', '.join(_code(value) for value in args)}]{note}"
+        text = "{" + ", ".join(f'"{key}": {_code(value)}' for key, value in kwargs.items()) + "}"
+    else:
+        text = f"[{', '.join(_code(value) for value in args)}]"
+    unsaid = [said for value in args or kwargs.values() for said in _unsaid(value)]
+    notes = [f"each ... in turn: {', '.join(unsaid)}"] if unsaid else []
+    notes += [f"and by name: {', '.join(kwargs)}"] if args and kwargs else []
+    return f"{text}  # {'; '.join(notes)}" if notes else text
+
+
+def _unsaid(value: Described) -> list[str]:
+    """Return what code cannot say of a value, in the order in which `...` stands for it."""
+    if "other" in value:
+        return [value["other"]]
+    named = [*value.get("dict", {}).values(), *value.get("fields", {}).values()]
+    return [said for one in (*value.get("list", ()), *value.get("tuple", ()), *named) for said in _unsaid(one)]
 
 
 def _code(value: Described) -> str:
@@ -141,7 +153,7 @@ def _code(value: Described) -> str:
         return f"{value['object']}({', '.join(f'{key}={_code(item)}' for key, item in value['fields'].items())})"
     if "code" in value:
         return str(value["code"])
-    return repr(value["value"]) if "value" in value else f"...  # {value['other']}"
+    return repr(value["value"]) if "value" in value else "..."
 
 
 def with_table(text: str, header: str, name: str, table: str, path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,19 @@ def test_what_a_table_cannot_say_is_written_as_functions(argument: dict[str, Any
         table("A", argument)
     text = functions("A", "_for_A", call(argument), "Recorded.")
     assert "def get_inputs_for_A():" in text
+    ast.parse(text)
+
+
+def test_what_code_cannot_say_is_told_at_the_end_of_its_line() -> None:
+    graph, nested = {"other": "a pkg.Graph"}, {"list": [{"other": "the class Pool"}, {"value": 3}]}
+    seen = call(graph, nested, tensor(2), mask={"value": 1})
+    (line,) = (line for line in functions("A", "", seen, "Recorded.").splitlines() if "pkg.Graph" in line)
+    assert line.startswith("    return [..., [..., 3], torch.")
+    assert line.endswith("]  # each ... in turn: a pkg.Graph, the class Pool; and by name: mask")
+    seen = call(graph=graph, size={"value": 3})
+    assert 'return {"graph": ..., "size": 3}  # each ... in turn: a pkg.Graph\n' in functions(
+        "A", "", seen, "Recorded."
+    )
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
