@@ -164,7 +164,7 @@ class Supervisor:
         method: str,
         params: dict[str, Any],
         *,
-        limit_s: float | None = None,
+        limit_s: float,
         progress: Callable[[str], None] | None = None,
     ) -> Any:
         """Send one request and return its result; several may be under way at the same time.
@@ -172,8 +172,8 @@ class Supervisor:
         Parameters
         ----------
         limit_s
-            Seconds until the worker must answer or tell of progress; None if it holds its own limits. Each
-            progress message brings the limit of the step it tells of.
+            Seconds until the worker must answer or tell of progress; each progress message brings the limit of the
+            step it tells of.
         progress
             Told what the worker begins.
 
@@ -202,9 +202,9 @@ class Supervisor:
                 try:
                     message = await asyncio.wait_for(answers.get(), limit_s)
                 except asyncio.TimeoutError:
-                    fault = self._give_up(stated or 0.0)
+                    fault = self._give_up(stated)
                     await self.kill()
-                    raise WorkerTimeout(step, stated or 0.0, fault) from None
+                    raise WorkerTimeout(step, stated, fault) from None
                 if isinstance(message, Fault):
                     raise message
                 if "progress" in message:

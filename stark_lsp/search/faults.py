@@ -29,8 +29,6 @@ class FaultStreak:
         self._counts: dict[str, int] = {}
         self._counted = 0
         self._newest: dict[str, int] = {}
-        self._who = ""
-        self._last: Exception | None = None
 
     @property
     def mark(self) -> int:
@@ -63,25 +61,21 @@ class FaultStreak:
         Fault
             There were now as many in a row as allowed, or trying again is of no use; the text is the diagnosis.
         """
-        self._who, self._last = who, error
         if begun is None or begun >= self._newest.get(who, 0):
             self._counted += 1
             self._newest[who] = self._counted
             self._counts[who] = self._counts.get(who, 0) + 1
         if self._counts.get(who, 0) >= self._limit or isinstance(error, NotNow):
-            raise self.diagnosis() from error
+            raise self._diagnosis(who, error) from error
         return f"{who} failed: {in_short(error)} {then}"
 
-    def diagnosis(self) -> Fault:
+    def _diagnosis(self, who: str, error: Exception) -> Fault:
         """Return the fault to stop with."""
-        error = self._last
-        if error is None:
-            raise ValueError("there was no fault")
-        count = self._counts.get(self._who, 1)
+        count = self._counts.get(who, 1)
         times = "once" if count == 1 else f"{count} times in a row"
         known = error if isinstance(error, StarkError) else None
         return Fault(
-            f"{self._who} failed {times}, so the search stopped. The last time: {in_short(error)}",
+            f"{who} failed {times}, so the search stopped. The last time: {in_short(error)}",
             cure=(known.cure if known else "") or self._cure,
             path=known.path if known else None,
             line=known.line if known else None,

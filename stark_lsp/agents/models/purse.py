@@ -73,11 +73,6 @@ class Purse:
         return self._spend
 
     @property
-    def budget(self) -> Budget:
-        """The limits that hold now."""
-        return self._budget
-
-    @property
     def reserved(self) -> tuple[int, float]:
         """Tokens and dollars that are set aside for calls under way."""
         entries = self._open.values()
