@@ -205,23 +205,18 @@ def _entries(data: Mapping[str, Any], header: str) -> list[dict[str, Any]]:
 
 
 def _without(data: Mapping[str, Any], header: str) -> dict[str, Any]:
-    """Return the data without the tables of that header."""
-    copy = json.loads(json.dumps(data, default=str))
-    holder = copy
-    *outer, last = header.split(".")
-    for part in outer:
-        holder = holder.get(part) if isinstance(holder, dict) else None
-    if isinstance(holder, dict):
-        holder.pop(last, None)
-    parts = header.split(".")[:-1]
-    while parts:  # tables that only held it
-        holder = copy
-        for part in parts[:-1]:
-            holder = holder.get(part, {}) if isinstance(holder, dict) else {}
-        if isinstance(holder, dict) and holder.get(parts[-1]) == {}:
-            holder.pop(parts[-1])
-        parts.pop()
-    return dict(copy)
+    """Return the data without the tables of that header, and without tables that only held it."""
+    copy: dict[str, Any] = json.loads(json.dumps(data, default=str))
+
+    def cut(holder: Any, name: str, *inner: str) -> None:
+        if isinstance(holder, dict) and name in holder:
+            if inner:
+                cut(holder[name], *inner)
+            if not inner or holder[name] == {}:
+                holder.pop(name)
+
+    cut(copy, *header.split("."))
+    return copy
 
 
 def _replaced(text: str, header: str, name: str, table: str) -> str | None:
