@@ -170,8 +170,7 @@ async def _learned(setting: Setting) -> Team:
     from stark_lsp.agents.models import registry
 
     choice, providers, transcript = setting.begun.choice, setting.begun.options.providers, setting.begun.transcript
-    model = await registry.build(
-        choice.kind,
+    model = await registry.BUILDERS[choice.kind](
         registry.Wanted(
             argument=choice.argument,
             address=choice.address,

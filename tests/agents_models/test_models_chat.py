@@ -314,12 +314,12 @@ async def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.
     with pytest.raises(BadInput, match=r"stark-lsp\[openai\]"):
         openai.check("http://localhost:11434/v1")
     with pytest.raises(BadInput, match="The package openai"):
-        await registry.build("openai", registry.Wanted("qwen3"))
+        await registry.BUILDERS["openai"](registry.Wanted("qwen3"))
 
 
 async def test_the_registry_builds_it_with_its_address(serve: Any) -> None:
     server = serve([WELL], key=None)
-    model = await registry.build("openai", registry.Wanted("qwen3:8b", address=f"{server.url}/v1"))
+    model = await registry.BUILDERS["openai"](registry.Wanted("qwen3:8b", address=f"{server.url}/v1"))
     assert isinstance(model, OpenAIModel)
     try:
         assert (await model.ask(question())).model == model.name == "qwen3:8b"

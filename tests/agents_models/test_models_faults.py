@@ -145,7 +145,7 @@ async def test_how_long_silence_is_borne_is_a_setting(serve: Any, monkeypatch: p
     async def key() -> Secret:
         return Secret(TEST_KEY)
 
-    model = await registry.build("anthropic", registry.Wanted(find_key=key, silence_s=agents.silence_s))
+    model = await registry.BUILDERS["anthropic"](registry.Wanted(find_key=key, silence_s=agents.silence_s))
     try:
         assert (await model.ask(question())).tool_input == PLAN
     finally:

@@ -15,7 +15,7 @@ from stark_lsp.agents.models.editor import EditorModel, EditorProblem, read_resu
 from stark_lsp.agents.models.registry import Wanted
 from stark_lsp.agents.models.replay import ReplayModel
 from stark_lsp.agents.models.secret import Secret
-from stark_lsp.core.conversation import Answer, Exchange, Question
+from stark_lsp.core.conversation import Answer, Exchange
 from stark_lsp.core.errors import BadInput, Fault, StarkError
 from stark_lsp.core.roles import NothingToPropose
 from stark_lsp.core.status import ModelRole, StopReason
@@ -190,40 +190,15 @@ async def test_models_are_built_by_name(serve: Any, monkeypatch: pytest.MonkeyPa
     async def find_key() -> Secret | None:
         return Secret(TEST_KEY)
 
-    assert {"anthropic", "editor", "replay"} <= set(registry.available())
-    asked = await registry.build("anthropic", Wanted("claude-sonnet-4-6", find_key))
+    asked = await registry.BUILDERS["anthropic"](Wanted("claude-sonnet-4-6", find_key))
     assert asked.name == "claude-sonnet-4-6"
     assert (await asked.ask(question())).tool_input == PLAN
     await asked.close()
-    lent = await registry.build("editor", Wanted(editor=_Channel({"text": "x"})))
+    lent = await registry.BUILDERS["editor"](Wanted(editor=_Channel({"text": "x"})))
     assert (await lent.ask(question())).text == "x"
-    replayed = await registry.build("replay", Wanted("file.json", exchanges=[_exchange("y")]))
+    replayed = await registry.BUILDERS["replay"](Wanted("file.json", exchanges=[_exchange("y")]))
     assert (await replayed.ask(question())).text == "y"
     assert replayed.name == "replay:file.json"
-
-
-async def test_a_missing_editor_or_model_is_told() -> None:
-    with pytest.raises(BadInput, match="lends no model"):
-        await registry.build("editor", Wanted())
-    with pytest.raises(BadInput, match="no model 'nobody'"):
-        await registry.build("nobody", Wanted())
-
-
-async def test_a_further_model_is_one_more_builder(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Mine:
-        name = "mine"
-
-        async def ask(self, question: Question) -> Answer:
-            return Answer(StopReason.COMPLETE, question.body)
-
-        async def close(self) -> None:
-            """Do nothing."""
-
-    async def _mine(wanted: Wanted) -> Mine:
-        return Mine()
-
-    monkeypatch.setitem(registry.BUILDERS, "mine", _mine)
-    assert (await (await registry.build("mine", Wanted())).ask(question())).text == question().body
 
 
 def test_nothing_of_the_sdk_is_imported_before_it_is_asked() -> None:

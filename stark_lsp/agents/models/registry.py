@@ -11,7 +11,6 @@ from stark_lsp.agents.models.sdk import Agree, provide
 from stark_lsp.agents.models.secret import Secret
 from stark_lsp.core.agent_settings import SILENCE_S
 from stark_lsp.core.conversation import Exchange, Model
-from stark_lsp.core.errors import BadInput
 
 
 async def _no_key() -> Secret | None:
@@ -46,25 +45,6 @@ ModelBuilder = Callable[[Wanted], Awaitable[Model]]
 """Builds a model; raises BadInput where what it needs is not there."""
 
 
-def available() -> tuple[str, ...]:
-    """Words that can be asked for."""
-    return tuple(BUILDERS)
-
-
-async def build(kind: str, wanted: Wanted) -> Model:
-    """Build a model.
-
-    Raises
-    ------
-    BadInput
-        There is none of that kind, or what it needs is not there.
-    """
-    builder = BUILDERS.get(kind)
-    if builder is None:
-        raise BadInput(f"There is no model {kind[:80]!r}.", cure=f"Choose one of: {', '.join(available())}.")
-    return await builder(wanted)
-
-
 async def _anthropic(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.anthropic import AnthropicModel
 
@@ -88,8 +68,7 @@ async def _openai(wanted: Wanted) -> Model:
 async def _editor(wanted: Wanted) -> Model:
     from stark_lsp.agents.models.editor import EditorModel
 
-    if wanted.editor is None:
-        raise BadInput("This editor lends no model.", cure="Choose another one in stark.model, for instance playbook.")
+    assert wanted.editor is not None  # `runs.choice` refuses it else
     return EditorModel(wanted.editor)
 
 
