@@ -188,11 +188,12 @@ async def test_a_cuda_graph_gains_what_a_plain_loop_shows(tmp_path: Path) -> Non
     assert verdict.status is VerdictStatus.OK, verdict
     gain = verdict.speedup_vs_eager
     assert gain is not None
-    expected = plain_loop(tmp_path)
-    print(f"judge {gain}, plain loop {expected:.2f}")
-    assert expected > 3.0
-    # What a launch takes differs by a fifth between processes of a virtual machine.
-    assert gain.low * 0.95 <= expected <= gain.high * 1.05
+    # What a launch takes differs by a fifth between processes of a virtual machine, so several are asked.
+    loops = sorted(plain_loop(tmp_path) for _ in range(3))
+    print(f"judge {gain}, plain loops {loops}")
+    assert loops[0] > 3.0
+    assert gain.low * 0.95 <= loops[-1]
+    assert loops[0] <= gain.high * 1.05
 
 
 async def test_a_call_that_is_much_shorter_than_the_originals_takes_as_long_as_it_says(tmp_path: Path) -> None:

@@ -284,6 +284,7 @@ HALVES: dict[str, tuple[Form, tuple[tuple[int, ...], ...]]] = {
     "a linear layer": (lambda x, w, b: F.linear(x, w, b), ((640, 512), (1024, 512), (1024,))),
     "turned": (lambda x, y: x.t() @ y.t(), ((512, 640), (1024, 512))),
     "batches": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), ((2, 640, 256), (2, 640, 256))),
+    "batches with a bias": (lambda x, y, b: torch.baddbmm(b, x, y), ((2, 640, 256), (2, 256, 640), (2, 1, 640))),
 }
 
 

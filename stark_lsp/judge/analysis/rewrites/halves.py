@@ -35,7 +35,7 @@ HIGHEST, SMALLEST = 14, 15
 class Halves(Rule):
     """`a @ b` of matrices or batches of them, or that and a bias."""
 
-    OF = (aten.mm.default, aten.bmm.default, aten.addmm.default)
+    OF = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
     LONGEST = 2048
     """Of a sum of products of high parts within a tensor core."""
 
@@ -51,7 +51,7 @@ class Halves(Rule):
             raise Cannot
         if inner < LEAST_INNER or rows * columns < LEAST * (rows + columns):
             raise Cannot
-        multiply = getattr(aten.bmm if self._node.target is aten.bmm.default else aten.mm, "dtype", None)
+        multiply = getattr(aten.bmm if len(shape_of(one)) == 3 else aten.mm, "dtype", None)
         if multiply is None:  # torch before 2.8
             raise Cannot
         # A third copy, which is written and read, for one product less, whose result is.
