@@ -21,6 +21,8 @@ from stark_lsp.core.run import Node
 from stark_lsp.core.status import Mode, VerdictStatus
 from stark_lsp.store import RunStore
 
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
+
 FEWER = ("--subset", "1/7,1/9,2/11")
 """One problem of each kind; a second one that can be measured would take as long as these together."""
 
@@ -147,45 +149,6 @@ def test_with_nothing_left_to_run_it_ends_at_once_and_without_resume_it_refuses(
     assert (done.out / NAME).read_bytes() == rows
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--system", "nobody"], "no system named 'nobody'"),
-        (["--policy", "nowhere"], "nowhere"),
-        (["--system", "sampling"], "works as a team"),
-        (["--model", "editor"], "cannot be answered by editor"),
-        (["--model", "replay:x.json"], "cannot be answered by replay"),
-        (["--baselines", "compile"], "eager is always"),
-        (["--baselines", "eager,fast"], "no baseline 'fast'"),
-        (["--levels", "x"], "--levels must be whole numbers"),
-        (["--levels", "9"], "no level 9"),
-        (["--budget", "0"], "--budget must be more than 0"),
-        (["--seed", ","], "--seed is empty"),
-        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "cannot be used together"),
-        (["--set", "seeds=many"], "seeds must be"),
-    ],
-)
-def test_an_option_that_makes_no_sense_is_told_before_anything_runs(
-    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from stark_lsp.cli import main
-
-    assert main(["bench", str(SUITE), "--out", str(tmp_path / "out"), *arguments]) == 2
-    assert told in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_report_of_nothing_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from stark_lsp.cli import main
-
-    assert main(["bench", "report"]) == 2
-    assert main(["bench", "report", str(tmp_path)]) == 2
-    assert "no results" in capsys.readouterr().err
-    assert main(["bench", str(SUITE)]) == 2
-    assert "--out is missing" in capsys.readouterr().err
-
-
-@pytest.mark.slow
 def test_a_search_with_nothing_more_to_propose_is_told_below_its_table(tmp_path: Path) -> None:
     out = tmp_path / "out"
     more = ("--subset", "1/7", "--system", "ma-only", "--budget", "9", "--out", out)

@@ -130,3 +130,37 @@ def test_a_problem_that_was_not_solved_says_why() -> None:
         "not solved, 0 of 2 attempts verified: WRONG_RESULT off by 0.1"
     )
     assert bench.told(row(attempts="")) == "not solved, 0 of 0 attempts verified"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--system", "nobody"], "no system named 'nobody'"),
+        (["--policy", "nowhere"], "nowhere"),
+        (["--system", "sampling"], "works as a team"),
+        (["--model", "editor"], "cannot be answered by editor"),
+        (["--model", "replay:x.json"], "cannot be answered by replay"),
+        (["--baselines", "compile"], "eager is always"),
+        (["--baselines", "eager,fast"], "no baseline 'fast'"),
+        (["--levels", "x"], "--levels must be whole numbers"),
+        (["--levels", "9"], "no level 9"),
+        (["--budget", "0"], "--budget must be more than 0"),
+        (["--seed", ","], "--seed is empty"),
+        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "cannot be used together"),
+        (["--set", "seeds=many"], "seeds must be"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_told_before_anything_runs(
+    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", str(SUITE), "--out", str(tmp_path / "out"), *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_of_nothing_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "report"]) == 2
+    assert main(["bench", "report", str(tmp_path)]) == 2
+    assert "no results" in capsys.readouterr().err
+    assert main(["bench", str(SUITE)]) == 2
+    assert "--out is missing" in capsys.readouterr().err

@@ -147,6 +147,8 @@ def test_with_torch_compile_the_page_says_which_is_faster(folder: Path) -> None:
     assert "Verified" in done.stderr, "the page is on standard error where the JSON is on standard output"
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_wrong_candidate_ends_with_1_and_says_how_wrong_also_without_a_sandbox(folder: Path) -> None:
     out = folder / "wrong.json"
     options = (*FAST, "--isolation", "off", "--json", out)

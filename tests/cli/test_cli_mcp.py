@@ -222,6 +222,8 @@ def test_bad_input_is_an_error_with_its_cure(agent: Agent, name: str, arguments:
     assert told in agent.refused(name, **arguments)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_cancelled_call_leaves_nothing_running(agent: Agent) -> None:
     agent.steps.clear()
     call = agent.start("judge", reference="norm.py", candidate=ENDLESS, device="cpu")
@@ -236,6 +238,8 @@ def test_a_cancelled_call_leaves_nothing_running(agent: Agent) -> None:
     assert agent.call("runs")["runs"], "and the server goes on"
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_class_is_optimized_in_the_background(agent: Agent) -> None:
     begun = agent.call("optimize", reference="noisy.py", attempts=1, device="cpu")
     run = begun["run"]["id"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -21,15 +22,16 @@ from stark_lsp.store import RunStore
 
 CHECK = """
 import importlib.util, sys, torch
-spec = importlib.util.spec_from_file_location("edited", sys.argv[1])
-edited = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(edited)
-new = getattr(edited, sys.argv[2])(0.79788456).eval()
-x = torch.randn(64, 1024)
-with torch.no_grad():
-    expected = 0.5 * x * (1.0 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
-    torch.testing.assert_close(new(x), expected, rtol=1e-4, atol=1e-5)
-assert any("_stark" in name for name in vars(edited)), "no kernel in the file"
+for path, name in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+    spec = importlib.util.spec_from_file_location("edited", path)
+    edited = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(edited)
+    new = getattr(edited, name)(0.79788456).eval()
+    x = torch.randn(64, 1024)
+    with torch.no_grad():
+        expected = 0.5 * x * (1.0 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+        torch.testing.assert_close(new(x), expected, rtol=1e-4, atol=1e-5)
+    assert any("_stark" in name for name in vars(edited)), "no kernel in the file"
 """
 
 
@@ -57,9 +59,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     return Searched(done, json.loads(out.read_text()), path, state)
 
 
-def works(path: Path, name: str) -> None:
-    """Check that the class is there, runs its kernel and computes the same."""
-    subprocess.run([sys.executable, "-c", CHECK, path, name], check=True, timeout=120)
+def works(*files: Path | str) -> None:
+    """Check that in each file the class named after it is there, runs its kernel and computes the same."""
+    subprocess.run([sys.executable, "-c", CHECK, *files], check=True, timeout=120)
 
 
 @pytest.mark.timing
@@ -177,23 +179,25 @@ def test_the_run_is_kept_and_shown(searched: Searched) -> None:
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize(("mode", "name"), [("replace", "Model"), ("module", "ModelNew")])
-def test_the_proposal_works_where_it_was_applied(searched: Searched, mode: str, name: str) -> None:
+def test_the_proposal_works_where_it_was_applied(searched: Searched, tmp_path: Path) -> None:
     run_id = searched.report["run"]["id"]
-    try:
+
+    def applied(mode: str) -> Path:
         done = stark("runs", "apply", run_id, "--write", mode, state=searched.state)
         assert done.returncode == 0, done.stderr
         written = Path(done.stdout.splitlines()[0].removeprefix("Written: "))
-        works(written, name)
-        text = written.read_text()
-        assert f"Run {run_id}" in text
-        if mode == "replace":
-            assert "class ModelNew" not in text
-        else:
-            assert searched.path.read_text() == CHAIN
-            written.unlink()
+        assert f"Run {run_id}" in written.read_text()
+        return written
+
+    try:
+        replaced = Path(shutil.copy(applied("replace"), tmp_path / "replaced.py"))
+        assert "class ModelNew" not in replaced.read_text()
     finally:
         searched.path.write_text(CHAIN)
+    beside = applied("module")
+    assert searched.path.read_text() == CHAIN
+    works(replaced, "Model", beside, "ModelNew")
+    beside.unlink()
 
 
 @pytest.mark.slow

@@ -64,6 +64,8 @@ def plans(report: dict[str, Any]) -> dict[int, Any]:
     return {attempt["node"]: attempt["plan"] for attempt in report["attempts"]}
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_stopped_search_leaves_no_process_is_gone_on_with_and_can_be_told_to_end(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     stopped = stopped_after_one(tmp_path, out)

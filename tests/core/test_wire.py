@@ -68,7 +68,7 @@ st.register_type_strategy(
 
 @pytest.mark.parametrize("kind", words(), ids=lambda kind: kind.__name__)
 def test_each_word_round_trips(kind: type) -> None:
-    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.from_type(kind))
     def round_trips(word: Any) -> None:
         text = dumps(word)

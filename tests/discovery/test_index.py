@@ -223,7 +223,7 @@ def test_a_form_feed_within_an_indentation_begins_it_anew(newline: str) -> None:
         assert find_modules(typed) == tuple(cls for cls in whole if cls.reachable), place
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(EDITS)), max_size=8),
     st.sampled_from(["\n", "\r\n"]),

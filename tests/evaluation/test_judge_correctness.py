@@ -107,6 +107,8 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_training_compares_gradients_and_times_forward_and_backward(tmp_path: Path) -> None:
     problem = replace(make_problem(tmp_path / "model.py", LINEAR), mode=Mode.TRAINING)
     new = LINEAR.replace("class Model", "class ModelNew")

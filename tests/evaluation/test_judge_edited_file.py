@@ -12,7 +12,7 @@ from judge_cases import QUICK, RAW, REFERENCE, judging, make_problem
 from stark_lsp.core.verdict import EditCheck
 from stark_lsp.evaluation.judge import WorkerJudge
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 SETTINGS = QUICK
 HELPERS = "from .scale import SHIFT\n"
@@ -44,14 +44,13 @@ async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
         yield judge, path
 
 
-# In every run of the tests one with a kernel does.
-@pytest.mark.slow
 async def test_a_right_class_in_its_package_works(judge: tuple[WorkerJudge, Path]) -> None:
     worker, path = judge
     text = TEXT + NEW.format(body="torch.relu(x * self.weight + SHIFT)")
     assert await worker.check_edit(str(path), text, "ModelNew") == EditCheck(True, True)
 
 
+@pytest.mark.ci
 async def test_a_kernel_is_built_there_too(judge: tuple[WorkerJudge, Path]) -> None:
     worker, path = judge
     assert await worker.check_edit(str(path), f"{TEXT}\n\n{RAW}", "ModelNew") == EditCheck(True, True)
@@ -60,9 +59,9 @@ async def test_a_kernel_is_built_there_too(judge: tuple[WorkerJudge, Path]) -> N
 @pytest.mark.parametrize(
     ("after", "body", "words"),
     [
-        ("", "torch.relu(x * self.weight + os_missing.pi)", "os_missing"),
-        ("SHIFT = 2.0\n", "torch.relu(x * self.weight + SHIFT)", ""),
-        pytest.param("del nn\n", "nn.functional.relu(x * self.weight + SHIFT)", "nn", marks=pytest.mark.slow),
+        pytest.param("", "torch.relu(x * self.weight + os_missing.pi)", "os_missing", marks=pytest.mark.ci),
+        pytest.param("SHIFT = 2.0\n", "torch.relu(x * self.weight + SHIFT)", "", marks=pytest.mark.ci),
+        ("del nn\n", "nn.functional.relu(x * self.weight + SHIFT)", "nn"),
     ],
 )
 async def test_what_breaks_inside_the_file_is_found_with_its_line(
@@ -78,6 +77,7 @@ async def test_what_breaks_inside_the_file_is_found_with_its_line(
         assert check.line == text.splitlines().index(f"        return {body}") + 1
 
 
+@pytest.mark.ci
 async def test_a_file_that_does_not_parse_is_found(judge: tuple[WorkerJudge, Path]) -> None:
     worker, path = judge
     check = await worker.check_edit(str(path), TEXT + "\nclass ModelNew(nn.Module)\n", "ModelNew")
@@ -85,13 +85,11 @@ async def test_a_file_that_does_not_parse_is_found(judge: tuple[WorkerJudge, Pat
     assert check.line == len(TEXT.splitlines()) + 2
 
 
-@pytest.mark.slow
 async def test_a_file_that_lacks_the_class_is_found(judge: tuple[WorkerJudge, Path]) -> None:
     worker, path = judge
     assert "no torch.nn.Module called ModelNew" in (await worker.check_edit(str(path), TEXT, "ModelNew")).message
 
 
-@pytest.mark.slow
 async def test_a_file_that_cannot_be_loaded_in_a_sandbox_is_not_accused(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     (tmp_path / "scale.txt").write_text("1.0")

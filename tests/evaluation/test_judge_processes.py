@@ -206,6 +206,8 @@ async def test_when_the_server_is_killed_no_process_is_left(tmp_path: Path) -> N
     await until(lambda: not any(alive(pid) for pid in below))
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_nothing_is_left_of_an_accepted_candidate_nor_of_a_judge_that_is_closed_in_the_midst_of_a_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

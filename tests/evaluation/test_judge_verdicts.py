@@ -12,7 +12,6 @@ import pytest_asyncio
 from judge_cases import (
     HONEST,
     LAUNCH,
-    RAW,
     REFERENCE,
     THOROUGH,
     broken_kernel,
@@ -103,16 +102,6 @@ async def test_a_candidate_that_keeps_its_first_weights_is_wrong(judge: WorkerJu
     verdict = await verdict_of(judge, source)
     assert verdict.status is Status.WRONG_RESULT, verdict
     assert "other weights" in verdict.message
-
-
-async def test_a_compiled_kernel_is_ok_and_built_only_once(judge: WorkerJudge) -> None:
-    first = await verdict_of(judge, RAW)
-    assert first.status is Status.OK, first
-    second = await judge.confirm(Candidate(RAW))
-    assert second.status is Status.OK, second
-    assert second.runtime is not None
-    assert second.runtime.n == THOROUGH.final_rounds
-    assert "[1/2]" not in second.log
 
 
 async def test_a_kernel_that_does_not_compile_names_the_line_of_the_compiler(judge: WorkerJudge) -> None:
@@ -228,9 +217,13 @@ async def test_weights_that_do_not_load_and_results_that_differ_are_a_load_error
     assert "weight" in verdict.message
 
 
-async def test_after_all_that_a_good_candidate_is_ok_sees_no_key_and_its_output_is_captured(
-    judge: WorkerJudge,
+async def test_after_all_that_a_good_kernel_is_ok_sees_no_key_is_captured_and_is_built_anew_as_a_finalist(
+    prepared: Prepared,
 ) -> None:
+    def built() -> set[Path]:
+        return set(prepared.folder.glob("cache/libraries/*/fused.so"))
+
+    judge, before = prepared.judge, built()
     source = broken_kernel("float v =", 'if (r + i == 0) puts("hello from C"); float v =')
     source = source.replace("#include <cstdint>", "#include <cstdint>\n#include <cstdio>")
     seen = (
@@ -242,3 +235,9 @@ async def test_after_all_that_a_good_candidate_is_ok_sees_no_key_and_its_output_
     assert verdict.status is Status.OK, verdict
     assert "hello from python" in verdict.log
     assert "hello from C" in verdict.log
+    assert len(built() - before) == 1
+    again = await judge.confirm(Candidate(source))
+    assert again.status is Status.OK, again
+    assert again.runtime is not None
+    assert again.runtime.n == THOROUGH.final_rounds
+    assert len(built() - before) == 2, "as torch does it by itself"

@@ -29,6 +29,8 @@ EXIT = {"x86_64": 60, "aarch64": 93}
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_compiler_at_work_ends_with_the_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = secrets.token_hex(8)
     monkeypatch.setenv(MARK, mark)

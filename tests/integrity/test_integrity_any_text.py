@@ -31,7 +31,7 @@ PYTHON = [
     "s % t", "s.format(s)", "import x.y.z", "from . import q", "load_inline()", "setattr()", "__import__()", "ctypes.CDLL()",
 ]  # fmt: skip
 MODULES = st.lists(st.sampled_from(PYTHON), max_size=14).map("\n".join)
-ORDINARY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+ORDINARY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 
 @ORDINARY

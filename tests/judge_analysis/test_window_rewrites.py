@@ -68,7 +68,7 @@ def images(*shape: int) -> torch.Tensor:
 sizes = st.integers(1, 4)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     rank=st.integers(1, 3),
     taps=sizes,
@@ -89,7 +89,7 @@ def test_a_depthwise_convolution_is_a_sum_of_shifted_images(
     assert not any("convolution" in name for name in names)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(taps=st.integers(3, 4), stride=st.integers(1, 3), padding=st.integers(0, 1), dilation=st.integers(1, 2))
 def test_a_maximum_over_volumes_is_one_of_shifted_images(taps: int, stride: int, padding: int, dilation: int) -> None:
     x = images(2, 3, 9, 10, 11)
@@ -103,7 +103,7 @@ def test_a_maximum_takes_windows_that_reach_beyond_the_image(ceil: bool) -> None
     same(lambda x: F.max_pool3d(x, 3, 2, 1, ceil_mode=ceil), images(2, 3, 8, 10, 12))
 
 
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(stride=st.integers(1, 3), padding=st.integers(0, 2))
 def test_a_large_average_is_one_of_shifted_images(stride: int, padding: int) -> None:
     same(lambda x: F.avg_pool3d(x, 4, stride, padding), images(2, 3, 9, 10, 11))

@@ -35,6 +35,7 @@ REPOSITORY = "https://forge.example/stark"
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.ci,
     pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed"),
     pytest.mark.skipif(not UV.exists(), reason="uv is not installed"),
 ]

@@ -17,7 +17,8 @@ from .conftest import Bench, close
 from .playbook_cases import HEAD
 from .test_inductor import Written, gradients
 
-pytestmark = pytest.mark.usefixtures("several_threads")
+# What differs is rewritten graphs, which tests of the judge compare; each candidate is built for seconds.
+pytestmark = [pytest.mark.usefixtures("several_threads"), pytest.mark.slow]
 
 DESIGN = Design(STRATEGY, ((ALGEBRA, "sums"),))
 RECIPE = Switches().recipe(DESIGN)
@@ -50,11 +51,11 @@ FORMS = {
 }
 
 
-SLOW = ("all places", "channels", "pools of more")
-"""What differs is rewritten graphs, which tests of the judge compare; each candidate is built for seconds."""
+OFTEN = ("columns", "places", "pools")
+"""One of each kind."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in FORMS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.ci if name in OFTEN else ()) for name in FORMS])
 def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Bench]) -> None:
     layer, scale, result, shape = FORMS[name]
     one = bench(HEAD + MODULE.format(layer=layer, scale=scale, result=result, shape=shape))

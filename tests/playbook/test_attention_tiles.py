@@ -21,6 +21,8 @@ MEMORY = {(8, 0): 166_912, (8, 9): 101_376, (9, 0): 232_448}
 """That blocks may share, in bytes, by compute capability."""
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_it_computes_what_its_operator_is_defined_as() -> None:
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

@@ -31,7 +31,7 @@ from .playbook_cases import BY_NAME, HEAD, text_of
 
 pytestmark = pytest.mark.usefixtures("several_threads")
 
-TRIED = ("dictionary_result", "conv_batch_norm", "transformer_block", "keyword_and_default")
+TRIED = ("conv_batch_norm", "transformer_block", "keyword_and_default")
 """Of those that `playbook_cases` has; each kind of step and result once. All of them were tried by hand."""
 SCALED = f"""{HEAD}class Scaled(nn.Module):
     def __init__(self, eps):
@@ -107,7 +107,10 @@ def gradients(model: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     return list(torch.autograd.grad(sum(weighted), wanted))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize(
+    "name",
+    ["dictionary_result", *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.ci]) for name in TRIED)],
+)
 def test_it_computes_what_the_module_computes(name: str, bench: Callable[..., Bench]) -> None:
     made = write(bench(text_of(BY_NAME[name])))
     with torch.no_grad(), made.by_kernels():
@@ -191,6 +194,8 @@ def test_where_the_mode_matters_it_runs_in_eval_mode_only(bench: Callable[..., B
         assert (made.new(*made.one.inputs).diff(dim=0) == 0).any()
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_batch_norm_learns_in_training_as_it_does_in_pytorch(bench: Callable[..., Bench]) -> None:
     text = SCALED.replace("self.norm = Scaled(eps)", "self.norm = nn.BatchNorm1d(96)")
     one = bench(text)
@@ -287,10 +292,9 @@ def test_a_kernel_in_another_language_is_refused_by_name() -> None:
         reader.read("kernel_0 = async_compile.metal('k', '')\ndef call(self, args):\n    return (args,)\n")
 
 
-async def judged(one: Bench, cache: Path, *, wanted: bool) -> Verdict | None:
-    """Write the candidate from what a judge gives, and have it judged if that is wanted."""
-    fewer = {"profile": False, "gradients": wanted, "special_inputs": wanted}
-    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, **fewer)
+async def judged(one: Bench, cache: Path) -> Verdict:
+    """Write the candidate from what a judge gives, and have it judged."""
+    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, compile_baseline=False, profile=False)
     judge = await open_judge(
         one.problem, interpreter=sys.executable, settings=settings, cache_dir=cache, log=lambda line: None
     )
@@ -301,18 +305,14 @@ async def judged(one: Bench, cache: Path, *, wanted: bool) -> Verdict | None:
         # Nothing in it minds the mode, so that it is fast in a module that nobody put into eval mode as well.
         assert made["mode_matters"] is False
         assert read(candidate.source, candidate.class_name, one.problem.text, one.problem.qualname).refusals == ()
-        return await judge.evaluate(candidate) if wanted else None
+        return await judge.evaluate(candidate)
     finally:
         await judge.close()
 
 
-def test_the_judge_gives_the_program(bench: Callable[..., Bench], judge_cache: Path) -> None:
-    asyncio.run(judged(bench(SCALED), judge_cache, wanted=False))
-
-
 # What its headers need is compiled ahead, which takes a quarter of a minute.
 @pytest.mark.slow
-def test_the_judge_takes_the_candidate(bench: Callable[..., Bench], judge_cache: Path) -> None:
-    verdict = asyncio.run(judged(bench(SCALED), judge_cache, wanted=True))
-    assert verdict is not None
+@pytest.mark.ci
+def test_the_judge_gives_the_program_and_takes_the_candidate(bench: Callable[..., Bench], judge_cache: Path) -> None:
+    verdict = asyncio.run(judged(bench(SCALED), judge_cache))
     assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"

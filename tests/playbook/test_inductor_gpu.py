@@ -70,6 +70,8 @@ def interpreted(*names: str) -> dict[str, str]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_its_kernels_compute_what_the_module_computes() -> None:
     found = interpreted(*(name for name in NAMES if name not in LONG))
     assert set(found.values()) == {""}, "\n".join(found.values())

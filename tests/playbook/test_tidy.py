@@ -88,7 +88,7 @@ def run(source: str, *given: float) -> tuple[list[Any], Any]:
     return language.seen, scope["f"](*given)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(blocks())
 def test_nothing_else_is_computed_or_read(lines: list[str]) -> None:
     text = (

@@ -45,7 +45,11 @@ print(len(told), *told)
 
 
 @pytest.mark.parametrize(
-    ("path", "cause"), [("", "Ninja is required"), ("{ninja}", "c++: not found")], ids=["no ninja", "no compiler"]
+    ("path", "cause"),
+    [
+        pytest.param("", "Ninja is required", id="no ninja", marks=[pytest.mark.slow, pytest.mark.ci]),
+        pytest.param("{ninja}", "c++: not found", id="no compiler"),
+    ],
 )
 def test_where_it_cannot_be_built_there_is_one_warning_and_pytorch(
     path: str, cause: str, bench: Callable[..., Bench], tmp_path: Path

@@ -75,6 +75,8 @@ def store(tmp_path: Path, problem: Problem) -> RunStore:
 WANTED = options(1, policy="best-of-k")
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.usefixtures("one_judge")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_takes_along_what_failed_before_and_tells_it_to_its_end(

@@ -12,7 +12,7 @@ import pytest
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.events import Ended, Event, Judged, Planned, Prepared
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.run import Budget, Run
+from stark_lsp.core.run import Budget
 from stark_lsp.core.settings import EvaluationSettings
 from stark_lsp.core.status import DeviceChoice, RunState
 from stark_lsp.discovery.problems import make_problem
@@ -117,21 +117,6 @@ async def test_a_time_limit_ends_the_search_and_still_proposes(problem: Problem,
     assert run.state is RunState.FINISHED
     assert "time limit" in run.message
     assert all(node.verdict is not None for node in limited.nodes.values() if node.parent is not None)
-
-
-async def test_a_cancel_after_its_end_was_recorded_changes_nothing(problem: Problem, store: RunStore) -> None:
-    running: list[asyncio.Task[Run]] = []
-
-    def emit(event: Event) -> None:
-        if isinstance(event, Ended):
-            running[0].cancel()
-
-    options = replace(OPTIONS, budget=Budget(attempts=30, seconds=0.01))
-    ended = RunSession(problem, options, store=store, emit=emit, log=lambda line: None)
-    running.append(asyncio.create_task(ended.execute()))
-    run = await running[0]
-    assert run.state is RunState.FINISHED
-    assert store.load(run.id).run == run
 
 
 async def test_bad_input_is_recorded_and_raised(problem: Problem, store: RunStore) -> None:

@@ -19,10 +19,11 @@ from model_runs import Serve, options, problem_in, session
 
 from stark_lsp.core.agent_settings import AgentSettings, RoleSettings
 from stark_lsp.core.errors import BadInput
-from stark_lsp.core.events import Event, Judged, Notice, Outlook, Spent
+from stark_lsp.core.events import Ended, Event, Judged, Notice, Outlook, Spent
 from stark_lsp.core.problem import Problem
-from stark_lsp.core.run import Budget, Node
+from stark_lsp.core.run import Budget, Node, Run
 from stark_lsp.core.status import AgentRole, ModelRole, RunState, VerdictStatus
+from stark_lsp.runs.session import RunSession
 from stark_lsp.store import RunStore, transcripts
 
 PASSING: tuple[Callable[[], Reply], ...] = (
@@ -376,6 +377,27 @@ async def test_what_it_may_cost_and_who_answers_is_told_before_the_first_questio
     assert run.state is RunState.FAILED
     assert run.model == "anthropic"
     assert run.budget == Budget(3, dollars=10.0)
+
+
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_cancel_after_its_end_was_recorded_changes_nothing(
+    problem: Problem, store: RunStore, serve: Serve
+) -> None:
+    serve(lambda request: replies.refusal("cyber", "No."))
+    running: list[asyncio.Task[Run]] = []
+    asked: list[bool] = []
+
+    def emit(event: Event) -> None:
+        if isinstance(event, Ended):
+            asked.append(running[0].cancel())
+
+    ended = RunSession(problem, options(1), store=store, emit=emit, log=lambda line: None)
+    running.append(asyncio.create_task(ended.execute()))
+    run = await running[0]
+    assert asked == [True]
+    assert run.state is RunState.FINISHED
+    assert store.load(run.id).run == run
 
 
 async def test_the_playbook_is_no_single_agent(problem: Problem, store: RunStore) -> None:

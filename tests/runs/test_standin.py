@@ -44,6 +44,8 @@ def answer_all(waiting: list[Path], expert: Expert) -> None:
         (place / f"{request.tool}.json").write_text(json.dumps(given))
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.usefixtures("one_judge")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_goes_on_round_by_round_and_asks_nothing_twice(serve: Serve, tmp_path: Path) -> None:
