@@ -87,6 +87,8 @@ def test_a_run_is_captured_into_a_table_or_printed_as_functions(tmp_path: Path) 
     assert (tmp_path / "stark.toml").read_text() == text
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_script_that_does_not_call_the_class_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "train.py").write_text("import model\nmodel.Net(4)\nraise SystemExit(3)\n")

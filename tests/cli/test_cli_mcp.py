@@ -178,8 +178,7 @@ def test_every_tool_says_what_it_does_and_whether_it_runs_code(agent: Agent) -> 
         assert all("description" in field for field in tool.input_schema["properties"].values())
 
 
-def test_a_right_and_a_wrong_candidate_are_judged_and_the_original_profiled_side_by_side(agent: Agent) -> None:
-    looking = agent.start("profile", reference="norm.py", device="cpu")
+def test_a_right_and_a_wrong_candidate_are_judged_side_by_side(agent: Agent) -> None:
     right = agent.start("judge", reference="norm.py", candidate="right.py", device="cpu")
     wrong = agent.call("judge", reference="norm.py::Model", candidate=WRONG, device="cpu")
     assert wrong["status"] == "WRONG_RESULT"
@@ -195,7 +194,12 @@ def test_a_right_and_a_wrong_candidate_are_judged_and_the_original_profiled_side
     for part in ("Verified", "against eager", verdict["conclusion"], "isolation"):
         assert part in answer.content[0].text
     assert any(agent.steps), "what goes on is told meanwhile"
-    profile = looking.result(60).structured_content
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+def test_the_original_is_profiled(agent: Agent) -> None:
+    profile = agent.call("profile", reference="norm.py", device="cpu")
     assert profile["runtime"]["median_ms"] > 0
     assert profile["launch_overhead_us"] is None, "known on a GPU"
     assert any("aten::" in launch["name"] for launch in profile["profile"]["launched"])

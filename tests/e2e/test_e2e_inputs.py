@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from e2e_editor import heard, published, session
 from lsprotocol import types
 
@@ -78,6 +79,8 @@ async def test_inputs_that_do_not_run_carry_a_todo_with_a_diagnostic_and_a_butto
         await editor.until(lambda: not editor.diagnostics(uri), "no diagnostic once the line is gone")
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_what_is_captured_takes_the_place_of_functions_that_do_not_run(tmp_path: Path) -> None:
     functions = "\n\n# TODO: these inputs do not run yet: no\ndef get_inputs():\n    return [3]\n"
     (tmp_path / "net.py").write_text(ATTENTION + functions)

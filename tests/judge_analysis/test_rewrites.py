@@ -239,6 +239,8 @@ def test_in_half_precision_nothing_is_summed_first(dtype: torch.dtype) -> None:
     rewritten(lambda x, w: F.conv2d(x, w).mean((2, 3)), (x, w), 0)
 
 
+LONG = [pytest.mark.slow, pytest.mark.ci]
+"""Products that take a second each."""
 SPLIT: dict[str, tuple[Form, tuple[int, ...], int]] = {
     "few blocks": (lambda x, w, b: x @ w.t(), (64, 16384, 64), 16),
     "a bias": (lambda x, w, b: F.linear(x, w, b), (256, 8192, 128), 8),
@@ -246,7 +248,7 @@ SPLIT: dict[str, tuple[Form, tuple[int, ...], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", SPLIT)
+@pytest.mark.parametrize("name", [*list(SPLIT)[:2], pytest.param("some blocks", marks=LONG)])
 def test_a_product_along_a_long_dimension_is_a_sum_of_products(name: str) -> None:
     form, (rows, inner, columns), count = SPLIT[name]
     torch.manual_seed(0)
@@ -305,8 +307,14 @@ def in_halves(form: Form, tried: tuple[torch.Tensor, ...], family: str = "halves
     return made(*tried)
 
 
-@pytest.mark.parametrize("name", HALVES)
-@pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        pytest.param(name, scale, marks=LONG if name.startswith("a long one") and scale != 1e25 else ())
+        for name in HALVES
+        for scale in (1.0, 1e25, 1e-25)
+    ],
+)
 def test_a_product_of_halves_is_as_exact_as_one_of_float32(name: str, scale: float) -> None:
     form, shapes = HALVES[name]
     torch.manual_seed(0)

@@ -34,7 +34,14 @@ def only_kernels(model: torch.nn.Module, names: tuple[str, ...]) -> Iterator[Non
         yield
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# Each is built: every second one after each change, the others before it lands.
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow, pytest.mark.ci] if number % 2 else [])
+        for number, case in enumerate(CASES)
+    ],
+)
 def test_the_first_candidate_agrees_with_the_module(case: Case, bench: Callable[..., Bench]) -> None:
     one = bench(text_of(case))
     assert asyncio.run(one.agents.reason()) == ""

@@ -64,6 +64,8 @@ def plans(one: Bench) -> list[Plan]:
     return [plan for node in (one.nodes[1], one.attempt()) if (plan := node.plan) is not None]
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_example_of_the_page_is_a_plan_and_right(bench: Callable[..., Bench], tmp_path: Path) -> None:
     one = with_strategies(bench, tmp_path, factored=FACTORED)
     first, second = plans(one)
