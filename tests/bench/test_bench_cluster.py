@@ -110,6 +110,8 @@ async def test_a_worker_is_killed_and_the_results_are_the_same(workers: Workers,
     assert (tmp_path / "kept" / "log.txt").read_text() == f"{results[0].row.key} is done\n"
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_when_it_is_stopped_a_cell_under_way_is_stopped_on_its_worker(workers: Workers) -> None:
     long = [replace(one, text=f"other {index}") for index, one in enumerate(CELLS[:1])]
     work = asyncio.ensure_future(collect(Cluster(workers.address), long))
@@ -120,6 +122,8 @@ async def test_when_it_is_stopped_a_cell_under_way_is_stopped_on_its_worker(work
     await until(lambda: (workers.marks / f"{long[0].key}.stopped").exists())
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_where_no_scheduler_answers_the_error_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stark_lsp.bench.cluster.CONNECT_S", 1)
     with pytest.raises(BadInput, match="No scheduler answers") as caught:
@@ -127,6 +131,8 @@ async def test_where_no_scheduler_answers_the_error_says_how_to_start_one(monkey
     assert "dask scheduler" in caught.value.cure
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_without_dask_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(BadInput, match="not installed") as caught:

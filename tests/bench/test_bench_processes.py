@@ -35,6 +35,8 @@ async def collect(crew: Processes, cells: list[Cell]) -> list[Row]:
         return [result.row async for result in results]
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_each_process_runs_one_cell_at_a_time_and_all_rows_come(tmp_path: Path, marks: Path) -> None:
     crew = Processes(tmp_path, None, [{"SCRIPTED_S": "0.1"}] * 2, SCRIPT)
     rows = await collect(crew, CELLS)
@@ -42,6 +44,8 @@ async def test_each_process_runs_one_cell_at_a_time_and_all_rows_come(tmp_path: 
     assert crew.running == {}
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_cell_whose_process_is_killed_is_run_again_and_the_rows_are_the_same(
     tmp_path: Path, marks: Path
 ) -> None:
@@ -57,6 +61,8 @@ async def test_a_cell_whose_process_is_killed_is_run_again_and_the_rows_are_the_
     assert len(begun(marks, victim)) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_a_cell_that_kills_every_process_is_given_up(tmp_path: Path) -> None:
     crew = Processes(tmp_path, None, [{}], (sys.executable, "-c", "import os; os.abort()"))
     (row,) = await collect(crew, CELLS[:1])
@@ -64,6 +70,8 @@ async def test_a_cell_that_kills_every_process_is_given_up(tmp_path: Path) -> No
     assert "lost 3 times" in row.reason
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 async def test_when_it_is_stopped_the_cells_under_way_are_stopped_too(tmp_path: Path, marks: Path) -> None:
     crew = Processes(tmp_path, None, [{"SCRIPTED_S": "600"}] * 2, SCRIPT)
     work = asyncio.ensure_future(collect(crew, CELLS))

@@ -252,6 +252,8 @@ def test_a_file_that_changes_during_the_search_is_not_written(tmp_path: Path) ->
     assert json.loads(out.read_text())["best"] is not None, "and its report is kept"
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_where_nothing_can_be_proposed_it_says_so_with_exit_code_3(tmp_path: Path) -> None:
     path, page = write(tmp_path, "linear.py", LINEAR), tmp_path / "run.html"
     done = stark("optimize", path, *QUICK, "--json", "-", "--brief", "--report", page, state=tmp_path / "state")

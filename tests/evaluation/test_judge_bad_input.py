@@ -150,8 +150,9 @@ def test_a_table_gives_inputs_and_a_wrong_one_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "layer", [IsolationLayer.BUBBLEWRAP, pytest.param(IsolationLayer.LANDLOCK, marks=pytest.mark.slow)]
+    "layer", [pytest.param(IsolationLayer.BUBBLEWRAP, marks=pytest.mark.ci), IsolationLayer.LANDLOCK]
 )
+@pytest.mark.slow
 async def test_a_module_in_a_package_uses_its_relative_imports_and_trees_as_inputs(
     tmp_path: Path, layer: IsolationLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,9 @@ def code(store: RunStore, run_id: str) -> list[Exchange]:
     return [one for one in store.exchanges.list(run_id, 1) if one.question.role is ModelRole.CODE]
 
 
+# In every run of the tests conversations go on without processes, see tests/agents/test_tools_of_the_code_agent.py.
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.usefixtures("one_judge")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_code_agent_tries_its_code_and_what_it_hands_in_is_judged_in_full(
@@ -152,6 +155,10 @@ async def test_the_code_agent_tries_its_code_and_what_it_hands_in_is_judged_in_f
     assert [one.question.turns for one in code(store, again.id)] == [one.question.turns for one in steps]
 
 
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.usefixtures("one_judge")
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_that_is_cancelled_in_a_conversation_ends_at_once_and_goes_on_where_it_was(
     problem: Problem, store: RunStore, serve: Serve, tried: list[Stage | None]
 ) -> None:
@@ -194,6 +201,8 @@ async def test_who_goes_on_calling_tools_hands_in_what_was_tried_last(
     assert "last call: hand in now" in code(store, run.id)[-1].question.turns[-1].result
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.usefixtures("one_judge")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_conversation_ends_where_the_limit_of_tokens_could_be_crossed(
