@@ -294,7 +294,7 @@ def test_a_kernel_in_another_language_is_refused_by_name() -> None:
 
 async def judged(one: Bench, cache: Path) -> Verdict:
     """Write the candidate from what a judge gives, and have it judged."""
-    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, compile_baseline=False, profile=False)
+    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
     judge = await open_judge(
         one.problem, interpreter=sys.executable, settings=settings, cache_dir=cache, log=lambda line: None
     )
