@@ -195,6 +195,8 @@ def main() -> int:
     if "--" in given:
         given, command = given[: given.index("--")], given[given.index("--") + 1 :]
     options = parser.parse_args(given)
+    # A shell has what it starts in the background ignore SIGINT, and so would the command that is stopped by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     standin = Standin(options.folder, options.wait)
     port = options.port if options.port is not None else 0 if command else 8765
     with MessagesServer(standin.answer, key=KEY, port=port, models=()) as server:

@@ -83,6 +83,8 @@ async def test_a_run_goes_on_round_by_round_and_asks_nothing_twice(serve: Serve,
 def test_a_round_ends_when_its_command_can_do_no_more(tmp_path: Path) -> None:
     script = Path(__file__).resolve().parents[2] / "benchmarks" / "standin.py"
     command = [sys.executable, str(script), str(tmp_path), "--quiet", "60", "--", sys.executable, "-c", ASKS]
+    # As a shell starts what runs in the background.
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
     assert subprocess.run(command).returncode == 130
     (tmp_path / "0001-text" / "answer.txt").write_text("Sleep.")
     assert "What now?" in (tmp_path / "0001-text" / "question.md").read_text()
