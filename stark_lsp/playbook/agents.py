@@ -25,7 +25,7 @@ from stark_lsp.core.problem import Problem, Span
 from stark_lsp.core.roles import Context, Draft, NothingToPropose
 from stark_lsp.core.run import Node, Note, Rejection
 from stark_lsp.core.status import AgentRole, Dialect, VerdictStatus
-from stark_lsp.core.verdict import Reference
+from stark_lsp.core.verdict import Profile, Reference
 from stark_lsp.playbook.advice import duration, expected_saving, memory, write_advice
 from stark_lsp.playbook.catalogue import Catalogue, KernelChoice
 from stark_lsp.playbook.design import Design, read_design
@@ -79,6 +79,8 @@ class PlaybookAgents:
         calls = sum(one.count for one in launched)
         self._switches = Switches(own_switches(prompt_dirs))
         self._recipes = proposal.Recipes(problem, ask, reference.environment.device_type, calls, self._switches)
+        self._quick = list(self._recipes.without_inductor(self._eager_ms, _waiting(reference.profile, self._eager_ms)))
+        """What is tried before Inductor is asked for anything."""
         self._planned: set[tuple[tuple[str, str], ...]] = set()
         """Recipes that were planned on any node: a window does not show all of the tree."""
         self._won = [_design(note.design) for note in notes if note.helped and note.design]
@@ -107,12 +109,16 @@ class PlaybookAgents:
 
     async def reason(self) -> str:
         """Return why there is nothing to propose at all; empty if there is something."""
-        offered = await self._recipes.offered(None, self._eager_ms)
+        offered = self._quick or await self._recipes.offered(None, self._eager_ms)
         return "" if not self._reason or offered else self._reason + self._recipes.reason
 
     async def not_taken_over(self) -> str:
-        """Return why what torch.compile writes, or a user's strategy, is no proposal; empty if it is one."""
-        await self._recipes.offered(None, self._eager_ms)
+        """Return why what torch.compile writes, or a user's strategy, is no proposal.
+
+        Empty if it is one, or is asked for later.
+        """
+        if not self._quick:
+            await self._recipes.offered(None, self._eager_ms)
         return self._recipes.reason.strip()
 
     # ---- the roles --------------------------------------------------------------------------------
@@ -204,31 +210,26 @@ class PlaybookAgents:
         design = self._design_of(context.selected)
         if not at_root and (design is None or design.strategy != proposal.STRATEGY):
             return None
+        plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
+        on = None if at_root else design
+        found = await self._new(self._quick if at_root else (), context, on, plain)
+        return found or await self._new(await self._in_order(context, on, plain), context, on, plain)
+
+    async def _new(
+        self, designs: Iterable[Design], context: Context, design: Design | None, plain: Sequence[Node]
+    ) -> Plan | None:
+        """Return a plan of the first of these designs that was not tried yet and can be made; None if there is none.
+
+        Parameters
+        ----------
+        design
+            Which they are made of; None is the reference.
+        plain
+            Attempts at what torch.compile writes.
+        """
         nodes = [*context.siblings, *context.window, context.root, context.selected]
         tried = self._tried(nodes) | self._planned
-        plain = [node for node in context.siblings if self._design_of(node) == proposal.PLAIN]
-        verdict = None if at_root else context.selected.verdict
-        call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
-        waiting = max(map(_waiting, [context.selected, *(plain if at_root else [])]))
-        offered = await self._recipes.offered(None if at_root else design, call_ms, waiting)
-        gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
-        if at_root and any(one is not None and one.value > 1 for one in gains):
-            # Other switches are better turned on there than on the original.
-            offered = [
-                one for one in offered if one == proposal.PLAIN or any(each.strong for each in self._switches.on(one))
-            ]
-        first = [one for one in offered if one == proposal.PLAIN]
-        won = self._won_here(None if at_root else design, call_ms, context)
-        own = self._own_first() if at_root and self.reference.environment.device_type == "cuda" else []
-        others = [one for one in offered if one not in first]
-        # Better kernels do not help where the GPU waits for launches, and save less than products on tensor cores.
-        ahead = [one for one in others if waiting > MUCH or any(each.ahead for each in self._switches.on(one))]
-        # A strong idea that gave wrong results is worth its safer way before weaker ones.
-        wrong = [node for node in context.siblings if node.verdict and node.verdict.status in MISCOMPUTED]
-        mended = [safer(one) for one in map(self._design_of, wrong) if one and one.strategy == proposal.STRATEGY]
-        repairs = [one for one in mended if one is not None]
-        offered = [*first, *repairs, *won, *ahead, *own, *(one for one in others if one not in ahead)]
-        for one in offered:
+        for one in designs:
             if (_key(one) in tried and one != proposal.PLAIN) or (one == proposal.PLAIN and plain):
                 continue
             if one.strategy != proposal.STRATEGY:
@@ -254,6 +255,30 @@ class PlaybookAgents:
                 parameters=((STRATEGY, proposal.STRATEGY), *one.kernels),
             )
         return None
+
+    async def _in_order(self, context: Context, design: Design | None, plain: Sequence[Node]) -> list[Design]:
+        """Return what may be made of a design (None: of the reference), the most promising first."""
+        verdict = None if design is None else context.selected.verdict
+        call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
+        waiting = max(map(_waiting_of, [context.selected, *(plain if design is None else [])]))
+        offered = await self._recipes.offered(design, call_ms, waiting)
+        gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
+        if design is None and any(one is not None and one.value > 1 for one in gains):
+            # Other switches are better turned on there than on the original.
+            offered = [
+                one for one in offered if one == proposal.PLAIN or any(each.strong for each in self._switches.on(one))
+            ]
+        first = [one for one in offered if one == proposal.PLAIN]
+        won = self._won_here(design, call_ms, context)
+        own = self._own_first() if design is None and self.reference.environment.device_type == "cuda" else []
+        others = [one for one in offered if one not in first]
+        # Better kernels do not help where the GPU waits for launches, and save less than products on tensor cores.
+        ahead = [one for one in others if waiting > MUCH or any(each.ahead for each in self._switches.on(one))]
+        # A strong idea that gave wrong results is worth its safer way before weaker ones.
+        wrong = [node for node in context.siblings if node.verdict and node.verdict.status in MISCOMPUTED]
+        mended = [safer(one) for one in map(self._design_of, wrong) if one and one.strategy == proposal.STRATEGY]
+        repairs = [one for one in mended if one is not None]
+        return [*first, *repairs, *won, *ahead, *own, *(one for one in others if one not in ahead)]
 
     def _own_first(self) -> list[Design]:
         """Return the first design in kernels of the playbook's own, which are good where Inductor is not."""
@@ -351,12 +376,18 @@ class PlaybookAgents:
         return self._moves
 
 
-def _waiting(node: Node) -> float:
+def _waiting_of(node: Node) -> float:
     """Return the share of a candidate's call in which the GPU was seen to have nothing to do."""
     verdict = node.verdict
-    if verdict is None or verdict.runtime is None or verdict.profile is None or verdict.profile.device_us is None:
+    if verdict is None or verdict.runtime is None:
         return 0.0
-    return 1.0 - verdict.profile.device_us / (1000.0 * verdict.runtime.median_ms)
+    return _waiting(verdict.profile, verdict.runtime.median_ms)
+
+
+def _waiting(profile: Profile | None, call_ms: float) -> float:
+    if profile is None or profile.device_us is None:
+        return 0.0
+    return 1.0 - profile.device_us / (1000.0 * call_ms)
 
 
 def _design(parameters: Sequence[tuple[str, str]], strategy: str = "") -> Design:

@@ -32,7 +32,7 @@ from stark_lsp.judge.analysis import NotTraceable, inductor, inductor_gpu
 from stark_lsp.playbook.agents import PlaybookAgents
 from stark_lsp.playbook.design import Design, read_design
 from stark_lsp.playbook.inductor import guards, recipes, triton
-from stark_lsp.playbook.inductor.proposal import STRATEGY, AsCompiled, CannotEmit, facts
+from stark_lsp.playbook.inductor.proposal import PLAIN, STRATEGY, AsCompiled, CannotEmit, facts
 from stark_lsp.proposals.edit import build_edit
 
 from .conftest import REFERENCE, Bench, close, formatted
@@ -240,6 +240,33 @@ def test_what_torch_compile_does_not_take_is_captured_as_it_is(bench: Callable[.
         close(one.model(*one.inputs), out)
     with pytest.raises(NothingToPropose):
         one.attempt()
+
+
+def test_a_class_of_many_short_launches_is_captured_before_inductor_is_asked(bench: Callable[..., Bench]) -> None:
+    kept = recorded("linear")
+    one = bench(kept["text"])
+    plain = dict(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), {"plain": True}), device="cuda")
+    asked: list[bool] = []
+
+    async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+        asked.append(bool(recipe.get("plain")))
+        return plain if recipe.get("plain") else dict(kept["made"])
+
+    environment = replace(REFERENCE.environment, device_type="cuda")
+    profile = Profile(tuple(Launch(f"kernel{number}", 200) for number in range(2)), device_us=400.0)
+    waits = replace(REFERENCE, profile=profile, baselines=Baselines(Timing(2.0, 1.9, 2.1, 5)), environment=environment)
+    captured = Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
+    one.agents = PlaybookAgents(one.analysis, one.problem, waits, ask=ask)
+    assert asyncio.run(one.agents.not_taken_over()) == ""
+    assert read_design(one.attempt().candidate.source) == captured
+    assert asked == [True]
+    assert read_design(one.attempt().candidate.source) == PLAIN
+    assert asked == [True, False]
+    # Where the GPU is busy, and where little is launched, there is nothing to hurry for.
+    for other in (replace(profile, device_us=1900.0), replace(profile, launched=profile.launched[:1])):
+        one = bench(kept["text"])
+        one.agents = PlaybookAgents(one.analysis, one.problem, replace(waits, profile=other), ask=ask)
+        assert read_design(one.attempt().candidate.source) == PLAIN
 
 
 COUNTING = LSTM.replace("self.head = nn", 'self.register_buffer("seen", torch.zeros(1))\n        self.head = nn')

@@ -7,7 +7,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stark_lsp.agents.prompts import PromptLibrary
@@ -18,13 +18,16 @@ from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.naming import short
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
-from stark_lsp.playbook.inductor.recipes import ATTENTION, EXACT, STRATEGY, Facts, Switch, Switches
+from stark_lsp.playbook.inductor.recipes import ATTENTION, EXACT, MUCH, STRATEGY, Facts, Switch, Switches
 from stark_lsp.playbook.lines import UserLines
 from stark_lsp.playbook.source import CannotEdit
 
 TITLE = "Run the kernels that torch.compile writes"
 PLAIN = Design(STRATEGY, ())
 """As torch.compile writes it."""
+MANY = 300
+"""Kernels that the original launches, from which Inductor takes long: it had not read 192 steps of a state-space model,
+some thousands, after 110 s."""
 Ask = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 """Asks the judge for a program by a recipe; returns what `judge/analysis/inductor.program` does, or `none`, why not."""
 
@@ -188,6 +191,19 @@ class Recipes:
         except (CannotEmit, CannotEdit) as error:
             return str(error)
 
+    def without_inductor(self, call_ms: float, waiting: float) -> Iterator[Design]:
+        """Yield what to try on the reference before Inductor is asked, which would take minutes.
+
+        Parameters
+        ----------
+        call_ms
+            How long a call of the reference takes.
+        waiting
+            Share of it in which the GPU was seen to have nothing to do.
+        """
+        if self._calls >= MANY and waiting > MUCH:
+            yield from self._switches.following(PLAIN, self._unread, call_ms)
+
     async def offered(self, design: Design | None, call_ms: float, waiting: float = 0.0) -> Sequence[Design]:
         """Return the designs to try on one that takes so long, or on the reference: what torch.compile writes first."""
         first = [PLAIN] if design is None else []
@@ -204,7 +220,11 @@ class Recipes:
     @property
     def _known(self) -> Facts:
         """What is known of the class; of what torch.compile does not take, nothing but how much is launched."""
-        return self._facts or Facts(self._device, False, False, 0, 0, self._calls)
+        return self._facts or self._unread
+
+    @property
+    def _unread(self) -> Facts:
+        return Facts(self._device, False, False, 0, 0, self._calls)
 
 
 def differs(made: AsCompiled, others: Iterable[str]) -> bool:
