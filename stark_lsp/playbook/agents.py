@@ -10,7 +10,7 @@ All state is in the nodes: a plan's parameters and a comment in each candidate n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -60,6 +60,8 @@ class PlaybookAgents:
     notes
         What earlier runs on similar classes left; what won there is tried on the reference before the rest, but for
         what torch.compile writes.
+    tell
+        Told why what torch.compile writes, or a strategy of the user's, is no proposal, once that is known.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class PlaybookAgents:
         prompt_dirs: Sequence[Path | str] = (),
         ask: proposal.Ask | None = None,
         notes: Sequence[Note] = (),
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
+        self._tell = tell
         self.problem = problem
         self.reference = reference
         self.prompts = PromptLibrary(prompt_dirs)
@@ -83,6 +87,7 @@ class PlaybookAgents:
         """What is tried before Inductor is asked for anything."""
         self._planned: set[tuple[tuple[str, str], ...]] = set()
         """Recipes that were planned on any node: a window does not show all of the tree."""
+        self._told: set[str] = set()
         self._won = [_design(note.design) for note in notes if note.helped and note.design]
         self._moves: Moves | None = None
         """None where there is a reason why nothing can be proposed."""
@@ -111,15 +116,6 @@ class PlaybookAgents:
         """Return why there is nothing to propose at all; empty if there is something."""
         offered = self._quick or await self._recipes.offered(None, self._eager_ms)
         return "" if not self._reason or offered else self._reason + self._recipes.reason
-
-    async def not_taken_over(self) -> str:
-        """Return why what torch.compile writes, or a user's strategy, is no proposal.
-
-        Empty if it is one, or is asked for later.
-        """
-        if not self._quick:
-            await self._recipes.offered(None, self._eager_ms)
-        return self._recipes.reason.strip()
 
     # ---- the roles --------------------------------------------------------------------------------
 
@@ -238,6 +234,8 @@ class PlaybookAgents:
                 made = await self._recipes.get(one)
             except proposal.CannotEmit:
                 continue
+            if _key(one) in self._planned and one != proposal.PLAIN:
+                continue  # by an attempt beside this one, meanwhile
             if not proposal.differs(made, (node.candidate.source for node in nodes)):
                 continue
             before = [] if design is None else self._switches.on(design)
@@ -262,6 +260,9 @@ class PlaybookAgents:
         call_ms = self._eager_ms if verdict is None or verdict.runtime is None else verdict.runtime.median_ms
         waiting = max(map(_waiting_of, [context.selected, *(plain if design is None else [])]))
         offered = await self._recipes.offered(design, call_ms, waiting)
+        if (reason := self._recipes.reason.strip()) and reason not in self._told:
+            self._told.add(reason)
+            self._tell(reason)
         gains = [node.verdict.speedup_vs_eager for node in plain if node.verdict is not None]
         if design is None and any(one is not None and one.value > 1 for one in gains):
             # Other switches are better turned on there than on the original.

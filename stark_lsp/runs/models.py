@@ -136,14 +136,16 @@ async def build(setting: Setting) -> Team:
     """
     if setting.begun.choice.kind != PLAYBOOK:
         return await _learned(setting)
-    agents = await _playbook_agents(setting)
-    if note := await agents.not_taken_over():
+
+    def tell(note: str) -> None:
         setting.say(note)
         setting.log(note)
+
+    agents = await _playbook_agents(setting, tell)
     return Team(agents, agents, agents)
 
 
-async def _playbook_agents(setting: Setting) -> PlaybookAgents:
+async def _playbook_agents(setting: Setting, tell: Callable[[str], None] = lambda note: None) -> PlaybookAgents:
     """Return the playbook on the class.
 
     To load it and to read a long file takes half a second: in a thread, since the editor must not wait for it.
@@ -160,6 +162,7 @@ async def _playbook_agents(setting: Setting) -> PlaybookAgents:
             begun.options.prompt_dirs,
             setting.judge.written,
             begun.notes,
+            tell,
         )
 
     return await asyncio.to_thread(make)

@@ -229,9 +229,12 @@ def test_what_torch_compile_does_not_take_is_captured_as_it_is(bench: Callable[.
     on_gpu = replace(
         REFERENCE, profile=profile, baselines=short, environment=replace(REFERENCE.environment, device_type="cuda")
     )
-    one.agents = PlaybookAgents({"untraceable": {"message": "It cannot"}}, one.problem, on_gpu, ask=ask)
-    assert asyncio.run(one.agents.not_taken_over()) == "What torch.compile writes cannot be taken over: it has an LSTM."
+    told: list[str] = []
+    one.agents = PlaybookAgents(
+        {"untraceable": {"message": "It cannot"}}, one.problem, on_gpu, ask=ask, tell=told.append
+    )
     first = one.attempt()
+    assert told == ["What torch.compile writes cannot be taken over: it has an LSTM."]
     assert read_design(first.candidate.source) == Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
     assert check(first.candidate.source, "ModelNew", one.problem.text, one.problem.qualname).refusal is None
     new = one.build(first.candidate)
@@ -257,7 +260,6 @@ def test_a_class_of_many_short_launches_is_captured_before_inductor_is_asked(ben
     waits = replace(REFERENCE, profile=profile, baselines=Baselines(Timing(2.0, 1.9, 2.1, 5)), environment=environment)
     captured = Design(STRATEGY, ((recipes.LAUNCH, "captured"),))
     one.agents = PlaybookAgents(one.analysis, one.problem, waits, ask=ask)
-    assert asyncio.run(one.agents.not_taken_over()) == ""
     assert read_design(one.attempt().candidate.source) == captured
     assert asked == [True]
     assert read_design(one.attempt().candidate.source) == PLAIN
