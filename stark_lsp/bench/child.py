@@ -47,7 +47,8 @@ async def _serve(answers: int) -> int:
         )
     )
     loop.add_signal_handler(signal.SIGTERM, work.cancel)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for whoever started us
+    for meant in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and the end of a terminal are for whoever started us
+        loop.add_signal_handler(meant, lambda: None)
 
     async def watch() -> None:
         while await reader.read(1024):

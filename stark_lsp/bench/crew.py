@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stark_lsp.bench.cells import Cell
+from stark_lsp.bench.files import CURE, LOG, writing
 from stark_lsp.bench.rows import Outcome, Row, of_failure
 from stark_lsp.core.errors import BadInput
 from stark_lsp.core.wire import from_wire, to_wire
@@ -120,18 +121,24 @@ class Processes:
             if row is not None:
                 return row
             say(cell.key, f"its process was lost ({loss} of {LOSSES} times)")
-        return of_failure(cell, Outcome.FAULT, f"The process that ran it was lost {LOSSES} times.")
+        words = f"The process that ran it was lost {LOSSES} times; what it said is in {self._folder / cell.key / LOG}."
+        return of_failure(cell, Outcome.FAULT, words)
 
     async def _once(self, cell: Cell, place: Mapping[str, str], say: Say) -> Row | None:
         """Run a cell in a fresh process; returns None if the process was lost."""
-        process = await asyncio.create_subprocess_exec(
-            *self._program,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, **place},
-            limit=LINE_LIMIT,
-        )
+        log = self._folder / cell.key / LOG
+        with writing("The log", log, CURE):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            errors = log.open("ab")
+        with errors:
+            process = await asyncio.create_subprocess_exec(
+                *self._program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **place},
+                limit=LINE_LIMIT,
+            )
         self.running[cell.key] = process.pid
         try:
             return await self._talk(process, cell, say)

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from stark_lsp.core.errors import Fault
 
+LOG = "log.txt"
+"""Of a cell, in its folder."""
+CURE = "Check the folder and the free space, then go on with --resume."
+
 
 @contextmanager
 def writing(what: str, path: Path, cure: str = "Check the folder and the free space.") -> Iterator[None]:

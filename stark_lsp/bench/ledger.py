@@ -13,13 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from stark_lsp.bench.files import writing
+from stark_lsp.bench.files import CURE, writing
 from stark_lsp.bench.rows import SCHEMA, Row
 from stark_lsp.core.errors import BadInput, Fault
 from stark_lsp.core.wire import WireError, from_wire, to_wire
 
 NAME = "rows.jsonl"
-CURE = "Check the folder and the free space, then go on with --resume."
 
 
 class Ledger:

@@ -19,7 +19,7 @@ from pathlib import Path
 from stark_lsp import __version__
 from stark_lsp.bench import prompts
 from stark_lsp.bench.cells import Cell
-from stark_lsp.bench.files import writing
+from stark_lsp.bench.files import LOG, writing
 from stark_lsp.bench.rows import Outcome, Row, of_failure, of_run
 from stark_lsp.bench.suite import CLASS
 from stark_lsp.core.conversation import Spend
@@ -35,7 +35,6 @@ from stark_lsp.store import RunStore
 
 STORE = "runs.sqlite3"
 """Name of a cell's store, as in a state directory."""
-LOG = "log.txt"
 PROMPTS = "prompts"
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from stark_lsp.bench.cells import Cell
-from stark_lsp.bench.measure import LOG, STORE, measure
+from stark_lsp.bench.files import LOG
+from stark_lsp.bench.measure import STORE, measure
 from stark_lsp.bench.rows import Row
 from stark_lsp.core.errors import Fault
 from stark_lsp.core.wire import dumps, loads

@@ -15,7 +15,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 from stark_lsp import __version__
-from stark_lsp.core.errors import StarkError
+from stark_lsp.core.errors import Fault, StarkError
 from stark_lsp.server.client.abilities import ClientFacts
 from stark_lsp.server.client.configuration import Configuration
 from stark_lsp.server.connection.protocol import StarkProtocol, Unshown
@@ -71,6 +71,8 @@ class StarkServer(LanguageServer):
         """What to do when the user cancels a progress, by its token."""
         self.awaited: dict[str, asyncio.Future[Unshown]] = {}
         """Requests of our own that the client has not answered, by their id."""
+        self._withdrawn: set[str] = set()
+        """Requests whose answers are not needed any more."""
         self.provides: frozenset[str] = frozenset()
         """What the client offers beyond the protocol, as it said in its initialization options: see `client`."""
         self.closers: list[Closer] = []
@@ -115,6 +117,8 @@ class StarkServer(LanguageServer):
             return
         error = task.exception()
         if isinstance(error, StarkError):
+            if isinstance(error, Fault):
+                logger.error("%s failed", task.get_name(), exc_info=error)
             self.refuse(error)
         elif error is not None:
             logger.error("%s failed", task.get_name(), exc_info=error)
@@ -144,6 +148,7 @@ class StarkServer(LanguageServer):
 
     def withdraw(self, number: str) -> None:
         """Tell the client that the answer to a request is not needed any more; it may answer all the same."""
+        self._withdrawn.add(number)
         self.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(number))
 
     async def ask_own(self, method: str, params: Any, limit_s: float) -> Any:
@@ -206,8 +211,8 @@ class StarkServer(LanguageServer):
                 return getattr(await self.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, number), "title", None)
             except JsonRpcException as error:
                 self.log(f"a question was not answered: {error}")
-                if error.code == types.LSPErrorCodes.RequestCancelled:
-                    return None  # it was withdrawn, and the client took it away
+                if number in self._withdrawn:
+                    return None  # the client took it away
         self.say(otherwise, warning=warning)
         return None
 
@@ -247,7 +252,7 @@ class StarkServer(LanguageServer):
         """Tell the user why something is not done, and return that as the answer of a command."""
         if error.details:
             self.log(error.details)
-        self.say(wording.trouble(error), warning=True)
+        self.say(wording.trouble(error), error=isinstance(error, Fault), warning=not isinstance(error, Fault))
         return {"status": "error", "message": str(error)}
 
     def say(self, message: str, *, error: bool = False, warning: bool = False) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -17,8 +19,25 @@ from scripted_cells import begun, row_of, until
 from stark_lsp.bench.cells import Cell
 from stark_lsp.bench.crew import PROGRAM, Processes
 from stark_lsp.bench.rows import Outcome, Row
+from stark_lsp.core.wire import to_wire
 
 SCRIPT = (sys.executable, str(Path(__file__).with_name("scripted_cells.py")))
+MODULE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.exp()
+
+
+def get_inputs():
+    return [torch.randn(64)]
+
+
+def get_init_inputs():
+    return []
+"""
 CELLS = [cell(f"1/{number}") for number in range(1, 5)]
 
 
@@ -64,10 +83,15 @@ async def test_a_cell_whose_process_is_killed_is_run_again_and_the_rows_are_the_
 @pytest.mark.slow
 @pytest.mark.ci
 async def test_a_cell_that_kills_every_process_is_given_up(tmp_path: Path) -> None:
-    crew = Processes(tmp_path, None, [{}], (sys.executable, "-c", "import os; os.abort()"))
+    crew = Processes(
+        tmp_path, None, [{}], (sys.executable, "-c", "import os; os.write(2, b'why it broke'); os.abort()")
+    )
     (row,) = await collect(crew, CELLS[:1])
     assert row.outcome is Outcome.FAULT
     assert "lost 3 times" in row.reason
+    (log,) = tmp_path.rglob("log.txt")
+    assert str(log) in row.reason
+    assert "why it broke" in log.read_text()
 
 
 @pytest.mark.slow
@@ -80,6 +104,23 @@ async def test_when_it_is_stopped_the_cells_under_way_are_stopped_too(tmp_path: 
     with pytest.raises(asyncio.CancelledError):
         await work
     assert {path.stem for path in marks.glob("*.stopped")} == {one.key for one in CELLS[:2]}
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+def test_the_end_of_a_terminal_is_told_by_whoever_started_a_process(tmp_path: Path) -> None:
+    text = f"open({str(tmp_path / 'begun')!r}, 'w').close()\nimport time\ntime.sleep(60)\n"
+    request = {"cell": to_wire(cell(text=text + MODULE)), "folder": str(tmp_path), "interpreter": sys.executable}
+    with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as child:
+        assert child.stdin is not None
+        child.stdin.write(json.dumps(request) + "\n")
+        child.stdin.flush()
+        while not (tmp_path / "begun").exists():
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.send_signal(signal.SIGHUP)
+        child.stdin.close()
+        assert child.wait(60) == 130
 
 
 def test_a_folder_in_which_a_benchmark_is_begun_gives_its_processes_no_code(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -250,6 +251,22 @@ async def test_a_cancelled_question_is_withdrawn_and_its_late_answer_dropped(
     client.reply(client.numbers[0], {"text": "twice"})
     assert "late" not in caplog.text
     assert client.server.awaited == {}
+
+
+@pytest.mark.parametrize("code", [-32800, -32802, -32603])
+async def test_a_question_that_was_withdrawn_ends_without_a_word(connect: Callable[..., Client], code: int) -> None:
+    client = connect()
+    server = client.server
+    server.facts = replace(server.facts, message_actions=True)
+    for withdrawn in (True, False):
+        asking = asyncio.create_task(server.choose("Which?", ["This"], "Use the code action.", number=f"q{withdrawn}"))
+        await asyncio.sleep(0)
+        if withdrawn:
+            server.withdraw(f"q{withdrawn}")
+        client.take({"id": f"q{withdrawn}", "error": {"code": code, "message": "it is gone"}})
+        assert await asking is None
+        said = [params["message"] for method, params in client.notified if method == "window/showMessage"]
+        assert said == ([] if withdrawn else ["Use the code action."])
 
 
 async def test_a_client_that_is_silent_is_not_waited_for_for_ever(

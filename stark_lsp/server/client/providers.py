@@ -83,5 +83,6 @@ async def _agree(server: StarkServer, package: str, command: str) -> None:
     if await server.choose(text, [INSTALL], f"STARK: to install {package}, run in a terminal: {command}") is None:
         raise BadInput(
             f"The package {package}, by which the model is asked, was not installed.",
-            cure="Optimize again to install it, or choose the playbook in stark.model, which needs no network.",
+            cure=f"Optimize again to install it, run in a terminal: {command}, or choose the playbook in stark.model, "
+            "which needs no network.",
         )

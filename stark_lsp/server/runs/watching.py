@@ -134,13 +134,13 @@ class Watching:
         ours = {path for path in changed if self._store and path.startswith(self._store)}
         if ours:
             self._store_changed()
+        if any(os.path.basename(path) in TABLES for path in changed - ours):
+            for document in self._server.documents.all():
+                document.reread()
+            self._server.refresh_lenses()
         for path in sorted(changed - ours):
             if os.path.dirname(path) in prompts:
                 self._server.log(f"{path} changed: the next plan uses it")
-            if os.path.basename(path) in TABLES:
-                for document in self._server.documents.all():
-                    document.reread()
-                self._server.refresh_lenses()
             self._desk.changed_on_disk(path)
 
 
