@@ -147,14 +147,3 @@ def test_with_nothing_left_to_run_it_ends_at_once_and_without_resume_it_refuses(
     assert refused.returncode == 2
     assert "--resume" in refused.stderr
     assert (done.out / NAME).read_bytes() == rows
-
-
-def test_a_search_with_nothing_more_to_propose_is_told_below_its_table(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    more = ("--subset", "1/7", "--system", "ma-only", "--budget", "9", "--out", out)
-    finished = bench(SUITE, *CHEAP, *more, state=tmp_path / "state")
-    assert finished.returncode == 0, finished.stderr
-    (row,) = read(out / NAME)
-    assert len(row.attempts) < 9, row.message
-    told = f"ma-only ended early in 1 of 1 cells, after {len(row.attempts)} of 9 attempts: nothing more to propose."
-    assert told in (out / "report.md").read_text()

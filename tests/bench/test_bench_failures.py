@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_cases import SUITE
+from bench_cases import CHEAP, SUITE, bench
 from messages_api import replies
 from messages_api.server import TEST_KEY, MessagesServer
 
 from stark_lsp.bench import report, statistics
 from stark_lsp.bench.cells import Cell, Wanted, cells
+from stark_lsp.bench.ledger import NAME, read
 from stark_lsp.bench.measure import measure
 from stark_lsp.bench.rows import Outcome
 from stark_lsp.bench.suite import discover
@@ -114,3 +115,15 @@ async def test_a_problem_that_breaks_us_ends_its_own_cell_alone(tmp_path: Path) 
     assert row.outcome is Outcome.FAULT
     assert row.reason.startswith("Something unexpected broke: UnicodeEncodeError")
     assert "Traceback" in (tmp_path / "cell" / "log.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_search_with_nothing_more_to_propose_is_told_below_its_table(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    more = ("--subset", "1/7", "--system", "ma-only", "--budget", "9", "--out", out)
+    finished = bench(SUITE, *CHEAP, *more, state=tmp_path / "state")
+    assert finished.returncode == 0, finished.stderr
+    (row,) = read(out / NAME)
+    assert len(row.attempts) < 9, row.message
+    told = f"ma-only ended early in 1 of 1 cells, after {len(row.attempts)} of 9 attempts: nothing more to propose."
+    assert told in (out / "report.md").read_text()
