@@ -329,7 +329,7 @@ def test_a_quoted_line_that_stands_twice_is_found_by_its_neighbour() -> None:
 
 def test_what_models_marked_is_found_when_they_quote_it_alone() -> None:
     found = 0
-    for path in sorted(SAMPLES.glob("*.json")):
+    for path in sorted(SAMPLES.rglob("*.json")):
         transcript = transcripts.read(path)
         nodes = {node.id: node for node in transcript.nodes}
         for node in transcript.nodes:

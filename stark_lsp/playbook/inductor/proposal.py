@@ -192,7 +192,7 @@ class Recipes:
             return str(error)
 
     def without_inductor(self, call_ms: float, waiting: float) -> Iterator[Design]:
-        """Yield what to try on the reference before Inductor is asked, which would take minutes.
+        """Yield what to try on the reference before Inductor is asked, which may take it minutes.
 
         Parameters
         ----------
