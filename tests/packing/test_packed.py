@@ -107,7 +107,8 @@ with open({str(seen)!r}, "w") as file:
     for name in ("seeds=1", "warmup=1", "rounds=3", "final_rounds=3", "round_ms=1", "profile=false"):
         few += ["--set", name]
     done = subprocess.run([*command, *few], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    # With so few rounds on a busy machine "faster beyond doubt" (0) may not be had (3): it is not what this is about.
+    assert done.returncode in (0, 3), done.stdout + done.stderr
     path, variable = json.loads(seen.read_text())
     assert not [entry for entry in path if str(extension) in entry]
     assert variable == environment["PYTHONPATH"]
