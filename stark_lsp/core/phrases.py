@@ -26,11 +26,20 @@ STATUS = {
 """What a verdict is called."""
 
 
-def one_mode_only(verdict: Verdict) -> str:
-    """Say that a candidate is faster than eager with gradients only, or without them only; empty if it is not so."""
-    here, there = verdict.speedup_vs_eager, verdict.speedup_without_gradients
-    if not verdict.ok or here is None or there is None or (here.low > 1) == (there.low > 1):
+def caveat(verdict: Verdict) -> str:
+    """Say that a candidate is faster than eager with gradients only, or without them only, or slower where one trains.
+
+    Empty if it is not so.
+    """
+    here, there, trained = verdict.speedup_vs_eager, verdict.speedup_without_gradients, verdict.speedup_with_backward
+    if not verdict.ok or here is None:
         return ""
-    if here.low > 1:
-        return f"faster only where gradients are recorded ({there.value:.2f}x under torch.no_grad())"
-    return f"faster only under torch.no_grad() ({there.value:.2f}x)"
+    told = []
+    if there is not None and (here.low > 1) != (there.low > 1):
+        if here.low > 1:
+            told.append(f"faster only where gradients are recorded ({there.value:.2f}x under torch.no_grad())")
+        else:
+            told.append(f"faster only under torch.no_grad() ({there.value:.2f}x)")
+    if trained is not None and trained.high < 1:
+        told.append(f"slower where it is trained ({trained.value:.2f}x with backward)")
+    return ", ".join(told)

@@ -227,6 +227,8 @@ class Verdict:
     """Paired ratio eager / candidate, rounds interleaved in one session."""
     speedup_without_gradients: Interval | None = None
     """The same under `torch.no_grad()`, if the others are of calls that record gradients; of finalists."""
+    speedup_with_backward: Interval | None = None
+    """The same with backward after each call, if the others are of forward alone; of finalists."""
     device_share: float | None = None
     """Device time over the reference's, if the search ranks by that."""
     speedup_vs_compile: Interval | None = None

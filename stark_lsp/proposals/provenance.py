@@ -6,7 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from stark_lsp.core.phrases import one_mode_only
+from stark_lsp.core.phrases import caveat
 from stark_lsp.core.run import Node, Run
 from stark_lsp.core.status import Mode, VerdictStatus
 from stark_lsp.core.verdict import Environment, Interval, Verdict
@@ -86,7 +86,7 @@ def provenance_comment(run: Run, node: Node) -> str:
 
 
 def _eager(verdict: Verdict) -> str:
-    speedup, only = verdict.speedup_vs_eager, one_mode_only(verdict)
+    speedup, only = verdict.speedup_vs_eager, caveat(verdict)
     if speedup is None:
         return "speed-up not measured."
     return f"{_factor(speedup)} the speed of eager PyTorch ({_interval(speedup)}){f', {only}' if only else ''}."

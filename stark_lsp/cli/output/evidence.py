@@ -12,7 +12,7 @@ from rich.text import Text
 from stark_lsp.cli.terminal import figures, words
 from stark_lsp.cli.terminal.console import clean, line
 from stark_lsp.core import profile_phrases as phrases
-from stark_lsp.core.phrases import STATUS, one_mode_only
+from stark_lsp.core.phrases import STATUS, caveat
 from stark_lsp.core.status import IsolationLayer
 from stark_lsp.core.verdict import CompilerMessage, Environment, Launch, Metric, Profile, Reference, Verdict
 
@@ -78,7 +78,7 @@ def _conclusion(console: Console, verdict: Verdict) -> None:
     word = STATUS[verdict.status]
     at = f", line {verdict.line}" if verdict.line is not None else ""
     line(console, Text.assemble((word[:1].upper() + word[1:] + at, style), (f"  {verdict.status.value}", "dim")))
-    if only := one_mode_only(verdict):
+    if only := caveat(verdict):
         _indented(console, f"It is {only}.", "bold")
     message = clean(verdict.message).strip()
     if message:
@@ -102,6 +102,7 @@ def times(reference: Reference, verdict: Verdict) -> Iterator[tuple[str, str]]:
     for name, gain in (
         ("against eager", verdict.speedup_vs_eager),
         ("the same, no_grad", verdict.speedup_without_gradients),
+        ("with backward", verdict.speedup_with_backward),
         ("against torch.compile", verdict.speedup_vs_compile),
         ("against max-autotune", verdict.speedup_vs_max_autotune),
     ):

@@ -166,9 +166,13 @@ def _how(run: Run, nodes: Mapping[int, Node]) -> str:
     best = nodes.get(run.best) if run.best is not None else None
     if best is None or best.verdict is None:
         return ""
-    without = best.verdict.speedup_without_gradients
-    plain = f"; under no_grad {figures.times_interval(without)} vs eager" if without is not None else ""
-    return f"Taken at the end, side by side, each call with empty caches{plain}."
+    others = (
+        ("under no_grad", best.verdict.speedup_without_gradients),
+        ("with backward", best.verdict.speedup_with_backward),
+    )
+    told = [f"{name} {figures.times_interval(gain)}" for name, gain in others if gain is not None]
+    against = f"; {', '.join(told)} vs eager" if told else ""
+    return f"Taken at the end, side by side, each call with empty caches{against}."
 
 
 def _times_disagree(run: Run, nodes: Mapping[int, Node]) -> bool:

@@ -68,7 +68,7 @@ def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -
     """
     runtime, tuned = verdict.runtime, verdict.speedup_vs_max_autotune
     eager, compiled = verdict.speedup_vs_eager, verdict.speedup_vs_compile
-    without = verdict.speedup_without_gradients
+    without, trained = verdict.speedup_without_gradients, verdict.speedup_with_backward
     profile, environment = verdict.profile, verdict.environment
     if environment is None and reference is not None:
         environment = reference.environment
@@ -87,6 +87,7 @@ def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -
         "speedup_vs_compile": compiled.value if compiled is not None else None,
         "speedup_vs_max_autotune": tuned.value if tuned is not None else None,
         "speedup_without_gradients": without.value if without is not None else None,
+        "speedup_with_backward": trained.value if trained is not None else None,
         "errors": to_wire(verdict.errors) if verdict.errors is not None else None,
         "launched": [to_wire(launch) for launch in profile.launched] if profile is not None else [],
         "environment": to_wire(environment) if environment is not None else None,
@@ -98,6 +99,7 @@ def of_verdict(reference: Reference | None, verdict: Verdict, /, **about: Any) -
             "speedup_vs_compile": _bounds(compiled),
             "speedup_vs_max_autotune": _bounds(tuned),
             "speedup_without_gradients": _bounds(without),
+            "speedup_with_backward": _bounds(trained),
         },
         "samples": runtime.n if runtime is not None else None,
         "compiler": [to_wire(message) for message in verdict.compiler],

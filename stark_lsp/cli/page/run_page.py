@@ -166,7 +166,7 @@ def _templates() -> Environment:
         "bars": device_plots,
         "points": attempts_plot,
         "status": phrases.STATUS,
-        "only": phrases.one_mode_only,
+        "caveat": phrases.caveat,
         "difference": _difference,
         "notes": _notes,
     }

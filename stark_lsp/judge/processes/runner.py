@@ -134,7 +134,9 @@ class Runner:
         self._lookup: Callable[[str], Any] = lambda name: None
         self._mode = "eval"
         self._gradients = False
-        """Whether calls are timed where gradients are recorded."""
+        """Whether calls are timed where gradients are recorded, and"""
+        self._backward = False
+        """with backward after them."""
         self._again: Callable[[], Any] = lambda: None
         """Constructs the class anew."""
         self._init = self._weights = ""
@@ -323,9 +325,9 @@ class Runner:
             if self._device == "cuda":
                 self._torch.cuda.empty_cache()
 
-    def record(self, *, gradients: bool) -> dict[str, Any]:
-        """Have calls be timed where gradients are recorded, or where they are not."""
-        self._gradients = gradients
+    def record(self, *, gradients: bool, backward: bool) -> dict[str, Any]:
+        """Have calls be timed where gradients are recorded, or where they are not; perhaps with backward after them."""
+        self._gradients, self._backward = gradients, backward
         return {}
 
     def forbid_tf32(self) -> dict[str, Any]:
@@ -346,6 +348,9 @@ class Runner:
         """Make one call as it is timed: forward, for training with backward."""
         if self._mode == self._modules.TRAINING:
             return self._step(self._module, arguments)
+        if self._backward:
+            # Its gradients were compared before; what is kept of timed calls has room for the output alone.
+            return self._step(self._module, arguments)["output"]
         args, kwargs = arguments
         return self._module(*args, **kwargs)
 

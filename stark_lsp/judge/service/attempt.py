@@ -302,7 +302,8 @@ class Attempt:
         timed = timing.Timing(self._bench, runner, self._settings, self.final, beside, self._path, self._weights)
         with self._bench.turn(lambda text: self.progress(text, WAITING_S)), self._bench.trimmed():
             self.progress(STAGES["time"], self._limit("time"))
-            return timed.run(both_modes=self._reference.differentiable)
+            reference = self._reference
+            return timed.run(both_modes=reference.differentiable, backward=reference.backward is not None)
 
     def _examine(self, runner: RunnerProcess) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """Look at what it launches; of a finalist also at memory errors and hardware counters.

@@ -178,6 +178,16 @@ class Bench:
             self._sides.update(zip(names, pool.map(start, names)))
         self.pool.end_ahead(RUNNER)
 
+    def eager(self, rounds: int) -> list[Timer]:
+        """Return the processes of eager that take turns in so many rounds, started when need be.
+
+        Raises
+        ------
+        RunnerFailure
+            See `held`.
+        """
+        return [self.held(name) for name in (("eager", TWIN) if self._twin(rounds) else ("eager",))]
+
     def _twin(self, rounds: int) -> bool:
         """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
         return self.reference.plan.twin and rounds >= FEWEST
@@ -197,11 +207,10 @@ class Bench:
         RunnerFailure
             See `held`.
         """
-        first = self.held(name)
-        second = self.held(TWIN) if name == "eager" and self._twin(len(seeds)) else first
+        timers = self.eager(len(seeds)) if name == "eager" else [self.held(name)]
 
         def once(index: int) -> list[float]:
-            timer = second if of_twin(index) else first
+            timer = timers[-1] if of_twin(index) else timers[0]
             with self.reliably(timer):
                 made = timer.round(seeds[index], calls[index] if calls else 0)
                 if self.reference.plan.large:

@@ -98,9 +98,17 @@ class Timer:
         """Have memory given back that is held for the next call."""
         self.runner.ask("trim", run_s=self.seconds)
 
-    def record(self, *, gradients: bool) -> None:
-        """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`."""
-        self.runner.ask("record", gradients=gradients, run_s=self.seconds)
+    def record(self, *, gradients: bool, backward: bool = False) -> None:
+        """Have further calls be timed where gradients are recorded, or under `torch.no_grad()`.
+
+        Parameters
+        ----------
+        backward
+            Have backward follow each of them.
+        """
+        # Backward leaves much behind that calls without it have no use for.
+        self.trim()
+        self.runner.ask("record", gradients=gradients, backward=backward, run_s=self.seconds)
 
     def kept(self, index: int, limit: int) -> tensorfile.Loaded:
         """Return what call `index` of the last round returned.

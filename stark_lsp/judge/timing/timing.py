@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...contract.errors import Broken
 from ..correctness.classify import Failed, classify
 from ..device import observe
 from ..processes.failures import RunnerFailure
@@ -31,17 +32,25 @@ class Measured:
     """What a user should know about these times."""
     without_gradients: rounds.RoundTimes | None = None
     """Times of eager and the candidate under `torch.no_grad()`, where the others are of calls that record gradients."""
+    with_backward: rounds.RoundTimes | None = None
+    """The same with backward after each call."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return what `core.Verdict` tells of times, in wire form."""
-        times, without = self.times, self.without_gradients
+        times = self.times
         beside = {name: (times.timing(name), times.ratio(name, "candidate")) for name in self.beside}
         compiled, max_autotuned = (beside.get(name, (None, None)) for name in ("compile", "max_autotune"))
         return {
             "runtime": times.timing("candidate"),
             "eager": times.timing("eager"),
             "speedup_vs_eager": times.ratio("eager", "candidate"),
-            "speedup_without_gradients": without.ratio("eager", "candidate") if without else None,
+            **{
+                f"speedup_{name}": other.ratio("eager", "candidate") if other else None
+                for name, other in (
+                    ("without_gradients", self.without_gradients),
+                    ("with_backward", self.with_backward),
+                )
+            },
             "compiled": compiled[0],
             "speedup_vs_compile": compiled[1],
             "max_autotuned": max_autotuned[0],
@@ -115,13 +124,15 @@ class Timing:
     def __post_init__(self) -> None:
         self._names = ["eager", *(self.compiled if self.final else ())]
 
-    def run(self, *, both_modes: bool) -> Measured:
+    def run(self, *, both_modes: bool, backward: bool) -> Measured:
         """Time it and hold the times against the judge's clock.
 
         Parameters
         ----------
         both_modes
             Whether the calls record gradients and can do without: what is final is then timed without as well.
+        backward
+            Whether backward can follow: what is final is then timed with it as well.
 
         Raises
         ------
@@ -143,24 +154,39 @@ class Timing:
         if made < asked:
             notes.append(f"{made} instead of {asked} calls were timed, for as long as timing may take.")
         notes += reference_timed(lambda: self._by_the_clock(timer, times))
-        without = self._without_gradients(timer) if self.final and both_modes else None
-        return Measured(times, self._names[1:], notes, without)
+        without = self._otherwise(timer, gradients=False) if self.final and both_modes else None
+        trained = self._with_backward(timer) if self.final and backward else None
+        return Measured(times, self._names[1:], notes, without, trained)
 
-    def _without_gradients(self, timer: Timer) -> rounds.RoundTimes:
-        """Time it under `torch.no_grad()`, where a candidate may be another one."""
+    def _with_backward(self, timer: Timer) -> rounds.RoundTimes | None:
+        """Time it with backward, which who trains waits for too; None where that takes more memory than there is."""
+        try:
+            return self._otherwise(timer, backward=True)
+        except Broken:
+            return None
+        except Failed as failure:
+            if failure.finding.status != "OUT_OF_MEMORY":
+                raise
+            # Forward, which is what it is judged by, had enough.
+            return None
 
-        def recording(gradients: bool) -> None:
-            with self.bench.reliably(eager := self.bench.held("eager")):
-                eager.record(gradients=gradients)
+    def _otherwise(self, timer: Timer, *, gradients: bool = True, backward: bool = False) -> rounds.RoundTimes:
+        """Time calls that are made in another way, see `Timer.record`."""
+        count = self._plan(final=False).rounds
+
+        def recording(gradients: bool, backward: bool) -> None:
+            for eager in self.bench.eager(count):
+                with self.bench.reliably(eager):
+                    eager.record(gradients=gradients, backward=backward)
             with self._asking():
-                timer.record(gradients=gradients)
+                timer.record(gradients=gradients, backward=backward)
 
         def run() -> Session:
-            recording(False)
+            recording(gradients, backward)
             try:
                 return self._rounds(timer, final=False)
             finally:
-                recording(True)
+                recording(True, False)
 
         session: Session = reference_timed(run)
         session.times.between = max(self.bench.between, session.watch.unlucky)
@@ -174,9 +200,12 @@ class Timing:
         except RunnerFailure as error:
             raise Failed(classify(error, "time", self.path)) from error
 
+    def _plan(self, *, final: bool) -> rounds.Plan:
+        return rounds.Plan.of(self.settings, final=final, most=_longest(self.bench))
+
     def _rounds(self, timer: Timer, *, final: bool) -> Session:
         """Take turns."""
-        plan = rounds.Plan.of(self.settings, final=final, most=_longest(self.bench))
+        plan = self._plan(final=final)
         recheck = self.bench.recheck(timer, self.weights)
 
         def candidate(index: int) -> list[float]:

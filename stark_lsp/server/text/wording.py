@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from stark_lsp.cli.terminal import figures
-from stark_lsp.core.phrases import STATUS, one_mode_only
+from stark_lsp.core.phrases import STATUS, caveat
 from stark_lsp.core.profile_phrases import three
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def outcome(node: Node | None) -> str:
     text = figures.milliseconds(verdict.runtime.median_ms) if verdict.runtime is not None else "verified"
     if verdict.speedup_vs_eager is not None:
         text += f", {times(verdict.speedup_vs_eager)} vs eager"
-    if only := one_mode_only(verdict):
+    if only := caveat(verdict):
         text += f", {only}"
     if verdict.speedup_vs_compile is not None:
         text += f", {times(verdict.speedup_vs_compile)} vs torch.compile"
