@@ -66,20 +66,20 @@ class Written:
     new: torch.nn.Module
 
     @contextlib.contextmanager
-    def by_kernels(self, wanted: bool = True) -> Iterator[None]:
+    def by_kernels(self, wanted: bool = True, method: str = "_compiled") -> Iterator[None]:
         """Assert that kernels ran in the block, or that they did not."""
         calls: list[int] = []
         kind = type(self.new)
-        run = kind._compiled
+        run = getattr(kind, method)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kind, "_compiled", staticmethod(lambda *given: calls.append(1) or run(*given)))
+            patch.setattr(kind, method, staticmethod(lambda *given: calls.append(1) or run(*given)))
             yield
         assert bool(calls) is wanted
 
 
-def write(one: Bench) -> Written:
+def write(one: Bench, recipe: dict[str, Any] | None = None) -> Written:
     """Write the candidate of a module."""
-    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path))))
+    made = json.loads(json.dumps(inductor.program(one.model, tuple(one.inputs), {}, str(one.path), recipe)))
     proposal = AsCompiled(one.problem, made)
     return Written(one, proposal, one.build(proposal.candidate))
 

@@ -17,12 +17,15 @@ from typing import Any
 import torch
 
 from ...contract.errors import first_line
-from . import inductor_gpu, rewrites
+from . import inductor_gpu, inductor_step, rewrites
 from .frames import NotTraceable
+from .inductor_step import argument, key
 from .rewrites.own import Own
 
 MODES = ("Dropout", "BatchNorm", "InstanceNorm", "RNN", "LSTM", "GRU", "MultiheadAttention", "RReLU")
 """Words in the names of torch's classes that do something else in training."""
+EMPTY = "_empty_strided_cpu"
+"""What programs make their results with on a CPU."""
 RANDOM = re.compile(r"inductor_seeds|\btl\.rand|aten\.(?:rand|bernoulli|native_dropout)|philox|normalized_rand")
 """Signs of random numbers in a program."""
 
@@ -56,7 +59,8 @@ def program(
     recipe
         What is done otherwise than by `torch.compile`: `rewrites`, families of rules to apply first; on a GPU also
         `options`, settings of `torch._inductor.config`, and `products`, the `input_precision` of `tl.dot` in products
-        of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty.
+        of float32; or `plain`, to compile nothing: the program is then the module's own forward, and `code` is empty;
+        with `backward`, what is compiled records gradients, and `inductor_step` tells of the program for backward.
         `own` has the user's rewrites, the text of a file by the name that stands among `rewrites`.
 
     Returns
@@ -67,7 +71,8 @@ def program(
         from; `mode_matters`, whether it does something else in training; `changes`, buffers that a call changes;
         `module`, a digest of its parts and settings; `parts`, path, class and settings of each; `values`, arguments
         that are no tensors; `rewrites`, the families of which a rule fits; `errors`, what is wrong with the user's by
-        name; on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says.
+        name; on a CPU `capability`, the vector instructions it is written for; on a GPU what `inductor_gpu.found` says;
+        `backward`, if that was asked for, what `inductor_step.found` says.
 
     Raises
     ------
@@ -97,14 +102,18 @@ def program(
 
     before = [tensor._version for _, tensor in named]
     more: dict[str, Any] = {"capability": _capability()} if device == "cpu" else {}
+    step = inductor_step.Step(named) if recipe and recipe.get("backward") else None
     torch.compiler.reset()
     try:
         how = _written_only() if device == "cpu" else inductor_gpu.by(recipe or {})
-        with torch.no_grad(), _anew(), how:
+        with torch.set_grad_enabled(step is not None), _anew(), how:
             compiled = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
-            result, codes = run_and_get_code(compiled, *args, **kwargs)
-            with inductor_gpu.noting() if device == "cuda" else contextlib.nullcontext() as launches:
+            _, codes = run_and_get_code(step.both(compiled) if step else compiled, *args, **kwargs)
+            noting = inductor_gpu.noting if device == "cuda" else contextlib.nullcontext
+            with noting() as launches:
                 result = compiled(*args, **kwargs)
+            with noting() as behind:
+                gradients = step.back(result) if step else {}
             if launches is not None:
                 more |= inductor_gpu.found(launches, str(codes[0]) if codes else "")
     except NotTraceable:
@@ -115,19 +124,23 @@ def program(
         raise NotTraceable(f"torch.compile does not take it as a whole: {first_line(error, 300)}") from error
     finally:
         torch.compiler.reset()
-    if len(codes) != 1 or len(seen.calls) < 2:
+    runs = 2 if step else 1
+    if len(codes) != runs or len(seen.calls) != 2 * runs:
         raise NotTraceable(f"torch.compile makes {len(codes)} programs of it")
-    if RANDOM.search(str(codes[0])):
+    if any(RANDOM.search(str(code)) for code in codes):
         raise NotTraceable("it is random" + (" in training mode" if module.training else ""))
     changed = _changed(named, before)
     if _digest(module, mode_matters) != digest:
         raise NotTraceable("it changes its settings")
-    arguments, outputs = seen.calls[-1]
-    names = {_key(tensor): expression for expression, tensor in reversed(named)}
+    arguments, outputs = seen.calls[-runs]
+    if step:
+        told = inductor_gpu.found(behind, str(codes[1])) if behind is not None else {}
+        more["backward"] = told | step.found(str(codes[1]), *seen.calls[-1], outputs, gradients)
+    names = {key(tensor): expression for expression, tensor in reversed(named)}
     return {
         "code": str(codes[0]),
         "device": device,
-        "arguments": [_argument(value, names) for value in arguments],
+        "arguments": [argument(value, names) for value in arguments],
         "result": _result(result, outputs),
         "lines": sorted(seen.lines),
         "mode_matters": mode_matters,
@@ -166,11 +179,11 @@ def _plain(
         raise NotTraceable("a call changes what the next one gives")
     outputs: list[Any] = []
     torch.utils._pytree.tree_map(lambda leaf: outputs.append(leaf) if isinstance(leaf, torch.Tensor) else None, result)
-    names = {_key(tensor): expression for expression, tensor in reversed(named)}
+    names = {key(tensor): expression for expression, tensor in reversed(named)}
     return {
         "code": "",
         "device": outputs[0].device.type if outputs else "cpu",
-        "arguments": [_argument(tensor, names) for _, tensor in named],
+        "arguments": [argument(tensor, names) for _, tensor in named],
         "result": _result(result, outputs),
         "lines": [],
         "mode_matters": mode_matters,
@@ -271,17 +284,21 @@ def _anew() -> Iterator[None]:
     import torch._functorch.config
     import torch._inductor.config
 
-    with (
-        torch._inductor.config.patch({"fx_graph_cache": False}),
-        torch._functorch.config.patch(enable_autograd_cache=False),
-    ):
+    # Who differentiates twice finds what was kept for backward as it was.
+    kept = {"enable_autograd_cache": False, "donated_buffer": False}
+    known = {name: value for name, value in kept.items() if hasattr(torch._functorch.config, name)}
+    with torch._inductor.config.patch({"fx_graph_cache": False}), torch._functorch.config.patch(known):
         yield
 
 
 @contextlib.contextmanager
 def _written_only() -> Iterator[None]:
-    """Have programs be written for any number of threads; what they call is not compiled and does nothing."""
+    """Have programs be written for any number of threads; what they call is not compiled and does nothing.
+
+    Its results are zeros, since PyTorch may take them for indices.
+    """
     import torch._inductor.config
+    from torch._C._dynamo import guards
 
     def nothing(*given: Any, **more: Any) -> Callable[..., None]:
         return lambda *given, **more: None
@@ -290,10 +307,13 @@ def _written_only() -> Iterator[None]:
         from torch._inductor.async_compile import AsyncCompile
 
         compiled, AsyncCompile.cpp_pybinding = AsyncCompile.cpp_pybinding, nothing
+        empty = getattr(guards, EMPTY)
+        setattr(guards, EMPTY, lambda *given: empty(*given).zero_())
         try:
             yield
         finally:
             AsyncCompile.cpp_pybinding = compiled
+            setattr(guards, EMPTY, empty)
 
 
 def _tensors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -316,29 +336,11 @@ def _values(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
     return found
 
 
-def _key(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
-
-
-def _argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
-    if not isinstance(value, torch.Tensor):
-        raise NotTraceable(f"its program takes a {type(value).__name__}")
-    if _key(value) not in names:
-        raise NotTraceable("it reads a tensor that is neither an input nor a parameter or buffer")
-    return {
-        "expression": names[_key(value)],
-        "shape": list(value.shape),
-        "stride": list(value.stride()),
-        "dtype": str(value.dtype).removeprefix("torch."),
-        "gradient": value.requires_grad,
-    }
-
-
 def _result(result: Any, outputs: list[Any]) -> str:
     """Return how a result is made of what the program returns."""
     if isinstance(result, torch.Tensor):
         for place, output in enumerate(outputs):
-            if isinstance(output, torch.Tensor) and (output is result or _key(output) == _key(result)):
+            if isinstance(output, torch.Tensor) and (output is result or key(output) == key(result)):
                 return f"out[{place}]"
         raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
     if type(result) in (tuple, list):

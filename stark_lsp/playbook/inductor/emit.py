@@ -18,6 +18,7 @@ from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.problem import Problem
 from stark_lsp.playbook.emit import assemble
 from stark_lsp.playbook.inductor import attention, cpp, graphs, guards, naming, triton
+from stark_lsp.playbook.inductor.backward import Backward
 from stark_lsp.playbook.inductor.reader import CannotEmit, Program, program_of
 from stark_lsp.playbook.kernels import library
 from stark_lsp.playbook.names import as_tuple
@@ -59,22 +60,32 @@ def emit(
     if len(kernels) < len(names):
         raise CannotEmit("two of its kernels have one name")
     arguments = _Arguments(program, made, names)
+    back = None
+    if "backward" in made:
+        back = Backward(made, program, arguments.spelled, len(_places(ast.parse(made["result"], mode="eval").body)))
+        back.returning(arguments.expressions)
+        kernels |= {back.names[name]: kernel for name, kernel in back.program.kernels.items()}
     named = guards.conditions(made.get("parts"))
     looked_at = guards.text(
-        made["device"], by_name=named is not None, parts=any("_stark_is(" in one for one in named or ())
+        made["device"],
+        by_name=named is not None,
+        parts=any("_stark_is(" in one for one in named or ()),
+        trained=back.text(arguments.expressions) if back else "",
     )
-    imports = [name for name in ("functools", "hashlib") if f"{name}." in looked_at]
+    names_of = naming.given(program, arguments.spelled)
+    names_of |= naming.given(back.program, back.spelled) if back else {}
+    imports = [name for name in ("functools", "hashlib", "types") if f"{name}." in looked_at]
     if on_gpu:
         called = any(f"{attention.NAME}(" in ast.unparse(step.statement) for step in program.steps)
         own = [attention.text(made["capability"], exact=exact)] if called else []
-        names_of = naming.given(program, arguments.spelled)
-        rows = triton.rows(kernels, made["helpers"], names_of, own) if kernels else []
+        helpers = made["helpers"] | (back.made["helpers"] if back else {})
+        rows = triton.rows(kernels, helpers, names_of, own) if kernels else []
         tag = hashlib.sha256("\n".join([*rows, made["code"]]).encode()).hexdigest()[:6]
         ready = []
         shared = [graphs.text(bool(made["changes"]))] if replayed else []
         imports += graphs.IMPORTS if replayed else []
     else:
-        text = cpp.source(kernels, made["capability"], naming.given(program, arguments.spelled))
+        text = cpp.source(kernels, made["capability"], names_of)
         types = [f'    "{name}": {cpp.prototype(one)},' for name, one in kernels.items()]
         tag, rows, library_of = library.constants(text, types)
         imports += ["ctypes", "glob", "threading", "warnings"]
@@ -94,13 +105,17 @@ def emit(
     # In the place of a program there may be the original's own forward, with all that it changes.
     own = _form(user.forward, {**made, "changes": []}, arguments)
     own[0] = own[0].replace("_form", "_compiled").replace("):", ", *weights):")
+    written = _method("_compiled", program, names, made, arguments, ready) if made["code"] else own
+    if back:
+        written += ["", *_method("_backward", back.program, back.names, back.made, back, back.ready(ready))]
     extra = [
-        *(_method(program, names, made, arguments, ready) if made["code"] else own),
+        *written,
         "",
         *(graphs.method(arguments.inputs) if replayed else []),
         *([] if _is_plain(user.forward, made, arguments) else [*form, ""]),
     ]
-    new_forward = _forward(user.forward, made, arguments, tag, named, replayed)
+    run = "self._replayed" if replayed else "self._compiled, self._backward" if back else "self._compiled"
+    new_forward = _forward(user.forward, made, arguments, tag, named, run)
     new_class = renamed_class(user, new_forward, extra, keep_old=True)
     return Candidate(assemble(user, [], "\n".join(whole), [], [comment, *new_class] if comment else new_class))
 
@@ -135,6 +150,8 @@ class _Arguments:
             self.spelled[given] = called[expression]
         self.parameters = [called[one["expression"]] for one in (*self.inputs, *self.weights.values())]
         """Names of all, in the order in which they are passed."""
+        self.expressions = [one["expression"] for one in (*self.inputs, *self.weights.values())]
+        """Of all, in that order."""
 
     def made_for(self, tag: str, *, apart: bool) -> list[str]:
         """Return constants that say what tensors the program was made for; `apart`, weights have one of their own."""
@@ -196,7 +213,12 @@ def _places(node: ast.expr, path: str = "") -> dict[int, str]:
 
 
 def _method(
-    program: Program, names: Mapping[str, str], made: Mapping[str, Any], arguments: _Arguments, ready: Sequence[str]
+    name: str,
+    program: Program,
+    names: Mapping[str, str],
+    made: Mapping[str, Any],
+    arguments: _Arguments | Backward,
+    ready: Sequence[str],
 ) -> list[str]:
     """Return the method that runs the program; `ready` are lines before."""
     on_gpu = made["device"] == "cuda"
@@ -213,7 +235,7 @@ def _method(
         else:
             text = ast.unparse(step.statement)
             lines.append(text if on_gpu else text.replace("device=device", 'device="cpu"'))
-    head = ["@staticmethod", *triton.wrapped(f"def _compiled({', '.join(arguments.parameters)}):"), *ready]
+    head = ["@staticmethod", *triton.wrapped(f"def {name}({', '.join(arguments.parameters)}):"), *ready]
     if on_gpu:
         return [
             *head,
@@ -240,9 +262,15 @@ def _forward(
     arguments: _Arguments,
     tag: str,
     named: Sequence[str] | None,
-    replayed: bool,
+    run: str,
 ) -> list[str]:
-    """Return the new forward; `named` are conditions on the module, None where its digest is compared."""
+    """Return the new forward, which has `run` run.
+
+    Parameters
+    ----------
+    named
+        Conditions on the module, None where its digest is compared.
+    """
     old = f"self.{OLD_FORWARD}({forward.call})"
     wanted = ["triton is not None"] if made.get("launches") else []
     wanted += ["not torch.compiler.is_compiling()", *(named or ())]
@@ -260,7 +288,6 @@ def _forward(
         rows = [part[8:] for one in wanted for part in triton.wrapped(" " * 12 + f"and {one}")]
         head = "\n".join(["if (", rows[0].replace("and ", "", 1), *rows[1:], "):"])
     inputs = as_tuple([one["expression"] for one in arguments.inputs])
-    run = "self._replayed" if replayed else "self._compiled"
     form = f"self.{OLD_FORWARD if _is_plain(forward, made, arguments) else '_form'}"
     capability = made["capability"] if isinstance(made["capability"], str) else tuple(made["capability"])
     out = "out" if "out" not in forward.parameters else "_out"

@@ -113,7 +113,7 @@ def _holds(expression: str, value: str) -> str:
     return plain.get(value, f"{expression} == {value}")
 
 
-def text(device: str, *, by_name: bool, parts: bool) -> str:
+def text(device: str, *, by_name: bool, parts: bool, trained: str = "") -> str:
     """Return what a candidate for a device needs; it needs torch, on a GPU functools, and hashlib if not `by_name`.
 
     Parameters
@@ -122,7 +122,13 @@ def text(device: str, *, by_name: bool, parts: bool) -> str:
         Whether the module's parts and settings are said by name,
     parts
         and whether it has parts.
+    trained
+        What runs backward by kernels.
     """
     run = _RUN.replace("{device}", device).replace("{capability}", _CAPABILITY[device])
+    if trained:
+        run = run.replace("_run(kernels,", "_run(kernels, backward,")
+        run = run.replace("_StarkDifferentiable.apply(kernels,", "_StarkTrained.apply(kernels, backward,")
     looks = [_PART] if by_name and parts else [] if by_name else [_WHOLE]
-    return (_CUDA if device == "cuda" else "") + "\n\n".join([*looks, run, gradients.TEXT])
+    behind = [trained] if trained else []
+    return (_CUDA if device == "cuda" else "") + "\n\n".join([*looks, run, gradients.TEXT, *behind])

@@ -14,6 +14,7 @@ from stark_lsp.agents.prompts import PromptLibrary
 from stark_lsp.core.candidate import Candidate
 from stark_lsp.core.plan import Anchor
 from stark_lsp.core.problem import Problem, Span
+from stark_lsp.core.status import Mode
 from stark_lsp.playbook.design import Design
 from stark_lsp.playbook.inductor.emit import emit
 from stark_lsp.playbook.inductor.naming import short
@@ -80,6 +81,7 @@ class AsCompiled:
             kernels=[f"`{short(name)}`" for name in self.program.kernels],
             kept=sorted(f"`{word}`" for word in kept),
             device=self._made["device"],
+            backward="backward" in self._made,
             switches=[one.title for one in self.on],
         )
 
@@ -173,12 +175,19 @@ class Recipes:
         return made
 
     async def _make(self, design: Design) -> AsCompiled | str:
-        if self._ask is None:
-            return ""
         recipe = self._switches.recipe(design)
+        # Rules and precisions are for forward: nobody has measured what they do to gradients.
+        plain = not recipe.get("rewrites") and not recipe.get("products") and not self._switches.replayed(design)
+        if plain and self._problem.mode is Mode.TRAINING:
+            step = await self._written(design, {**recipe, "backward": True})
+            if isinstance(step, AsCompiled):
+                return step
+        return await self._written(design, recipe)
+
+    async def _written(self, design: Design, recipe: dict[str, Any]) -> AsCompiled | str:
         key = json.dumps(recipe, sort_keys=True)
         if key not in self._programs:
-            self._programs[key] = await self._ask(recipe)
+            self._programs[key] = await self._ask(recipe) if self._ask is not None else {"none": ""}
         made = self._programs[key]
         if "none" in made:
             return str(made["none"])

@@ -1,0 +1,109 @@
+"""Backward of what torch.compile makes of a module: Inductor's program for it, and where each of its arguments is from.
+
+Nothing is assumed of how torch hands tensors from the one program to the other: they are told by where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..correctness import forward
+from .frames import NotTraceable
+
+
+class Step:
+    """Differentiates what a module gives, as training does: by inputs and by parameters.
+
+    Parameters
+    ----------
+    named
+        Inputs, parameters and buffers, each with its expression in `forward`; inputs record gradients from now on.
+    """
+
+    def __init__(self, named: list[tuple[str, torch.Tensor]]) -> None:
+        for expression, tensor in named:
+            if tensor.is_floating_point() and not expression.startswith("self."):
+                tensor.requires_grad_()
+        self._leaves = {text: tensor for text, tensor in reversed(named) if tensor.requires_grad}
+        self._flows: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def both(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a call with backward behind it."""
+        return lambda *args, **kwargs: self.back(call(*args, **kwargs))
+
+    def back(self, result: Any) -> dict[str, torch.Tensor | None]:
+        """Return the gradient of each leaf by its expression."""
+        tensors = forward.in_order(result)
+        if any(tensor.is_floating_point() and not tensor.requires_grad for tensor in tensors):
+            raise NotTraceable("not all that it returns leads back to what it is given")
+        self._flows = [(tensor, torch.ones_like(tensor)) for tensor in tensors if tensor.requires_grad]
+        outputs, flows = zip(*self._flows)
+        found = torch.autograd.grad(outputs, list(self._leaves.values()), flows, allow_unused=True)
+        return dict(zip(self._leaves, found))
+
+    def found(
+        self,
+        code: str,
+        arguments: list[Any],
+        results: list[Any],
+        outputs: list[Any],
+        gradients: dict[str, torch.Tensor | None],
+    ) -> dict[str, Any]:
+        """Return what is to be known of the program for backward.
+
+        Parameters
+        ----------
+        arguments, results
+            Of that program, and
+        outputs
+            of the one for forward.
+        gradients
+            What `back` returned.
+
+        Returns
+        -------
+        dict
+            `code`; `arguments`, each with `out[0]`, which forward's program returned, or `gradient[0]`, what flows into
+            that, as its expression; `gradients`, by expressions of leaves the places of theirs in what it returns.
+        """
+        places = {key(tensor): place for place, tensor in reversed(list(enumerate(outputs))) if _is_tensor(tensor)}
+        names = {one: f"out[{place}]" for one, place in places.items()}
+        for tensor, flow in self._flows:
+            if key(tensor) not in places:
+                raise NotTraceable("it returns a view of an input, or another tensor that its program does not make")
+            names[key(flow)] = f"gradient[{places[key(tensor)]}]"
+        made = {key(tensor): place for place, tensor in reversed(list(enumerate(results))) if _is_tensor(tensor)}
+        asked = {expression: key(tensor) for expression, tensor in gradients.items() if tensor is not None}
+        if not all(one in made for one in asked.values()):
+            raise NotTraceable("its gradients are not those that its program for backward returns")
+        return {
+            "code": code,
+            "arguments": [argument(value, names) for value in arguments],
+            "gradients": {expression: made[one] for expression, one in asked.items()},
+        }
+
+
+def key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Return what tells a tensor from others that are there."""
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+
+
+def argument(value: Any, names: dict[tuple[Any, ...], str]) -> dict[str, Any]:
+    """Return what is to be known of an argument of a program, whose expression stands in `names` by `key`."""
+    if not _is_tensor(value):
+        raise NotTraceable(f"its program takes a {type(value).__name__}")
+    if key(value) not in names:
+        raise NotTraceable("it reads a tensor that is neither an input nor a parameter or buffer")
+    return {
+        "expression": names[key(value)],
+        "shape": list(value.shape),
+        "stride": list(value.stride()),
+        "dtype": str(value.dtype).removeprefix("torch."),
+    }
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)

@@ -1,0 +1,107 @@
+"""Inductor's program for backward, in a candidate that is searched for in training mode.
+
+Gradients that the program does not give, and gradients of gradients, are those of the PyTorch form, computed anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stark_lsp.playbook.inductor import naming
+from stark_lsp.playbook.inductor.reader import CannotEmit, Program, read
+
+_FUSED = re.compile(r"\b((?:cpp|triton_[a-z]{3})_)fused_")
+_GIVEN = re.compile(r"(out|gradient)\[(\d+)\]")
+_TEXT = '''\
+class _StarkTrained(_StarkDifferentiable):
+    """Forward and backward by kernels; where other gradients are asked for, the PyTorch form is differentiated."""
+
+    @staticmethod
+    def forward(ctx, kernels, backward, form, *tensors):
+        out = kernels(*tensors)
+        if out is None:
+            return None
+        ctx.form, ctx.run, ctx.count = form, backward, len(tensors)
+        ctx.save_for_backward(*tensors, *(out[place] for place in {saved}))
+        return out[:{count}]
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        tensors, kept = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+        if torch.is_grad_enabled() or any(asked > had for asked, had in zip(ctx.needs_input_grad[3:], {had})):
+            given = types.SimpleNamespace(form=ctx.form, saved_tensors=tensors)
+            return (None, *_StarkDifferentiable.backward(given, *gradients))
+        return (None, None, None, *ctx.run(*kept, *gradients))
+
+
+def _stark_laid(x, stride):
+    """Return what a tensor holds, with these strides."""
+    return x if x.stride() == stride else x.new_empty_strided(x.shape, stride).copy_(x)
+'''
+
+
+def _apart(text: str) -> str:
+    return _FUSED.sub(r"\1backward_", text)
+
+
+class Backward:
+    """The program for backward.
+
+    Parameters
+    ----------
+    made
+        What `judge/analysis/inductor.program` returned of a step.
+    program
+        That for forward, as it was read.
+    spelled
+        Names of its arguments, by those that Inductor gave them.
+    count
+        How many of its results are the module's.
+    """
+
+    def __init__(self, made: Mapping[str, Any], program: Program, spelled: Mapping[str, str], count: int) -> None:
+        # Both programs may have a kernel of the same name.
+        given = made["backward"]
+        launches = [{**one, "kernel": _apart(one["kernel"])} for one in given.get("launches", ())]
+        self.made = {**made, **given, "launches": launches}
+        self.program = read(_apart(given["code"]))
+        self.names = {name: naming.short(name) for name in self.program.kernels}
+        self._count = count
+        returned = program.steps[-1].statement.value.elts  # type: ignore[attr-defined]
+        self.spelled: dict[str, str] = {}
+        """Names of its arguments, by those that Inductor gave them."""
+        self._saved: list[int] = []
+        self._kept: list[str] = []
+        self._laid: list[str] = []
+        for name, one in zip(self.program.arguments, self.made["arguments"], strict=True):
+            kind, place = _GIVEN.fullmatch(one["expression"]).groups()  # type: ignore[union-attr]
+            if kind == "gradient":
+                self.spelled[name] = f"gradient{place}"
+                self._laid.append(f"    gradient{place} = _stark_laid(gradient{place}, {tuple(one['stride'])})")
+            else:
+                first = ast.unparse(returned[int(place)])
+                self.spelled[name] = spelled.get(first, f"saved{place}")
+                self._saved.append(int(place))
+                self._kept.append(self.spelled[name])
+        if len(set(self.spelled.values())) < len(self.spelled):
+            raise CannotEmit("its program for backward takes a tensor twice")
+        self.parameters = [*self._kept, *(f"gradient{place}" for place in range(count))]
+
+    def returning(self, expressions: Sequence[str]) -> None:
+        """Have the program return the gradients of these, None for those that it has none of."""
+        value = self.program.steps[-1].statement.value  # type: ignore[attr-defined]
+        places = [self.made["gradients"].get(one) for one in expressions]
+        value.elts = [ast.Constant(None) if place is None else value.elts[place] for place in places]
+
+    def ready(self, before: Sequence[str]) -> list[str]:
+        """Return what comes first in the method that runs it."""
+        return [*before[:1], *self._laid]
+
+    def text(self, expressions: Sequence[str]) -> str:
+        """Return what a candidate needs besides."""
+        had = tuple(one in self.made["gradients"] for one in expressions)
+        text = _TEXT.replace("{saved}", repr(tuple(self._saved))).replace("{count}", str(self._count))
+        return text.replace("{had}", repr(had))

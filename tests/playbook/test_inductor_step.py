@@ -1,0 +1,196 @@
+"""Backward by the kernels that torch.compile writes, where a module is optimized in training mode."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from stark_lsp.core.settings import EvaluationSettings
+from stark_lsp.core.status import Mode, VerdictStatus
+from stark_lsp.core.verdict import Verdict
+from stark_lsp.evaluation.judge import open_judge
+from stark_lsp.integrity import read
+from stark_lsp.judge.analysis import NotTraceable, inductor
+from stark_lsp.playbook.inductor.proposal import PLAIN, Recipes
+from stark_lsp.playbook.inductor.recipes import Switches
+
+from .conftest import Bench, close
+from .playbook_cases import HEAD
+from .test_inductor import SCALED, Written, answering, gradients, write
+
+pytestmark = pytest.mark.usefixtures("several_threads")
+
+MODULE = f"""{HEAD}class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {{init}}
+
+    def forward(self, {{arguments}}):
+        {{forward}}
+
+
+def get_inputs():
+    return [{{inputs}}]
+"""
+CASES = {
+    "layers": (
+        "self.a, self.n, self.b = nn.Linear(64, 48), nn.LayerNorm(48), nn.Linear(48, 64)",
+        "x",
+        "return x + self.b(F.gelu(self.n(self.a(x))))",
+        "torch.randn(32, 64)",
+    ),
+    "images": (
+        "self.g, self.c, self.b = nn.GroupNorm(4, 16), nn.ConvTranspose2d(16, 8, 4, 2, 1, bias=False), nn.BatchNorm2d(8)",
+        "x",
+        "return F.max_pool2d(F.silu(self.b(self.c(self.g(x)))), 2)",
+        "torch.randn(2, 16, 8, 8)",
+    ),
+    "tokens": (
+        "self.e, self.h = nn.Embedding(50, 32), nn.Linear(32, 50)",
+        "i, t",
+        "y = self.h(self.e(i))\n        return F.cross_entropy(y.flatten(0, 1), t.flatten()), y",
+        "torch.randint(50, (4, 8)), torch.randint(50, (4, 8))",
+    ),
+    "twice": (
+        "self.a = nn.Linear(64, 64)\n        self.b = nn.Linear(64, 64)\n        self.b.weight = self.a.weight",
+        "x",
+        "return self.b(torch.tanh(self.a(x)))",
+        "torch.randn(32, 64)",
+    ),
+}
+"""What is constructed, arguments, forward, inputs."""
+STEP = {"backward": True}
+
+
+def text_of(name: str) -> str:
+    init, arguments, forward, inputs = CASES[name]
+    return MODULE.format(init=init, arguments=arguments, forward=forward, inputs=inputs)
+
+
+def trained(one: Bench) -> Written:
+    """Write the candidate of a module in training mode."""
+    one.model.train()
+    made = write(one, STEP)
+    made.new.train()
+    made.new.load_state_dict(one.model.state_dict())
+    return made
+
+
+def agree(made: Written, inputs: list[Any]) -> None:
+    expected = gradients(copy.deepcopy(made.one.model), inputs)
+    for one, other in zip(expected, gradients(made.new, inputs), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["layers", *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.ci]) for name in list(CASES)[1:])]
+)
+def test_its_gradients_are_those_of_the_module(name: str, bench: Callable[..., Bench]) -> None:
+    made = trained(bench(text_of(name)))
+    state = copy.deepcopy(made.new.state_dict())
+    with made.by_kernels(), made.by_kernels(method="_backward"):
+        agree(made, made.one.inputs)
+    made.one.model(*made.one.inputs)
+    close(dict(made.one.model.named_buffers()), dict(made.new.named_buffers()))
+    made.new.load_state_dict(state)
+
+
+def test_it_gives_what_a_training_script_may_ask_for(bench: Callable[..., Bench]) -> None:
+    made = trained(bench(SCALED))
+    (x,), new, old = made.one.inputs, made.new, made.one.model
+    (parameter,), (other,) = new.parameters(), old.parameters()
+    with made.by_kernels(method="_backward"):
+        # A gradient with other strides, and the same graph twice.
+        total = new(x).sum()
+        total.backward(retain_graph=True)
+        total.backward()
+        (2 * old(x).sum()).backward()
+        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
+    with torch.no_grad(), made.by_kernels():
+        close(old(x), new(x))
+    with made.by_kernels(False, "_backward"):
+        # A gradient of a gradient.
+        (first,) = torch.autograd.grad(new(x).square().sum(), parameter, create_graph=True)
+    (second,) = torch.autograd.grad(old(x).square().sum(), other, create_graph=True)
+    first.sum().backward()
+    second.sum().backward()
+    torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_what_was_frozen_and_is_no_more_has_its_gradient(bench: Callable[..., Bench]) -> None:
+    one = bench(text_of("layers"))
+    one.model.b.requires_grad_(False)
+    made = trained(one)
+    made.new.b.requires_grad_(False)
+    with made.by_kernels(method="_backward"):
+        agree(made, one.inputs)
+    for model in (one.model, made.new):
+        model.b.requires_grad_(True)
+    with made.by_kernels(False, "_backward"), made.by_kernels():
+        agree(made, one.inputs)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("y = x * self.weight\n        return y, y.detach() * 2", "not all that it returns leads back"),
+        ("return F.dropout(x * self.weight, 0.5, True)", "random"),
+    ],
+)
+def test_what_it_cannot_take_over_is_told(body: str, why: str, bench: Callable[..., Bench]) -> None:
+    init = "self.weight = nn.Parameter(torch.ones(8))"
+    one = bench(MODULE.format(init=init, arguments="x", forward=body, inputs="torch.randn(8, 8)"))
+    with pytest.raises(NotTraceable, match=why):
+        inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
+
+
+def test_it_is_asked_for_in_training_mode_and_where_it_fails_forward_alone(bench: Callable[..., Bench]) -> None:
+    one = bench(SCALED)
+    plain = inductor.program(one.model, tuple(one.inputs), {}, str(one.path))
+    step = inductor.program(one.model, tuple(one.inputs), {}, str(one.path), STEP)
+    asked: list[bool] = []
+
+    def source(mode: Mode, given: dict[str, Any]) -> str:
+        async def ask(recipe: dict[str, Any]) -> dict[str, Any]:
+            asked.append("backward" in recipe)
+            return await answering(given if asked[-1] else plain)(recipe)
+
+        recipes = Recipes(replace(one.problem, mode=mode), ask, "cpu", 0, Switches())
+        return asyncio.run(recipes.get(PLAIN)).candidate.source
+
+    assert "_StarkTrained" in source(Mode.TRAINING, step)
+    assert "_StarkTrained" not in source(Mode.TRAINING, {"none": "it is random"})
+    assert "_StarkTrained" not in source(Mode.EVAL, step)
+    assert asked == [True, True, False, False]
+
+
+async def judged(one: Bench, cache: Path) -> Verdict:
+    settings = EvaluationSettings(seeds=2, warmup=1, rounds=4, round_ms=2.0, profile=False)
+    problem = replace(one.problem, mode=Mode.TRAINING)
+    judge = await open_judge(
+        problem, interpreter=sys.executable, settings=settings, cache_dir=cache, log=lambda line: None
+    )
+    try:
+        await judge.prepare(lambda text: None)
+        recipes = Recipes(problem, judge.written, "cpu", 0, Switches())
+        candidate = (await recipes.get(PLAIN)).candidate
+        assert "_StarkTrained" in candidate.source
+        assert read(candidate.source, candidate.class_name, one.problem.text, one.problem.qualname).refusals == ()
+        return await judge.evaluate(candidate)
+    finally:
+        await judge.close()
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+def test_the_judge_takes_it(bench: Callable[..., Bench], judge_cache: Path) -> None:
+    verdict = asyncio.run(judged(bench(text_of("images")), judge_cache))
+    assert verdict.status is VerdictStatus.OK, f"{verdict.message}\n{verdict.log}"
