@@ -48,7 +48,8 @@ CASES = {
         "torch.randn(32, 64)",
     ),
     "images": (
-        "self.g, self.c, self.b = nn.GroupNorm(4, 16), nn.ConvTranspose2d(16, 8, 4, 2, 1, bias=False), nn.BatchNorm2d(8)",
+        "self.g, self.b = nn.GroupNorm(4, 16), nn.BatchNorm2d(8)\n        "
+        "self.c = nn.ConvTranspose2d(16, 8, 4, 2, 1, bias=False)",
         "x",
         "return F.max_pool2d(F.silu(self.b(self.c(self.g(x)))), 2)",
         "torch.randn(2, 16, 8, 8)",
