@@ -87,7 +87,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
         plan = rounds.Plan.of(settings, final=False, most=_longest(bench))
         sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
         with observe.observing(bench.device) as watch:
-            times = rounds.interleave(sides, plan, bench.between)
+            times = rounds.interleave(sides, plan)
         return Session(times, watch)
 
     with bench.trimmed():
@@ -190,7 +190,7 @@ class Timing:
         sides["candidate"] = candidate
         with observe.observing(self.bench.device) as watch:
             give_up = 0 if self.final else rounds.LOSER_ROUNDS[self.bench.device]
-            times = rounds.interleave(sides, plan, self.bench.between, candidate="candidate", give_up=give_up)
+            times = rounds.interleave(sides, plan, give_up=give_up)
         with self._asking():
             recheck.finish()
         return Session(times, watch)
