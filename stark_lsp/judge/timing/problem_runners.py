@@ -33,8 +33,6 @@ BETWEEN = {"cpu": 0.06, "cuda": 0.003}
 """What two sessions that time the same code are assumed to differ by at first, see `intervals.between_sessions`."""
 SESSIONS = 16
 """So many sessions, the latest, say what they really differ by."""
-LIKE_THE_FIRST = ("seeded", "moved-weights")
-"""Kinds of cases whose inputs are such as the user's own."""
 
 
 class ReferenceLost(Exception):
@@ -153,8 +151,7 @@ class Bench:
             timer = self._sides[name]
             if timer is None or not timer.runner.alive:
                 self.drop(name)
-                timer = self._start_reference(name)
-                self._sides[name] = timer
+                timer = self._sides[name] = self._start_reference(name)
             return timer
 
     def start_eager(self, *, at_once: bool) -> None:
@@ -338,8 +335,7 @@ class Bench:
 
 def timing_inputs(reference: Reference) -> list[str]:
     """Return the files that the inputs of timed calls are mixed from."""
-    cases = [case for case in reference.cases if getattr(case, "kind", "seeded") in LIKE_THE_FIRST]
-    paths = [case.inputs_path for case in cases[: reference.plan.sets]]
+    paths = [case.inputs_path for case in reference.cases[: reference.plan.sets]]
     if len(paths) > 1:
         # What is the same for every seed takes other values as well, where the reference bears them.
         paths += [case.inputs_path for case in reference.special if case.words.startswith(constants.ONLY)]
