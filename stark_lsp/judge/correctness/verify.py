@@ -18,7 +18,6 @@ from ..transport import claims, tensorfile, values
 from . import compare, layout
 from .classify import Ask, Failed, Finding
 from .difference import equal, relative_errors
-from .ieee import ROOM
 
 HOLD_LIMIT = 1 << 30
 """Bytes of outputs up to which the runner keeps the first result while it makes another."""
@@ -118,7 +117,7 @@ class Verifier:
         path = os.path.join(self.runner.files.out, "gradients.raw")
         inputs, cotangents = self.runner.give(case.inputs_path), self.runner.give(expected.cotangents_path)
         self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
-        room = 4 * (case.outputs.nbytes + expected.nbytes) + ROOM
+        room = 4 * (case.outputs.nbytes + expected.nbytes) + tensorfile.ROOM
         try:
             found = tensorfile.load(path, room, expected.device, self.runner.exchange)
         except tensorfile.Damaged as error:
@@ -281,14 +280,16 @@ class Verifier:
         odd = ", ".join(claims.texts(answer.get("odd")))[:200]
         if odd:
             raise _failed("WRONG_SHAPE", f"It returned a {odd}, not a plain torch.Tensor.", case)
-        device = self.reference.device
         # For this the inputs are read; outputs come after them, and not beside them.
         before = self.reference.fingerprints(case) if marking else None
+
+        def read(name: str, most: int) -> tensorfile.Loaded:
+            return tensorfile.load(paths[name], most + tensorfile.ROOM, self.reference.device, self.runner.exchange)
+
         try:
-            shared = self.runner.exchange
-            found = tensorfile.load(paths["outputs"], 4 * case.outputs.nbytes + ROOM, device, shared)
-            after = None if marking else tensorfile.load(paths["after"], 2 * case.inputs_nbytes + ROOM, device, shared)
-            earlier = tensorfile.load(paths["held"], 4 * held.nbytes + ROOM, device, shared) if held else None
+            found = read("outputs", 4 * case.outputs.nbytes)
+            after = None if marking else read("after", 2 * case.inputs_nbytes)
+            earlier = read("held", 4 * held.nbytes) if held is not None else None
             sharing = layout.shared(answer["ranges"], case.results)
         except (tensorfile.Damaged, KeyError, TypeError, ValueError, OverflowError) as error:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error

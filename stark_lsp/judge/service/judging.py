@@ -13,7 +13,6 @@ from ...contract.errors import Bad, Broken
 from .. import sandbox
 from ..building.cache import InductorCache, TritonCache
 from ..building.service import BuildService
-from ..correctness.ieee import ROOM
 from ..correctness.verify import AFTER_LIMIT
 from ..device import capabilities, fingerprint, observe, toolkit, turns
 from ..processes import confinement
@@ -183,7 +182,7 @@ class Judge:
         if nbytes:
             return handover.Gpu(handover.Resident(paths), nbytes, 0)
         piece = handover.piece_bytes(answered, children=children, total=total)
-        return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + ROOM)
+        return handover.Gpu(handover.Resident([]), piece, 2 * max(answered) + tensorfile.ROOM)
 
     def _take_builder(self) -> RunnerProcess:
         builder = self.pool.take(BUILDER)

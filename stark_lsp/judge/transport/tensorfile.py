@@ -27,6 +27,8 @@ from .exchange import Exchange
 LENGTH = struct.Struct("<Q")
 ALIGN = 64
 MAX_HEADER = 16 << 20
+ROOM = 1 << 20
+"""Bytes of a file besides its tensors that are expected of it."""
 MAX_TEXT = 500
 """Characters of an error that is about what a file says."""
 MAX_DIMS = 64
