@@ -22,7 +22,7 @@ from ..processes.runners import RunnerProcess
 from ..reference.reference import Reference
 from . import intervals
 from .recheck import MOST, Recheck
-from .rounds import FEWEST, Side
+from .rounds import FEWEST, Plan, Side
 from .timer import Timer
 
 TWIN = "twin"
@@ -179,15 +179,8 @@ class Bench:
         """Whether eager has a second process: with too few rounds for an interval there is nothing for it to widen."""
         return self.reference.plan.twin and rounds >= FEWEST
 
-    def side(self, name: str, seeds: list[str], calls: list[int] | None = None) -> Side:
-        """Return what times one round of `eager` or of one of `COMPILED`.
-
-        Parameters
-        ----------
-        seeds
-            For each round what its inputs are made from.
-        calls
-            For each round how many calls it makes; as many as make a round by default.
+    def side(self, name: str, plan: Plan) -> Side:
+        """Return what times one round of a plan of `eager` or of one of `COMPILED`.
 
         Raises
         ------
@@ -195,12 +188,12 @@ class Bench:
             See `held`.
         """
         first = self.held(name)
-        second = self.held(TWIN) if name == "eager" and self._twin(len(seeds)) else first
+        second = self.held(TWIN) if name == "eager" and self._twin(plan.rounds) else first
 
         def once(index: int) -> list[float]:
             timer = second if of_twin(index) else first
             with self.reliably(timer):
-                made = timer.round(seeds[index], calls[index] if calls else 0)
+                made = timer.round(*plan.round(index))
                 if self.reference.plan.large:
                     timer.trim()
                 return made.sample.ms

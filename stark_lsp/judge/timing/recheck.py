@@ -40,7 +40,7 @@ BYTES = 64 << 20
 
 
 Reliably = Callable[[Timer], contextlib.AbstractContextManager[None]]
-"""Around what is asked of a runner of the reference, see `bench.Bench.reliably`."""
+"""Around what is asked of a runner of the reference, see `problem_runners.Bench.reliably`."""
 
 
 @dataclass(eq=False)

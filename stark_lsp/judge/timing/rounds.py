@@ -89,7 +89,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.seeds = [secrets.token_hex(8) for _ in range(self.rounds)]
-        """For each round what its inputs are made from."""
+
+    def round(self, index: int) -> tuple[str, int]:
+        """Return what the inputs of a round are made from, and how many calls it makes; 0 as many as make a round."""
+        return self.seeds[index], self.calls[index] if self.calls else 0
 
     @classmethod
     def of(cls, settings: dict[str, Any], *, final: bool, most: int) -> Plan:

@@ -26,7 +26,7 @@ class Measured:
     times: rounds.RoundTimes
     """Times of all sides."""
     beside: Sequence[str]
-    """Which of `bench.COMPILED` were among them."""
+    """Which of `problem_runners.COMPILED` were among them."""
     notes: list[str]
     """What a user should know about these times."""
     without_gradients: rounds.RoundTimes | None = None
@@ -70,7 +70,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
     Parameters
     ----------
     names
-        `eager` and perhaps some of `bench.COMPILED`, whose runners stand.
+        `eager` and perhaps some of `problem_runners.COMPILED`, whose runners stand.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def baselines(bench: Bench, settings: dict[str, Any], names: list[str]) -> tuple
 
     def session() -> Session:
         plan = rounds.Plan.of(settings, final=False, most=_longest(bench))
-        sides = {name: bench.side(name, plan.seeds, plan.calls) for name in names}
+        sides = {name: bench.side(name, plan) for name in names}
         with observe.observing(bench.device) as watch:
             times = rounds.interleave(sides, plan)
         return Session(times, watch)
@@ -104,24 +104,16 @@ class Timing:
     settings: dict[str, Any]
     """`core.EvaluationSettings` in wire form."""
     final: bool
-    """Time it longer, and against `compiled` as well."""
+    """Time it longer."""
     compiled: Sequence[str]
-    """Which of `bench.COMPILED` there are."""
+    """Which of `problem_runners.COMPILED` it is timed beside, if it is final."""
     path: str
     """The candidate file, for the lines of messages."""
     weights: str
     """File of the weights that the candidate has now."""
 
-    def __post_init__(self) -> None:
-        self._names = ["eager", *(self.compiled if self.final else ())]
-
-    def run(self, *, both_modes: bool) -> Measured:
-        """Time it and hold the times against the judge's clock.
-
-        Parameters
-        ----------
-        both_modes
-            Whether the calls record gradients and can do without: what is final is then timed without as well.
+    def run(self) -> Measured:
+        """Time it and hold the times against the judge's clock; what is final also without gradients.
 
         Raises
         ------
@@ -143,8 +135,8 @@ class Timing:
         if made < asked:
             notes.append(f"{made} instead of {asked} calls were timed, for as long as timing may take.")
         notes += reference_timed(lambda: self._by_the_clock(timer, times))
-        without = self._without_gradients(timer) if self.final and both_modes else None
-        return Measured(times, self._names[1:], notes, without)
+        without = self._without_gradients(timer) if self.final and self.bench.reference.differentiable else None
+        return Measured(times, self.compiled, notes, without)
 
     def _without_gradients(self, timer: Timer) -> rounds.RoundTimes:
         """Time it under `torch.no_grad()`, where a candidate may be another one."""
@@ -181,12 +173,12 @@ class Timing:
 
         def candidate(index: int) -> list[float]:
             with self._asking():
-                made = timer.round(plan.seeds[index], plan.calls[index] if plan.calls else 0)
+                made = timer.round(*plan.round(index))
                 recheck.look(plan.seeds[index], made)
                 return made.sample.ms
 
-        names = self._names if final else self._names[:1]
-        sides = {name: self._alone(self.bench.side(name, plan.seeds, plan.calls)) for name in names}
+        names = ("eager", *self.compiled) if final else ("eager",)
+        sides = {name: self._alone(self.bench.side(name, plan)) for name in names}
         sides["candidate"] = candidate
         with observe.observing(self.bench.device) as watch:
             give_up = 0 if self.final else rounds.LOSER_ROUNDS[self.bench.device]
