@@ -48,6 +48,8 @@ normalization; it is then only held to `NOISE_LIMIT` times that error."""
 NOISE_LIMIT = 50.0
 GRADIENT = "gradient of "
 """What names of gradients begin with."""
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, NotImplementedError, RecursionError)
+"""What reading a candidate's file raises where our own code did not write it; not implemented are odd dtypes."""
 STEP_KEYS = ("['output", f"['{GRADIENT}", "['buffer ")
 """How the keys of a training step's tree (`forward.step`) begin."""
 
@@ -138,8 +140,7 @@ def compare(
         pairs = [
             (candidate.tensors[leaf["v"]], candidate.heads[leaf["v"]]) for _, leaf in theirs if values.is_tensor(leaf)
         ]
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        # The file is the candidate's; our own code does not write such.
+    except MALFORMED as error:
         raise Mismatch("CHEATED", f"The {what or 'output'} was not written by the judge's own code.") from error
     if [_node(item) for item in ours] != nodes:
         raise Mismatch("WRONG_SHAPE", _structure_message(ours, theirs, what))

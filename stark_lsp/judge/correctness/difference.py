@@ -133,9 +133,11 @@ def number_text(element: torch.Tensor) -> str:
 
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape are equal, NaN counted as equal to itself."""
-    other = other.to(one.device)
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+    """Whether two tensors are equal, bit by bit, so that NaN equals itself."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    a, b = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other.to(one.device)))
+    return torch.equal(a, b)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

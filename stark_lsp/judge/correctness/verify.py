@@ -119,10 +119,12 @@ class Verifier:
         self.ask("forward", "forward", inputs=inputs, outputs=path, cotangents=cotangents)
         room = 4 * (case.outputs.nbytes + expected.nbytes) + tensorfile.ROOM
         try:
-            found = tensorfile.load(path, room, expected.device, self.runner.exchange)
+            problem = expected.problem(tensorfile.load(path, room, expected.device, self.runner.exchange))
         except tensorfile.Damaged as error:
             raise Failed(Finding("WRONG_SHAPE", f"The gradients could not be read back: {error}.")) from error
-        if problem := expected.problem(found):
+        except compare.MALFORMED as error:
+            raise Failed(Finding("CHEATED", "The gradients were not written by the judge's own code.")) from error
+        if problem:
             raise Failed(Finding("WRONG_RESULT", problem))
 
     def _check_trained(self) -> None:
@@ -295,18 +297,17 @@ class Verifier:
             raise Failed(Finding("WRONG_SHAPE", f"The outputs could not be read back: {error}.")) from error
         if marking and answer.get("fingerprints") != before:
             raise _failed("MUTATED_INPUT", "It changed its inputs, which the reference leaves as they are.", case)
-        if held is not None and earlier is not None and not self._same(held, earlier):
+        if held is not None and earlier is not None and not self._outlived(held, earlier):
             raise Failed(Finding("WRONG_RESULT", OVERWRITTEN))
         return found, sharing, after
 
-    def _same(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
+    def _outlived(self, held: tensorfile.Loaded, earlier: tensorfile.Loaded) -> bool:
         """Whether a result is still what it was; one that shares the memory of weights may not be."""
         first = self.reference.cases[0]
         order = values.matched(first.outputs.skeleton, held.skeleton)
-        pairs = [(held.tensors[number], earlier.tensors[number]) for number in order[: len(earlier.tensors)]]
         return len(held.tensors) == len(earlier.tensors) and all(
-            bool(owners) or (a.shape == b.shape and a.dtype == b.dtype and equal(a, b))
-            for (a, b), owners in zip(pairs, first.sharing)
+            bool(owners) or equal(held.tensors[number], earlier.tensors[number])
+            for number, owners in zip(order, first.sharing)
         )
 
     def _check_inputs(self, case: Case, after: tensorfile.Loaded | None) -> None:
@@ -314,15 +315,12 @@ class Verifier:
         if after is None:
             return
         if case.inputs_after is None:
-            before = tensorfile.load(case.inputs_path, device=after.tensors[0].device.type if after.tensors else "cpu")
+            before = self.reference.before(case.inputs_path)
             if unchanged(before, after):
                 return
-            changed = "its inputs"
-            for number, (a, b) in enumerate(zip(before.tensors, after.tensors)):
-                if a.shape != b.shape or not equal(a, b):
-                    changed = f"its input number {number + 1}, {tensorfile.text_of(a)}"
-                    break
-            message = f"It changed {changed}, which the reference leaves as it is."
+            pairs = enumerate(zip(before.tensors, after.tensors), 1)
+            texts = (f"input number {n}, {tensorfile.text_of(a)}" for n, (a, b) in pairs if not equal(a, b))
+            message = f"It changed its {next(texts, 'inputs')}, which the reference leaves as it is."
             raise _failed("MUTATED_INPUT", message, case)
         try:
             compare.compare(case.inputs_after, after, compare.Figures(), None, "changed input")

@@ -51,13 +51,11 @@ def fixed(arguments: Any, others: list[Any]) -> list[int]:
 
 
 def _equal(one: torch.Tensor, other: Leaf) -> bool:
-    if not isinstance(other, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+    if not isinstance(other, torch.Tensor):
         return False
     flat = one.is_contiguous() and other.is_contiguous()
     # Of gigabytes of random numbers the first few tell.
-    if flat and one.numel() > LOOK and not _equal(one.view(-1)[:LOOK], other.view(-1)[:LOOK]):
-        return False
-    return equal(one, other)
+    return (not flat or equal(one.view(-1)[:LOOK], other.view(-1)[:LOOK])) and equal(one, other)
 
 
 def variants(arguments: Any, chosen: list[int]) -> list[tuple[str, Callable[[], Any]]]:
