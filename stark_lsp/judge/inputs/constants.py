@@ -31,23 +31,13 @@ LOOK = 4096
 PATTERN = "another pattern of zeros and ones"
 
 
-def fixed(arguments: Any, others: list[Any]) -> list[int]:
-    """Return which leaves the user's function makes alike for every seed; Python floats always count as such.
-
-    Parameters
-    ----------
-    others
-        Arguments from other seeds; without any nothing but floats is known to be alike.
-    """
-    leaves = modules.leaves_of(arguments)
-    rows = [modules.leaves_of(other) for other in others]
-    if any(len(row) != len(leaves) for row in rows):
+def fixed(arguments: Any, other: Any) -> list[int]:
+    """Return which leaves are the same as in arguments from another seed; Python floats always count as such."""
+    leaves, others = modules.leaves_of(arguments), modules.leaves_of(other)
+    if len(leaves) != len(others):
         return []
-    return [
-        index
-        for index, leaf in enumerate(leaves)
-        if not isinstance(leaf, torch.Tensor) or (bool(rows) and all(_equal(leaf, row[index]) for row in rows))
-    ]
+    pairs = enumerate(zip(leaves, others))
+    return [index for index, (leaf, same) in pairs if not isinstance(leaf, torch.Tensor) or _equal(leaf, same)]
 
 
 def _equal(one: torch.Tensor, other: Leaf) -> bool:
