@@ -584,3 +584,18 @@ def test_large_outputs_of_a_call_that_is_alone_in_its_round_are_taken_as_they_ar
     for number in range(2):
         found.take(torch.full((1 << 20,), float(number)))
     assert len(found.pledge()) == 2
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32],
+    ids=str,
+)
+def test_types_with_few_operators_are_picked_like_others(dtype: torch.dtype) -> None:
+    trees = [((torch.randint(0, 100, (20, 6)).to(dtype),), {}) for _ in range(3)]
+    for sets in (trees, trees[:1]):
+        mixer = Mixer(sets)
+        found = [mixer.inputs("seed", index)[0][0].to(torch.complex128).tolist() for index in range(10)]
+        assert len({str(rows) for rows in found}) == 10
+        values = {value for (tensor,), _ in sets for value in tensor.to(torch.complex128).reshape(-1).tolist()}
+        assert {value for rows in found for row in rows for value in row} <= values

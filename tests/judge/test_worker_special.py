@@ -137,6 +137,8 @@ def test_a_pattern_leaves_no_row_all_zero_or_all_one(shape: list[int], seed: int
         (torch.linspace(1, 2, 7), "times 0.75 and in another order"),
         (torch.full((8, 8), float("-inf")).triu(1), "times 0.75 and in another order"),
         (torch.full((8,), 0.5, dtype=torch.float8_e4m3fn), "times 0.75 and in another order"),
+        (torch.arange(9).to(torch.uint16), "in another order"),
+        (torch.full((6,), 4, dtype=torch.uint32), "some of it half as large"),
         (2.0, "times 0.75"),
     ],
 )

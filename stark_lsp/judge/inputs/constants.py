@@ -81,8 +81,8 @@ def changed(leaf: Leaf, generator: torch.Generator) -> tuple[str, Leaf] | None:
         return (f"times {FACTOR}", leaf * FACTOR) if math.isfinite(leaf) and leaf else None
     if leaf.dtype.is_complex or not leaf.numel():
         return None
-    # No operators for the 8-bit floating types; a bool cannot be multiplied.
-    wide = leaf.float() if leaf.dtype.is_floating_point and leaf.dtype.itemsize < 4 else leaf
+    # Few operators for the 8-bit floating and the wider unsigned types.
+    wide = leaf.long() if not leaf.dtype.is_floating_point else leaf.float() if leaf.dtype.itemsize < 4 else leaf
     found: tuple[str, torch.Tensor] | None
     if leaf.numel() > 1 and zeros_and_ones(wide):
         found = PATTERN, pattern(wide, generator)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..correctness.difference import equal
 from ..reference import modules
 from ..transport import tensorfile, values
 from .kinds import kind_of, names_of
@@ -29,6 +30,8 @@ PERIOD = 1 << 22
 SLACK = 1 << 18
 """Places among them at which those of a call begin."""
 WEIGHTS_SEED = 29
+WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+"""A type that has all operators, by its bytes."""
 
 _mul = torch.mul
 _lerp = torch.lerp
@@ -61,7 +64,7 @@ class _Input:
         """Of the sets that are not the same."""
         self._ranks = []
         for span in self._spans:
-            same = [number for number, other in enumerate(self._different) if torch.equal(span, other)]
+            same = [number for number, other in enumerate(self._different) if equal(span, other)]
             self._ranks.append(same[0] if same else len(self._different))
             self._different += [] if same else [span]
         self._names = names_of(tensors) if self._kind.renamed else None
@@ -124,7 +127,10 @@ class _Input:
     def _pick(self, out: torch.Tensor, one: int, pick: Pick) -> None:
         """Take samples from other sets, or have those of set `one` change places."""
         dim = self._kind.picked
-        views = [span.as_strided(self._shape, self._stride) for span in self._spans]
+        # Some types have no operators but for those that copy.
+        whole = WHOLE[self._dtype.itemsize]
+        out = out.view(whole)
+        views = [span.view(whole).as_strided(self._shape, self._stride) for span in self._spans]
         if self._kind.permuted:
             out.copy_(views[one].index_select(dim, pick.order(self._shape[dim])))
             return

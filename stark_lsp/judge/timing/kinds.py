@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import torch
 
+from ..correctness.difference import equal
 from ..transport import tensorfile
 
+MIXED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+"""Types whose values may be mixed."""
 SAMPLE = 4096
 """Elements that are looked at to see what kind of numbers a tensor holds."""
 FEW = 16
@@ -68,10 +71,11 @@ def kind_of(tensors: list[torch.Tensor]) -> Mixable:
 def _quantities(tensors: list[torch.Tensor]) -> bool:
     """Whether values are quantities, which may be mixed."""
     first = tensors[0]
-    plain = first.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    if not (plain or first.dtype.is_complex) or not first.numel():
+    if first.dtype not in MIXED or not first.numel():
         return False
-    return all(bool(torch.isfinite(tensor).all()) and not (plain and _categories(tensor)) for tensor in tensors)
+    return all(
+        bool(torch.isfinite(tensor).all()) and (first.dtype.is_complex or not _categories(tensor)) for tensor in tensors
+    )
 
 
 def _categories(tensor: torch.Tensor) -> bool:
@@ -132,7 +136,7 @@ def _picking(tensors: list[torch.Tensor]) -> Mixable:
     none = Mixable()
     if first.dim() == 0 or first.numel() != tensorfile.span(first.shape, first.stride()):
         return none
-    same = len(tensors) > 1 and all(torch.equal(first, tensor) for tensor in tensors[1:])
+    same = len(tensors) > 1 and all(equal(first, tensor) for tensor in tensors[1:])
     dim = 0 if first.shape[0] >= ROWS else max(range(first.dim()), key=lambda number: first.shape[number])
     if same or first.shape[dim] < 2 or (len(tensors) == 1 and first.dtype == torch.bool):
         return none
