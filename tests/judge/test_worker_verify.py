@@ -179,6 +179,14 @@ def test_a_dict_in_another_order_is_held_against_the_same_keys_in_values_and_in_
     assert "Output number 1 shares its memory with an input" in found[1]
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("body", ["return x.flip(0)", "return (x.float() * 3).to(x.dtype)"])
+def test_eight_bits_are_judged_like_other_types(tmp_path: Path, dtype: str, body: str) -> None:
+    reference = make_reference(tmp_path / "r", body, f"torch.randn(8, 8).to(torch.{dtype})")
+    assert finding(reference, tmp_path / "c", body) == ("OK", "")
+    assert finding(reference, tmp_path / "c", "return x.clone()")[0] == "WRONG_RESULT"
+
+
 def written_over(
     name: str, skeleton: Any, tensors: list[torch.Tensor], **head: Any
 ) -> Callable[[dict[str, Any]], None]:

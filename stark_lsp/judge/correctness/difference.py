@@ -82,8 +82,7 @@ def _finite(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, int] | None
     """Return scale, worst gap and its place of a floating piece; None if not all of it is finite."""
     if not a.dtype.is_floating_point:
         return None
-    if a.dtype.itemsize <= 4:
-        a, b = a.float(), b.float()
+    a, b = (a.float(), b.float()) if a.dtype.itemsize <= 4 else (a.double(), b.double())
     gap = a - b
     scale, top = _largest(a), _largest(gap)
     if not (math.isfinite(scale) and math.isfinite(top)):
@@ -130,6 +129,11 @@ def number_text(element: torch.Tensor) -> str:
     """Return one element as text."""
     value = element.item()
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Return which elements are neither NaN nor infinite; 8-bit types have no operator for that."""
+    return torch.isfinite(tensor.float() if tensor.dtype.itemsize == 1 else tensor)
 
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:

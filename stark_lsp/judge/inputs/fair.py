@@ -15,7 +15,7 @@ import torch
 
 from ...contract.errors import Bad, Broken
 from ..correctness import compare
-from ..correctness.difference import relative_errors
+from ..correctness.difference import finite, relative_errors
 from ..reference import modules
 from ..reference.exact import Exact, measure
 from ..reference.examine import Examination, Stopwatch
@@ -236,13 +236,13 @@ class SpecialCases:
         if own is None:
             return None
         usual = self._base.own_errors or [0.0] * len(own)
-        for index, (error, tensor) in enumerate(zip(own, case.outputs.tensors)):
+        for error, tensor, base, base_error in zip(own, case.outputs.tensors, self._base.outputs.tensors, usual):
             limit = compare.tolerance_for(tensor.dtype)
             if case.kind is CaseKind.VALUES:
                 # Out of the function's range nothing is known of what it is to give.
-                if _finite(self._base.outputs.tensors[index]) and not _finite(tensor):
+                if bool(finite(base).all()) and not bool(finite(tensor).all()):
                     return None
-                limit = min(limit, max(CONDITION * limit, 2.0 * usual[index]))
+                limit = min(limit, max(CONDITION * limit, 2.0 * base_error))
             if error > limit:
                 return None
         return own
@@ -256,8 +256,3 @@ class SpecialCases:
                 f"The reference left the GPU unusable when it was tried with special inputs: {error}.",
                 "Leave special inputs out for it: --set special_inputs=false, or stark.evaluation in an editor.",
             ) from error
-
-
-def _finite(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds neither NaN nor infinities."""
-    return not tensor.dtype.is_floating_point or bool(torch.isfinite(tensor.float()).all())

@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ...contract.errors import describe
+from ..correctness.difference import finite
 from ..reference import loading, modules
 from ..reference.original import choose_device
 from ..transport import tensorfile, values
@@ -106,7 +107,7 @@ class Trial:
         tensors = modules.tensors_of(tensorfile.capture(output, "cpu").tree("cpu"))
         if not tensors:
             raise NoOutput("the output holds no tensor")
-        if not any(torch.isfinite(tensor).any() for tensor in tensors if tensor.numel()):
+        if not any(finite(tensor).any() for tensor in tensors if tensor.numel()):
             raise NoOutput("the output has no finite value")
 
     def _failure(self, error: BaseException) -> dict[str, Any]:

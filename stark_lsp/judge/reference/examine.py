@@ -12,7 +12,7 @@ import torch
 
 from ...contract.errors import Bad, Degenerate
 from ..correctness import compare, ieee, layout
-from ..correctness.difference import difference, equal, relative_errors
+from ..correctness.difference import difference, equal, finite, relative_errors
 from ..inputs import special
 from ..inputs.cases import Case, CaseKind
 from ..transport import tensorfile
@@ -165,8 +165,8 @@ class Examination:
 
     def _refuse_not_finite(self) -> None:
         """Refuse outputs without any finite number: whatever is NaN everywhere would pass."""
-        floating = [tensor for tensor in self.first.outputs.tensors if tensor.numel()]
-        if not floating or any(bool(torch.isfinite(tensor).any()) for tensor in floating):
+        tensors = [tensor for tensor in self.first.outputs.tensors if tensor.numel()]
+        if not tensors or any(bool(finite(tensor).any()) for tensor in tensors):
             return
         reference = self.reference
         raise reference.refusal(
