@@ -238,6 +238,17 @@ def test_whatever_a_process_writes_it_is_judged(
     assert finding(reference, tmp_path / "c", turned, init=init, called=hostile)[0] == status
 
 
+@pytest.mark.parametrize("limit", [1 << 20, 0])
+def test_a_result_is_held_until_it_was_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr("stark_lsp.judge.correctness.verify.HELD_LIMIT", limit)
+    reference = make_reference(tmp_path / "r", "return x * 2", "torch.randn(7, 13)", special_inputs=False)
+    found: list[int] = []
+    verify(reference, tmp_path / "c", "return x + x", called=lambda params: found.append(len(params["holding"])))
+    assert found == [1, 1, 0, 0]
+
+
 def test_an_expanded_output_is_found_out(tmp_path: Path) -> None:
     reference = make_reference(tmp_path / "r", "return x.sum(1, keepdim=True).repeat(1, 4)", "torch.randn(8, 8)")
     status, message = finding(reference, tmp_path / "c", "return x.sum(1, keepdim=True).expand(-1, 4)")

@@ -101,7 +101,7 @@ def verify(
             holder["module"].load_state_dict(tensorfile.load(params["weights"]).tree(), strict=False)
             return {}
         answer = calls.run(holder["module"], None, mode=reference.mode, device="cpu", **params)
-        called(params)
+        called({**params, "holding": list(calls._held)})
         return answer
 
     def without_tf32() -> list[torch.Tensor]:

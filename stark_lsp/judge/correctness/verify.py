@@ -211,7 +211,7 @@ class Verifier:
     def _right_if_waited_for(self, case: Case) -> bool:
         """Whether a wrong result is right once the inputs are there before the call."""
         try:
-            outputs, _, _ = self._forward(case, look_back=False, late=False)
+            outputs, _, _ = self._forward(case, again=True)
             self._compare(case, outputs, compare.Figures())
         except (Failed, compare.Mismatch):
             return False
@@ -228,7 +228,7 @@ class Verifier:
 
     def _repeat(self, case: Case, words: str) -> None:
         """Run a case once more; what matched before and does not now is not deterministic."""
-        outputs, sharing, _ = self._forward(case, look_back=False, late=False)
+        outputs, sharing, _ = self._forward(case, again=True)
         try:
             self._compare(case, outputs, self.figures)
         except compare.Mismatch as error:
@@ -236,18 +236,16 @@ class Verifier:
         self._check_sharing(case, outputs, sharing)
 
     def _forward(
-        self, case: Case, *, hold: bool = False, look_back: bool = True, late: bool = True
+        self, case: Case, *, hold: bool = False, again: bool = False
     ) -> tuple[tensorfile.Loaded, list[set[str]], tensorfile.Loaded | None]:
         """Run one case; returns outputs, whose memory they share, and the inputs afterwards.
 
         Parameters
         ----------
         hold
-            Have the runner keep the outputs.
-        look_back
-            See that the outputs that are kept, if there are any, have outlived this call.
-        late
-            Have the inputs arrive on the stream only after the call was made, see `forward.Forward.run`.
+            Have the runner hold the outputs; the next call that is none made again sees that they have outlived it.
+        again
+            Whether it is a call made again: with inputs that are there before, see `late` of `forward.Forward.run`.
         """
         folder = self.runner.files.out
         paths = {name: os.path.join(folder, f"{name}.raw") for name in ("outputs", "after", "held")}
@@ -255,9 +253,9 @@ class Verifier:
         for path in paths.values():
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        held = self._held if look_back else None
-        if look_back:
-            self._held = None
+        held = None
+        if not again:
+            held, self._held = self._held, None
         try:
             answer = self.ask(
                 "forward",
@@ -268,10 +266,11 @@ class Verifier:
                 cotangents=self.runner.give(case.cotangents_path) if case.cotangents_path else "",
                 poison=[tensor.numel() * tensor.element_size() for tensor in case.outputs.tensors[: case.results]],
                 hold=hold,
+                keep=again,
                 held=paths["held"] if held is not None else "",
                 margin=True,
                 fingerprints=marking,
-                late=late,
+                late=not again,
                 gradients=case.recorded,
             )
         except Failed as failure:
